@@ -1,0 +1,50 @@
+"""All settings in one place, each with its default, its unit and where the number comes from."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+RankingMethod = Literal["hybrid", "rrf", "dense", "words"]
+"""`hybrid`: fitted linear score. `rrf`: weight-free fusion. `dense`, `words`: one signal alone."""
+
+
+class Settings(BaseModel):
+    """Settings of a `Memory`. Frozen; unknown names are refused.
+
+    Example:
+        `Memory("./memory", settings=Settings(recall_k=10, ranking="rrf"))`
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    ranking: RankingMethod = Field(
+        "hybrid", description="How searches rank; the weights' origin is in docs/ranking.md."
+    )
+    candidates: int = Field(
+        200, ge=1, description="Taken from each list (vectors, words) before ranking; measured."
+    )
+    rrf_k: int = Field(60, ge=1, description="Constant of reciprocal rank fusion (NapMem, 5.3).")
+    recall_k: int = Field(20, ge=1, description="Messages a recall considers (ActMem, 1.3).")
+    context_tokens: int = Field(1_500, ge=100, description="Budget of `Recall.context`; ours.")
+    excerpt_tokens: int = Field(
+        220, ge=20, description="Longest quote of one message in a context; about one piece."
+    )
+    encoding: str = Field("o200k_base", description="tiktoken encoding that counts tokens.")
+
+    embed_batch: int = Field(64, ge=1, description="Texts given to the embedder at once; ours.")
+    index_batch: int = Field(
+        512,
+        ge=1,
+        le=5_461,
+        description="Vectors that wait, exactly searched, before Chroma gets them in one write;"
+        " at most Chroma's own batch limit.",
+    )
+    max_message_chars: int = Field(2_000_000, ge=1, description="Longer messages are refused.")
+    max_pieces: int = Field(
+        64, ge=1, description="Pieces of one message that get vectors; its words are all indexed."
+    )
+    max_open_users: int = Field(64, ge=1, description="User folders open at once; ours.")
+    busy_timeout_seconds: float = Field(30.0, gt=0, description="Wait for a locked ledger.")
+    lease_seconds: float = Field(
+        120.0, gt=0, description="After this long another process may redo claimed embedding work."
+    )

@@ -1,0 +1,61 @@
+"""Every error this library raises on purpose; each message names the cause and the way out."""
+
+
+class LangMemGraphError(Exception):
+    """Base of all errors of this library."""
+
+
+class InvalidInputError(LangMemGraphError, ValueError):
+    """An argument cannot be used; nothing was stored or changed."""
+
+
+class MissingUserError(InvalidInputError):
+    """No usable user id was given. There is no default user."""
+
+
+class ImportFormatError(InvalidInputError):
+    """A file to import is in no format we know, or is damaged."""
+
+
+class StorageError(LangMemGraphError):
+    """The memory's directory or one of its files cannot be used."""
+
+
+class MemoryLockedError(StorageError):
+    """Another process holds this memory directory open for writing."""
+
+
+class ReadOnlyError(StorageError):
+    """A change was asked of a memory opened with `read_only=True`."""
+
+
+class SchemaTooNewError(StorageError):
+    """The ledger was written by a newer version of this library."""
+
+
+class ForkedProcessError(StorageError):
+    """A memory opened before `fork` was used in the child process."""
+
+
+class ClosedMemoryError(StorageError):
+    """The memory was closed."""
+
+
+class IndexUnavailableError(LangMemGraphError):
+    """Chroma cannot be reached or refuses; the ledger is untouched."""
+
+
+class EmbeddingError(LangMemGraphError):
+    """The embedder failed, or its answer is unusable."""
+
+
+class EmbedderMismatchError(EmbeddingError):
+    """The stored vectors were made by another embedder than the one given."""
+
+
+class ModelFileError(EmbeddingError):
+    """The default embedding model is not on this machine and could not be fetched."""
+
+
+class TokenCountWarning(UserWarning):
+    """Tokens are estimated, because tiktoken's table is not available."""

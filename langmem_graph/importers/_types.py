@@ -1,0 +1,12 @@
+"""What every importer yields."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """One session: messages as dicts with `role`, `content` and, where known, `id`, `name`, `at`."""
+
+    session_id: str
+    messages: list[dict[str, Any]] = field(default_factory=list)
