@@ -1,0 +1,52 @@
+"""Long-term memory for LangGraph agents that acts, not only recalls.
+
+Start with `Memory`. Everything named here is public; modules below are reached through it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from langmem_graph.config import Settings
+    from langmem_graph.errors import LangMemGraphError, TokenCountWarning
+    from langmem_graph.memory import Memory
+    from langmem_graph.models import AddReport, Health, Message, MessageHit, Recall
+    from langmem_graph.user import UserMemory
+
+__version__ = "0.1.0"
+
+_HOMES = {  # loaded when first used: importing the package stays light
+    "AddReport": "models",
+    "Health": "models",
+    "LangMemGraphError": "errors",
+    "Memory": "memory",
+    "Message": "models",
+    "MessageHit": "models",
+    "Recall": "models",
+    "Settings": "config",
+    "TokenCountWarning": "errors",
+    "UserMemory": "user",
+}
+
+__all__ = [
+    "AddReport",
+    "Health",
+    "LangMemGraphError",
+    "Memory",
+    "Message",
+    "MessageHit",
+    "Recall",
+    "Settings",
+    "TokenCountWarning",
+    "UserMemory",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'langmem_graph' has no attribute {name!r}")
+    return getattr(import_module(f"langmem_graph.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

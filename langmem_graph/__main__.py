@@ -1,0 +1,6 @@
+"""`python -m langmem_graph` is the console script."""
+
+from langmem_graph.cli import main
+
+if __name__ == "__main__":
+    main()

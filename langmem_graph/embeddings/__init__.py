@@ -1,0 +1,21 @@
+"""Embedders: MiniLM without torch as the default, a hash embedder for tests, or any of LangChain's."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from langmem_graph.embeddings.hashing import HashEmbeddings
+    from langmem_graph.embeddings.minilm import MiniLMEmbeddings
+
+__all__ = ["HashEmbeddings", "MiniLMEmbeddings"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "HashEmbeddings":
+        from langmem_graph.embeddings.hashing import HashEmbeddings
+
+        return HashEmbeddings
+    if name == "MiniLMEmbeddings":
+        from langmem_graph.embeddings.minilm import MiniLMEmbeddings
+
+        return MiniLMEmbeddings
+    raise AttributeError(name)

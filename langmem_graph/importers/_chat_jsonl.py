@@ -1,0 +1,63 @@
+"""OpenAI-style chat JSONL: a conversation per line (`{"messages": [...]}`) or a message per line.
+
+Our own export is of the second kind, so what was exported can be imported.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from langmem_graph.errors import ImportFormatError
+from langmem_graph.importers._types import Conversation
+
+_SESSION_FIELDS = ("session_id", "conversation_id", "thread_id")
+_TIME_FIELDS = ("at", "timestamp", "created_at", "create_time", "created", "time")
+
+
+def read_chat_jsonl(text: str, name: str) -> Iterator[Conversation]:
+    """Conversations in the file's order; lines of one session follow one another or not.
+
+    Args:
+        text: the file's text.
+        name: names the session of messages that tell none.
+
+    Raises:
+        ImportFormatError: names the first line that is no chat.
+    """
+    loose: dict[str, list[dict[str, Any]]] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        row = _row(line, number)
+        if isinstance(row.get("messages"), list):
+            session = str(_first(row, (*_SESSION_FIELDS, "id")) or f"{name}-{number}")
+            default_at = _first(row, _TIME_FIELDS)
+            yield Conversation(session, [_message(m, default_at, number) for m in row["messages"]])
+        else:
+            session = str(_first(row, _SESSION_FIELDS) or name)
+            loose.setdefault(session, []).append(_message(row, None, number))
+    for session, messages in loose.items():
+        yield Conversation(session, messages)
+
+
+def _row(line: str, number: int) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ImportFormatError(f"Line {number} is not JSON: {error}") from error
+    if not isinstance(row, dict) or not ("messages" in row or "role" in row):
+        raise ImportFormatError(
+            f"Line {number} is no chat: it needs 'role' and 'content', or a list 'messages'."
+        )
+    return row
+
+
+def _message(row: Any, default_at: Any, number: int) -> dict[str, Any]:
+    if not isinstance(row, dict):
+        raise ImportFormatError(f"Line {number}: a message must be an object, not {row!r:.80}.")
+    at = _first(row, _TIME_FIELDS)
+    return {**row, "at": default_at if at is None else at}
+
+
+def _first(row: dict[str, Any], names: tuple[str, ...]) -> Any:
+    return next((row[name] for name in names if row.get(name) is not None), None)

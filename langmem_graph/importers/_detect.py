@@ -1,0 +1,67 @@
+"""Tells a file's format by what is in it."""
+
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from langmem_graph.errors import ImportFormatError
+from langmem_graph.importers._chat_jsonl import read_chat_jsonl
+from langmem_graph.importers._chatgpt import is_chatgpt, read_chatgpt
+from langmem_graph.importers._locomo import is_locomo, read_locomo
+from langmem_graph.importers._realmem import is_realmem, read_realmem
+from langmem_graph.importers._types import Conversation
+
+_JSON_FORMATS = (
+    (is_chatgpt, read_chatgpt),
+    (is_locomo, read_locomo),
+    (is_realmem, read_realmem),
+)
+KNOWN = "OpenAI-style chat JSONL, a ChatGPT export (conversations.json or its zip), LoCoMo, RealMem"
+
+
+def read_conversations(file: Path) -> Iterator[Conversation]:
+    """The conversations of a file in any format we know, in the file's order.
+
+    Raises:
+        ImportFormatError: when the file cannot be read or is in no known format.
+    """
+    text = _text(file)
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        yield from read_chat_jsonl(text, file.stem)
+        return
+    try:
+        yield from _read_json(data, file)
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        if isinstance(error, ImportFormatError):
+            raise
+        raise ImportFormatError(
+            f"{file} looks like a known format but is damaged: {type(error).__name__}: {error}."
+        ) from error
+
+
+def _read_json(data: Any, file: Path) -> Iterator[Conversation]:
+    for fits, read in _JSON_FORMATS:
+        if fits(data):
+            yield from read(data)
+            return
+    if isinstance(data, dict) and ("messages" in data or "role" in data):  # one line of JSONL
+        yield from read_chat_jsonl(json.dumps(data), file.stem)
+        return
+    raise ImportFormatError(f"{file} is in no format we know. Known: {KNOWN}.")
+
+
+def _text(file: Path) -> str:
+    try:
+        raw = _zipped(file) if zipfile.is_zipfile(file) else file.read_bytes()
+        return raw.decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError, KeyError, zipfile.BadZipFile) as error:
+        raise ImportFormatError(f"{file} cannot be read: {error}") from error
+
+
+def _zipped(file: Path) -> bytes:
+    with zipfile.ZipFile(file) as archive:
+        return archive.read("conversations.json")

@@ -1,0 +1,131 @@
+"""`Memory`: a directory of users' memories, opened once per process."""
+
+import asyncio
+import logging
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from langmem_graph.config import Settings
+from langmem_graph.embeddings._embedder import load_embedder
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.intake import user_key
+from langmem_graph.services import Services
+from langmem_graph.store import outbox
+from langmem_graph.store.root import Root
+from langmem_graph.store.vectors import connect
+from langmem_graph.user import UserMemory
+
+if TYPE_CHECKING:
+    from chromadb.api import ClientAPI
+    from langchain_core.embeddings import Embeddings
+
+_log = logging.getLogger(__name__)
+
+
+class Memory:
+    """Long-term memory of many users in one directory.
+
+    Example:
+        ```python
+        with Memory("./memory") as memory:
+            alice = memory.user("alice")
+            alice.add([{"role": "user", "content": "My flight is on Friday."}], session_id="1")
+            print(alice.recall("When do I fly?").context)
+        ```
+
+    Args:
+        path: the directory; made when missing.
+        chroma: None keeps each user's vectors in the directory. A URL such as
+            `http://localhost:8000`, or a Chroma client, uses that server; then several processes
+            on this host may share the directory.
+        model: reserved for layers that need a language model; this version has none.
+        embeddings: None is MiniLM on this machine (English). A LangChain `Embeddings` object, or a
+            name that `init_embeddings` takes, uses that one. Always give the same for one
+            directory. `"hash"` is a test embedder without meaning.
+        settings: everything else, see `Settings`.
+        read_only: only look, beside a process that writes; Chroma is not opened and searches
+            compare with every vector.
+
+    Raises:
+        MemoryLockedError: when another process writes to this directory.
+        StorageError: when the directory cannot be used.
+        InvalidInputError: when an argument cannot be used.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        chroma: "str | ClientAPI | None" = None,
+        model: Any = None,
+        embeddings: "Embeddings | str | None" = None,
+        settings: Settings | None = None,
+        read_only: bool = False,
+    ) -> None:
+        if model is not None:
+            raise InvalidInputError(
+                "This version keeps and finds messages without a model (mode 'retrieval'); "
+                "leave `model` out."
+            )
+        self.settings = settings or Settings()
+        embedder = load_embedder(embeddings)
+        client = None if chroma is None or read_only else connect(chroma)
+        root = Root.open(Path(path), self.settings, client=client, read_only=read_only)
+        self._services = Services(root, embedder, self.settings, read_only)
+        self._closed = False
+
+    @property
+    def path(self) -> Path:
+        """The directory."""
+        return self._services.root.path
+
+    def user(self, user_id: str | int) -> UserMemory:
+        """The memory of one user. `7` and `"7"` are the same user.
+
+        Raises:
+            MissingUserError: for an empty or missing id.
+            StorageError: with `read_only`, for a user of whom nothing is stored.
+        """
+        return UserMemory(self._services, user_key(user_id))
+
+    def close(self) -> None:
+        """Finish due work, release all files and let other processes in. Safe to call twice."""
+        if self._closed:
+            return
+        self._closed = True
+        if not (self._services.read_only or self._services.root.is_foreign()):
+            self._finish_due_work()
+        self._services.root.release()
+
+    def _finish_due_work(self) -> None:
+        services = self._services
+        for room in services.root.open_rooms():
+            outbox.drain(room, services.embedder, services.settings, all_vectors=True)
+
+    async def aclose(self) -> None:
+        """Async twin of `close`."""
+        await asyncio.to_thread(self.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()

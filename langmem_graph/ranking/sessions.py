@@ -1,0 +1,2 @@
+"""x"""
+def rank_sessions(*a): raise NotImplementedError

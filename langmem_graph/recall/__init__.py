@@ -1,0 +1,1 @@
+"""Reading: search, and the context that a model is shown."""

@@ -1,0 +1,79 @@
+"""Fast recall: hybrid ranking and a quoted context, with 0 model calls."""
+
+from time import perf_counter
+
+from langmem_graph.config import RankingMethod
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.models import MessageHit, Recall, RecallReport
+from langmem_graph.ranking.candidates import Trail
+from langmem_graph.recall.context import build_context
+from langmem_graph.recall.search import search_messages, search_sessions, with_method
+from langmem_graph.services import Services
+from langmem_graph.tokens import TokenCounter, token_counter
+
+_SEARCHES = {"message": search_messages, "session": search_sessions}
+
+
+def search(
+    services: Services,
+    user_id: str,
+    query: str,
+    k: int,
+    by: str,
+    explain: bool,
+    ranking: RankingMethod | None,
+) -> list[MessageHit]:
+    """Hits of one search; signals only where asked for."""
+    if by not in _SEARCHES:
+        raise InvalidInputError(f"by must be 'message' or 'session', not {by!r}.")
+    _check(query, k)
+    settings = with_method(services.settings, ranking)
+    with services.room(user_id) as room:
+        hits = _SEARCHES[by](room, services.embedder, query, k, settings, Trail())
+    return hits if explain else [hit.model_copy(update={"signals": None}) for hit in hits]
+
+
+def recall(
+    services: Services, user_id: str, query: str, k: int | None, max_tokens: int | None
+) -> Recall:
+    """Search, then quote what fits the budget."""
+    start, trail = perf_counter(), Trail()
+    settings = services.settings
+    k, budget = k or settings.recall_k, max_tokens or settings.context_tokens
+    _check(query, k)
+    with services.room(user_id) as room:
+        hits = search_messages(room, services.embedder, query, k, settings, trail)
+    with trail.stage("context"):
+        counter = token_counter(settings.encoding)
+        context, quoted = build_context(
+            hits, counter, budget=budget, per_quote=settings.excerpt_tokens
+        )
+    trail.milliseconds["total"] = (perf_counter() - start) * 1_000
+    return Recall(
+        context=context, evidence=quoted, report=_report(trail, hits, quoted, context, counter)
+    )
+
+
+def _check(query: object, k: object) -> None:
+    if not isinstance(query, str) or not query.strip():
+        raise InvalidInputError(f"The query must be a text with words in it, not {query!r}.")
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise InvalidInputError(f"k must be a whole number of at least 1, not {k!r}.")
+
+
+def _report(
+    trail: Trail,
+    hits: list[MessageHit],
+    quoted: list[MessageHit],
+    context: str,
+    counter: TokenCounter,
+) -> RecallReport:
+    return RecallReport(
+        status="degraded" if trail.warnings else "ok",
+        warnings=trail.warnings,
+        considered=len(hits),
+        quoted=len(quoted),
+        context_tokens=counter.count(context),
+        tokens_exact=counter.exact,
+        milliseconds=trail.milliseconds,
+    )

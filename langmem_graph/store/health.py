@@ -1,0 +1,115 @@
+"""doctor and rebuild: compare the ledger with the index, and make the index anew from the ledger."""
+
+import random
+
+import numpy as np
+
+from langmem_graph.errors import IndexUnavailableError
+from langmem_graph.models import Health
+from langmem_graph.services import Services
+from langmem_graph.store import ledger, lookups, outbox
+from langmem_graph.store.ledger import EMBED, INDEX
+from langmem_graph.store.lookups import Counts
+from langmem_graph.store.room import Room
+
+SAME = 0.9999  # cosine from which two vectors count as the same text
+ENOUGH_REACH = 0.9  # Chroma's index is approximate: it misses a few vectors by design
+
+
+def examine(services: Services, user_id: str, sample: int) -> Health:
+    """What there is, what is due, and what Chroma finds."""
+    with services.room(user_id) as room:
+        with room.database.reading() as connection:
+            held = lookups.counts(connection)
+            waiting = len(lookups.waiting_vectors(connection))
+            embedder = ledger.get_meta(connection, "embedder")
+            problems = lookups.damage(connection)
+        indexed, sampled, reachable = _ask_index(room, held, waiting, sample, problems)
+    problems += _shortfalls(held, waiting, indexed, sampled, reachable, room.read_only)
+    return Health(
+        messages=held.messages,
+        sessions=held.sessions,
+        vectors=held.vectors,
+        indexed=indexed,
+        waiting_to_embed=held.waiting.get(EMBED, 0),
+        waiting_to_index=held.waiting.get(INDEX, 0),
+        reachable=reachable,
+        sampled=sampled,
+        embedder=embedder,
+        problems=problems,
+    )
+
+
+def _ask_index(
+    room: Room, held: Counts, waiting: int, sample: int, problems: list[str]
+) -> tuple[int, int, int]:
+    """How many vectors Chroma holds, how many it was asked for, how many of them it found."""
+    if room.read_only or held.vectors == waiting:
+        return (-1 if room.read_only else 0), 0, 0
+    try:
+        indexed = room.index.count()
+        sampled, reachable = _reach(room, sample) if indexed else (0, 0)
+    except IndexUnavailableError as error:
+        problems.append(str(error))
+        return -1, 0, 0
+    return indexed, sampled, reachable
+
+
+def _reach(room: Room, sample: int) -> tuple[int, int]:
+    """Asks Chroma for stored vectors: a lost one is counted by Chroma but never found."""
+    with room.database.reading() as connection:
+        ids = lookups.indexed_vector_ids(connection)
+        chosen = ids if sample == 0 else random.sample(ids, min(sample, len(ids)))
+        rows = lookups.vectors_by_id(connection, chosen)
+        found = [_is_found(room, connection, vector) for vector in rows.matrix]
+    return len(found), sum(found)
+
+
+def _is_found(
+    room: Room, connection: lookups.Connection, vector: np.ndarray[tuple[int], np.dtype[np.float32]]
+) -> bool:
+    nearest = lookups.vectors_by_id(connection, room.index.query(vector, 10))
+    return len(nearest) > 0 and float(np.max(nearest.matrix @ vector)) >= SAME
+
+
+def _shortfalls(
+    held: Counts, waiting: int, indexed: int, sampled: int, reachable: int, read_only: bool
+) -> list[str]:
+    problems = []
+    if due := held.waiting.get(EMBED, 0):
+        problems.append(
+            f"{due} messages have no vector yet; they are found by their words only. "
+            "The next add or opening embeds them."
+        )
+    expected = held.vectors - waiting
+    if not read_only and 0 <= indexed < expected:
+        problems.append(f"Chroma holds {indexed} of {expected} vectors: run rebuild.")
+    if sampled and reachable < ENOUGH_REACH * sampled:
+        problems.append(f"Chroma finds only {reachable} of {sampled} vectors: run rebuild.")
+    return problems
+
+
+def rebuild(services: Services, user_id: str, reembed: bool) -> Health:
+    """Drop the index and fill it from the ledger; with `reembed`, embed everything first."""
+    with services.room(user_id) as room:
+        if not reembed:
+            room.check_embedder(services.embedder.name)
+        with room.working:
+            _empty_index(room)
+            with room.database.writing() as connection:
+                if reembed:
+                    ledger.embed_everything_again(connection)
+                else:
+                    ledger.index_everything_again(connection)
+        outbox.drain(room, services.embedder, services.settings, all_vectors=True)
+        with room.database.writing() as connection:
+            ledger.optimize_words(connection)
+    return examine(services, user_id, sample=200)
+
+
+def _empty_index(room: Room) -> None:
+    """Delete the collection; a damaged embedded Chroma is removed with its directory."""
+    if room.index.embedded:
+        room.index.remove_files()
+    else:
+        room.index.drop()

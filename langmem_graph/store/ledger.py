@@ -1,0 +1,285 @@
+"""Everything that is written to the ledger: messages, their words, vectors and due work.
+
+Together with `lookups.py` and `schema.py` this is all the SQL there is.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from time import time
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, and_, delete, insert, literal, select, text, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from langmem_graph.errors import EmbeddingError
+from langmem_graph.models import Message, RenamedMessage
+from langmem_graph.store.schema import messages, meta, outbox, sessions, vectors
+from langmem_graph.store.words import searchable
+
+MESSAGES = "messages"
+"""The layer of raw messages, in `vectors`, `outbox` and the names of Chroma's collections."""
+BEFORE = 2
+"""Earlier messages of the session whose words a message is also found by (DESIGN, ranking)."""
+EMBED, INDEX = "embed", "index"
+
+_add_words = text("INSERT INTO words(rowid, own, before) VALUES (:n, :own, :before)")
+
+
+@dataclass
+class Appended:
+    """What `append` did with each message, by id; `rows` are the new rows' numbers."""
+
+    stored: list[str] = field(default_factory=list)
+    already_known: list[str] = field(default_factory=list)
+    renamed: list[RenamedMessage] = field(default_factory=list)
+    rows: dict[int, str] = field(default_factory=dict)
+
+
+def get_meta(connection: Connection, key: str) -> str | None:
+    """A fact about the file, or None."""
+    return connection.scalar(select(meta.c.value).where(meta.c.key == key))
+
+
+def set_meta(connection: Connection, key: str, value: str) -> None:
+    """Record a fact about the file."""
+    row = upsert(meta).values(key=key, value=value)
+    connection.execute(row.on_conflict_do_update(index_elements=["key"], set_={"value": value}))
+
+
+def append(connection: Connection, new: Sequence[Message]) -> Appended:
+    """Store messages of one session with their words and their due work; nothing is overwritten."""
+    done = Appended()
+    if not new:
+        return done
+    session = _session_number(connection, new[0].session_id)
+    earlier = _latest_texts(connection, session)
+    for message in new:
+        row_id = _free_id(connection, message, done)
+        if row_id is None:
+            continue
+        n = _insert_message(connection, message, row_id, session)
+        done.rows[n] = row_id
+        if message.role != "system":  # kept, but instructions are not memories: never found
+            own = _spoken(message.name, message.text)
+            _index_words(connection, n, own, earlier)
+            earlier = [*earlier, own][-BEFORE:]
+    return done
+
+
+def _session_number(connection: Connection, session_id: str) -> int:
+    connection.execute(
+        upsert(sessions).values(session_id=session_id, vector_count=0).on_conflict_do_nothing()
+    )
+    found = select(sessions.c.n).where(sessions.c.session_id == session_id)
+    return connection.execute(found).scalar_one()
+
+
+def _latest_texts(connection: Connection, session: int) -> list[str]:
+    rows = connection.execute(
+        select(messages.c.name, messages.c.text)
+        .where(messages.c.session == session, messages.c.role != "system")
+        .order_by(messages.c.n.desc())
+        .limit(BEFORE)
+    )
+    return [_spoken(row.name, row.text) for row in rows][::-1]
+
+
+def _spoken(name: str | None, words: str) -> str:
+    return f"{name}: {words}" if name else words
+
+
+def _free_id(connection: Connection, message: Message, done: Appended) -> str | None:
+    """The id to store under; None when this very message is there already."""
+    candidate, copy = message.id, 1
+    while (row := _identity(connection, candidate)) is not None:
+        if row == (message.text, message.role):
+            done.already_known.append(candidate)
+            return None
+        copy += 1
+        candidate = f"{message.id}~{copy}"
+    if copy > 1:
+        done.renamed.append(RenamedMessage(id=message.id, stored_as=candidate))
+    else:
+        done.stored.append(candidate)
+    return candidate
+
+
+def _identity(connection: Connection, message_id: str) -> tuple[str, str] | None:
+    found = select(messages.c.text, messages.c.role).where(messages.c.message_id == message_id)
+    row = connection.execute(found).one_or_none()
+    return (row.text, row.role) if row else None
+
+
+def _insert_message(connection: Connection, message: Message, row_id: str, session: int) -> int:
+    extra = {"tool_calls": message.tool_calls, "tool_call_id": message.tool_call_id}
+    result = connection.execute(
+        insert(messages).values(
+            message_id=row_id,
+            session=session,
+            role=message.role,
+            name=message.name,
+            at=message.at.replace(tzinfo=None),
+            text=message.text,
+            extra=extra if any(extra.values()) else None,
+            chars=len(message.text),
+            is_question=message.text.rstrip().endswith(("?", "？")),
+            added_at=datetime.now(UTC).replace(tzinfo=None),
+        )
+    )
+    assert result.inserted_primary_key is not None
+    return int(result.inserted_primary_key[0])
+
+
+def _index_words(connection: Connection, n: int, own: str, earlier: list[str]) -> None:
+    words = {"n": n, "own": searchable(own), "before": searchable("\n".join(earlier))}
+    connection.execute(_add_words, words)
+    connection.execute(insert(outbox).values(layer=MESSAGES, item=n, task=EMBED))
+
+
+# --- due work ------------------------------------------------------------------------------------
+
+
+def claim(
+    connection: Connection, task: str, limit: int, *, by: str, lease: float, first: int, last: int
+) -> list[int]:
+    """Take up to `limit` due items numbered `first` to `last`.
+
+    Another process leaves them alone until the lease (seconds) has run out.
+    """
+    due = [outbox.c.layer == MESSAGES, outbox.c.task == task, outbox.c.item.between(first, last)]
+    free = (outbox.c.claimed_until < time()) | (outbox.c.claimed_by == by)
+    oldest = select(outbox.c.item).where(*due, free).order_by(outbox.c.item).limit(limit)
+    items = list(connection.scalars(oldest))
+    claimed = {"claimed_by": by, "claimed_until": time() + lease}
+    connection.execute(update(outbox).where(_are(items)).values(**claimed))
+    return items
+
+
+def _are(items: Iterable[int]):  # type: ignore[no-untyped-def]  # SQLAlchemy's own inferred type
+    return and_(outbox.c.layer == MESSAGES, outbox.c.item.in_(list(items)))
+
+
+def release(connection: Connection, items: Iterable[int]) -> None:
+    """Give failed items back, to be tried again later."""
+    freed = {"claimed_until": 0.0, "attempts": outbox.c.attempts + 1}
+    connection.execute(update(outbox).where(_are(items)).values(**freed))
+
+
+def finish(connection: Connection, items: Iterable[int]) -> None:
+    """Their vectors are in Chroma: nothing is due any more."""
+    connection.execute(delete(outbox).where(_are(items)))
+
+
+def free_all_claims(connection: Connection) -> None:
+    """For the one process that holds the lock: whoever claimed work before is dead."""
+    connection.execute(update(outbox).values(claimed_until=0.0))
+
+
+def index_everything_again(connection: Connection) -> None:
+    """Mark every stored vector as not yet in Chroma."""
+    connection.execute(
+        text(
+            "INSERT OR IGNORE INTO outbox(layer, item, task, attempts, claimed_until)"
+            " SELECT DISTINCT layer, item, :task, 0, 0 FROM vectors"
+        ),
+        {"task": INDEX},
+    )
+
+
+def embed_everything_again(connection: Connection) -> None:
+    """Drop all vectors and mark every message as due for embedding, for a change of embedder."""
+    connection.execute(delete(vectors))
+    connection.execute(delete(outbox))
+    connection.execute(update(sessions).values(vector_sum=None, vector_count=0))
+    due = select(literal(MESSAGES), messages.c.n, literal(EMBED), literal(0), literal(0.0))
+    columns = ["layer", "item", "task", "attempts", "claimed_until"]
+    found = due.where(messages.c.role != "system")
+    connection.execute(insert(outbox).from_select(columns, found))
+    connection.execute(delete(meta).where(meta.c.key.in_(["embedder", "dimension"])))
+
+
+# --- vectors -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One embedded piece of one message."""
+
+    item: int
+    piece: int
+    start: int
+    end: int
+    vector: NDArray[np.float32]
+
+
+def record_embedder(connection: Connection, name: str, sizes: Sequence[int]) -> None:
+    """Note who made the vectors, at the first ones.
+
+    Raises:
+        EmbeddingError: when vectors of another size are there already.
+    """
+    stored = get_meta(connection, "dimension")
+    for size in sorted(set(sizes)):
+        if stored is None:
+            set_meta(connection, "embedder", name)
+            set_meta(connection, "dimension", str(size))
+        elif int(stored) != size:
+            raise EmbeddingError(
+                f"{name} now returns {size} numbers per text; the stored vectors have {stored}. "
+                "Give the same embedder as before, or run: langmem-graph rebuild --reembed"
+            )
+
+
+def store_vectors(connection: Connection, pieces: Sequence[Piece], *, by: str) -> None:
+    """Keep vectors, add them to their sessions' centroids, and mark them due for Chroma.
+
+    Items that `by` no longer has a claim on (its lease ran out) are another process's by now.
+    """
+    ours = select(outbox.c.item).where(outbox.c.task == EMBED, outbox.c.claimed_by == by)
+    mine = set(connection.scalars(ours.where(_are({p.item for p in pieces}))))
+    pieces = [p for p in pieces if p.item in mine]
+    if not pieces:
+        return
+    rows = [
+        {"layer": MESSAGES, "item": p.item, "piece": p.piece, "start": p.start, "end": p.end}
+        | {"vector": p.vector.astype(np.float32).tobytes()}
+        for p in pieces
+    ]
+    connection.execute(insert(vectors), rows)
+    _add_to_centroids(connection, pieces)
+    items = sorted({p.item for p in pieces})
+    embedded = {"task": INDEX, "claimed_until": 0.0, "attempts": 0}
+    connection.execute(update(outbox).where(_are(items)).values(**embedded))
+
+
+def _add_to_centroids(connection: Connection, pieces: Sequence[Piece]) -> None:
+    items = {p.item for p in pieces}
+    found = select(messages.c.n, messages.c.session).where(messages.c.n.in_(items))
+    session_of = {row.n: row.session for row in connection.execute(found)}
+    for session in set(session_of.values()):
+        own = [p.vector for p in pieces if session_of[p.item] == session]
+        _add_to_centroid(connection, session, np.sum(own, axis=0), len(own))
+
+
+def _add_to_centroid(
+    connection: Connection, session: int, added: NDArray[np.float32], count: int
+) -> None:
+    row = connection.execute(select(sessions).where(sessions.c.n == session)).one()
+    if row.vector_sum is not None:
+        added = added + np.frombuffer(row.vector_sum, dtype=np.float32)
+    connection.execute(
+        update(sessions)
+        .where(sessions.c.n == session)
+        .values(
+            vector_sum=added.astype(np.float32).tobytes(), vector_count=row.vector_count + count
+        )
+    )
+
+
+def optimize_words(connection: Connection) -> None:
+    """Merge the full-text index into one segment; searches get faster after bulk adds."""
+    connection.execute(text("INSERT INTO words(words) VALUES ('optimize')"))
+
+

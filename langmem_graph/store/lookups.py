@@ -1,0 +1,274 @@
+"""Everything that is read from the ledger."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, Row, func, select, text
+
+from langmem_graph.models import Message
+from langmem_graph.store.ledger import INDEX, MESSAGES
+from langmem_graph.store.schema import messages, outbox, sessions, vectors
+
+Matrix = NDArray[np.float32]
+T = TypeVar("T")
+_IN_LIST = 5_000  # SQLite allows 32,766 variables in one statement
+_OWN_WEIGHT, _BEFORE_WEIGHT = 2.0, 1.0
+
+_best_words = text(
+    f"SELECT rowid, -bm25(words, {_OWN_WEIGHT}, {_BEFORE_WEIGHT}) AS score"
+    " FROM words WHERE words MATCH :terms ORDER BY score DESC LIMIT :limit"
+)
+
+
+@dataclass(frozen=True)
+class VectorRows:
+    """Stored vectors: their numbers, the messages they belong to, spans, and the matrix."""
+
+    ids: NDArray[np.int64]
+    items: NDArray[np.int64]
+    spans: NDArray[np.int64]
+    matrix: Matrix
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What ranking needs to know of a message, without its text."""
+
+    n: int
+    session: int
+    role: str
+    name: str | None
+    at: datetime
+    chars: int
+    is_question: bool
+
+
+@dataclass(frozen=True)
+class Centroids:
+    """Every session's number and mean vector (sessions without vectors are left out)."""
+
+    sessions: NDArray[np.int64]
+    matrix: Matrix
+
+
+def words_search(connection: Connection, terms: str, limit: int) -> list[tuple[int, float]]:
+    """Messages by BM25, best first; higher is better."""
+    rows = connection.execute(_best_words, {"terms": terms, "limit": limit})
+    return [(row.rowid, row.score) for row in rows]
+
+
+def vectors_by_id(connection: Connection, ids: Iterable[int]) -> VectorRows:
+    """The vectors with these numbers; unknown numbers are left out."""
+    return _vector_rows(connection, vectors.c.n, ids)
+
+
+def vectors_of(connection: Connection, items: Iterable[int]) -> VectorRows:
+    """All vectors of these messages."""
+    return _vector_rows(connection, vectors.c.item, items)
+
+
+def _vector_rows(connection: Connection, column: Any, values: Iterable[int]) -> VectorRows:
+    rows: list[Row[Any]] = []
+    for some in _chunks(sorted(set(values))):
+        found = select(vectors).where(vectors.c.layer == MESSAGES, column.in_(some))
+        rows += connection.execute(found.order_by(vectors.c.n))
+    return _as_vectors(rows)
+
+
+def all_vectors(connection: Connection, size: int = 4_096) -> Iterator[VectorRows]:
+    """Every vector, in blocks."""
+    after = 0
+    while True:
+        found = select(vectors).where(vectors.c.layer == MESSAGES, vectors.c.n > after)
+        rows = connection.execute(found.order_by(vectors.c.n).limit(size)).all()
+        if not rows:
+            return
+        yield _as_vectors(rows)
+        after = rows[-1].n
+
+
+def waiting_vectors(connection: Connection) -> VectorRows:
+    """The vectors that Chroma does not have yet."""
+    due = select(outbox.c.item).where(outbox.c.layer == MESSAGES, outbox.c.task == INDEX)
+    found = select(vectors).where(vectors.c.layer == MESSAGES, vectors.c.item.in_(due))
+    return _as_vectors(connection.execute(found.order_by(vectors.c.n)).all())
+
+
+def _as_vectors(rows: Sequence[Row[Any]]) -> VectorRows:
+    flat = np.frombuffer(b"".join(row.vector for row in rows), dtype=np.float32)
+    return VectorRows(
+        ids=np.array([row.n for row in rows], dtype=np.int64),
+        items=np.array([row.item for row in rows], dtype=np.int64),
+        spans=np.array([(row.start, row.end) for row in rows], dtype=np.int64).reshape(-1, 2),
+        matrix=flat.reshape(len(rows), -1 if rows else 0),
+    )
+
+
+def facts_of(connection: Connection, items: Iterable[int]) -> dict[int, Facts]:
+    """What ranking needs of these messages, by number."""
+    m = messages.c
+    columns = (m.n, m.session, m.role, m.name, m.at, m.chars, m.is_question)
+    rows: list[Row[Any]] = []
+    for some in _chunks(list(items)):
+        rows += connection.execute(select(*columns).where(m.n.in_(some)))
+    return {row.n: Facts(**row._mapping) for row in rows}
+
+
+def centroids(connection: Connection) -> Centroids:
+    """Mean vectors of all sessions, in the order the sessions began."""
+    found = select(sessions).where(sessions.c.vector_count > 0).order_by(sessions.c.n)
+    rows = connection.execute(found).all()
+    flat = np.frombuffer(b"".join(row.vector_sum for row in rows), dtype=np.float32)
+    counts = np.array([[row.vector_count] for row in rows], dtype=np.float32)
+    return Centroids(
+        sessions=np.array([row.n for row in rows], dtype=np.int64),
+        matrix=flat.reshape(len(rows), -1 if rows else 0) / counts.reshape(-1, 1),
+    )
+
+
+def newest_message(connection: Connection) -> int:
+    """The number of the message that arrived last; 0 when there is none."""
+    return connection.scalar(select(func.max(messages.c.n))) or 0
+
+
+def latest_session(connection: Connection) -> int:
+    """The number of the session that began last; 0 when there is none."""
+    return connection.scalar(select(func.max(sessions.c.n))) or 0
+
+
+_whole = select(messages, sessions.c.session_id).join(sessions, sessions.c.n == messages.c.session)
+
+
+def messages_by_number(connection: Connection, items: Iterable[int]) -> dict[int, Message]:
+    """Whole messages by their numbers."""
+    rows: list[Row[Any]] = []
+    for some in _chunks(list(items)):
+        rows += connection.execute(_whole.where(messages.c.n.in_(some)))
+    return {row.n: _message(row) for row in rows}
+
+
+def messages_by_id(connection: Connection, ids: Iterable[str]) -> dict[str, Message]:
+    """Whole messages by their ids; unknown ids are left out."""
+    rows: list[Row[Any]] = []
+    for some in _chunks(list(ids)):
+        rows += connection.execute(_whole.where(messages.c.message_id.in_(some)))
+    return {row.message_id: _message(row) for row in rows}
+
+
+def all_messages(connection: Connection) -> Iterator[Message]:
+    """Every message, in the order of arrival."""
+    after = 0
+    while True:
+        page = _whole.where(messages.c.n > after).order_by(messages.c.n).limit(1_000)
+        rows = connection.execute(page).all()
+        if not rows:
+            return
+        yield from map(_message, rows)
+        after = rows[-1].n
+
+
+def _message(row: Row[Any]) -> Message:
+    extra = row.extra or {}
+    return Message(
+        id=row.message_id,
+        session_id=row.session_id,
+        role=row.role,
+        name=row.name,
+        at=row.at.replace(tzinfo=UTC),
+        text=row.text,
+        tool_calls=extra.get("tool_calls") or [],
+        tool_call_id=extra.get("tool_call_id"),
+    )
+
+
+def texts_of(connection: Connection, items: Iterable[int]) -> dict[int, str]:
+    """What is embedded of these messages: the speaker, where there is one, and the words."""
+    rows: list[Row[Any]] = []
+    for some in _chunks(list(items)):
+        found = select(messages.c.n, messages.c.name, messages.c.text)
+        rows += connection.execute(found.where(messages.c.n.in_(some)))
+    return {row.n: f"{row.name}: {row.text}" if row.name else row.text for row in rows}
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How much there is of everything."""
+
+    messages: int
+    sessions: int
+    vectors: int
+    waiting: dict[str, int]
+    """Items per due task."""
+
+
+def counts(connection: Connection) -> Counts:
+    """How much there is of everything."""
+    due = select(outbox.c.task, func.count()).group_by(outbox.c.task)
+    return Counts(
+        messages=connection.scalar(select(func.count()).select_from(messages)) or 0,
+        sessions=connection.scalar(select(func.count()).select_from(sessions)) or 0,
+        vectors=connection.scalar(select(func.count()).select_from(vectors)) or 0,
+        waiting={task: count for task, count in connection.execute(due).tuples()},
+    )
+
+
+def counts_waiting(connection: Connection, task: str) -> int:
+    """How many messages wait for this task."""
+    due = select(func.count()).where(outbox.c.layer == MESSAGES, outbox.c.task == task)
+    return connection.scalar(due) or 0
+
+
+def waiting_items(connection: Connection, task: str, first: int, last: int) -> set[int]:
+    """The numbers, from `first` to `last`, of the messages that wait for this task."""
+    due = select(outbox.c.item).where(outbox.c.layer == MESSAGES, outbox.c.task == task)
+    return set(connection.scalars(due.where(outbox.c.item.between(first, last))))
+
+
+def indexed_vector_ids(connection: Connection) -> list[int]:
+    """The numbers of the vectors that Chroma should hold."""
+    due = select(outbox.c.item).where(outbox.c.layer == MESSAGES, outbox.c.task == INDEX)
+    held = select(vectors.c.n).where(vectors.c.layer == MESSAGES, vectors.c.item.not_in(due))
+    return list(connection.scalars(held))
+
+
+def damage(connection: Connection) -> list[str]:
+    """What SQLite finds wrong with the file; nothing when it is sound."""
+    found = connection.exec_driver_sql("PRAGMA quick_check").scalars().all()
+    return [f"The ledger is damaged: {line}" for line in found if line != "ok"]
+
+
+@dataclass(frozen=True)
+class SessionSummary:
+    """One session at a glance."""
+
+    session_id: str
+    messages: int
+    first_at: datetime
+    last_at: datetime
+
+
+def session_summaries(connection: Connection) -> list[SessionSummary]:
+    """All sessions in the order they began."""
+    m = messages.c
+    found = (
+        select(sessions.c.session_id, func.count(), func.min(m.at), func.max(m.at))
+        .join(messages, m.session == sessions.c.n)
+        .group_by(sessions.c.n)
+        .order_by(sessions.c.n)
+    )
+    return [
+        SessionSummary(name, count, first.replace(tzinfo=UTC), last.replace(tzinfo=UTC))
+        for name, count, first, last in connection.execute(found).tuples()
+    ]
+
+
+def _chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(values), _IN_LIST):
+        yield values[start : start + _IN_LIST]

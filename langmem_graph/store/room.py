@@ -1,0 +1,99 @@
+"""One user's room: a folder with the ledger and, when embedded, that user's own Chroma."""
+
+import logging
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from langmem_graph.config import Settings
+from langmem_graph.errors import EmbedderMismatchError, IndexUnavailableError
+from langmem_graph.store import ledger, lookups
+from langmem_graph.store.database import Database
+from langmem_graph.store.vectors import VectorIndex
+
+if TYPE_CHECKING:
+    from chromadb.api import ClientAPI
+
+_log = logging.getLogger(__name__)
+
+
+class Room:
+    """What one user's reads and writes go through; made by `Root`.
+
+    Args:
+        folder: the user's folder.
+        user_id: recorded in the ledger, so that a folder can be told.
+        client: a Chroma server's client; None is Chroma embedded in the folder.
+        read_only: read beside a running writer; Chroma is not opened.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        user_id: str,
+        settings: Settings,
+        *,
+        client: "ClientAPI | None" = None,
+        read_only: bool = False,
+    ) -> None:
+        self.folder = folder
+        self.read_only = read_only
+        self.working = threading.Lock()  # one thread at a time does the room's due work
+        self.healed = read_only
+        self.database = Database(
+            folder / "ledger.db",
+            busy_timeout=settings.busy_timeout_seconds,
+            read_only=read_only,
+        )
+        self.index = self._index(client)
+        if not read_only:
+            self._settle_in(user_id, embedded=client is None)
+
+    def _index(self, client: "ClientAPI | None") -> VectorIndex:
+        with self.database.reading() as connection:
+            name = f"messages-{ledger.get_meta(connection, 'ledger_id')}"
+        if client is not None:
+            return VectorIndex(name, client=client)
+        return VectorIndex(name, directory=self.folder / "chroma")
+
+    def _settle_in(self, user_id: str, *, embedded: bool) -> None:
+        with self.database.writing() as connection:
+            ledger.set_meta(connection, "user_id", user_id)
+            if embedded:
+                ledger.free_all_claims(connection)
+            self._check_index(connection)
+
+    def _check_index(self, connection: ledger.Connection) -> None:
+        """If the index is elsewhere now, or has lost vectors, everything is due for it again."""
+        held = lookups.counts(connection)
+        waiting = len(lookups.waiting_vectors(connection)) if held.waiting else 0
+        known_place = ledger.get_meta(connection, "index") in (None, self.index.identity)
+        ledger.set_meta(connection, "index", self.index.identity)
+        if held.vectors == waiting and known_place:
+            return
+        if not known_place or self._lost_vectors(held.vectors - waiting):
+            _log.warning("the index of %s is incomplete and will be rebuilt", self.folder.name)
+            ledger.index_everything_again(connection)
+
+    def _lost_vectors(self, expected: int) -> bool:
+        try:
+            return self.index.count() < expected
+        except IndexUnavailableError as error:
+            _log.warning("%s", error)
+            return False
+
+    def check_embedder(self, name: str) -> None:
+        """Raise when the stored vectors were made by another embedder."""
+        with self.database.reading() as connection:
+            stored = ledger.get_meta(connection, "embedder")
+        if stored not in (None, name):
+            raise EmbedderMismatchError(
+                f"This user's vectors were made by {stored}, the memory was opened with {name}. "
+                f"Open it with {stored}, or embed everything anew: "
+                "langmem-graph rebuild --reembed --user USER"
+            )
+
+    def close(self) -> None:
+        """Release the files."""
+        self.index.close()
+        self.database.close()

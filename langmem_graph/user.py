@@ -1,0 +1,183 @@
+"""One user's memory: everything that is read or written goes through here."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from langmem_graph.config import RankingMethod
+from langmem_graph.errors import ReadOnlyError
+from langmem_graph.models import AddReport, EraseReport, Health, Message, MessageHit, Recall
+from langmem_graph.recall import fast
+from langmem_graph.services import Services
+from langmem_graph.store import erase, health, lookups
+from langmem_graph.write import append
+
+By = Literal["message", "session"]
+
+
+class UserMemory:
+    """The memory of one user; get it from `memory.user(id)`.
+
+    Every method has an asynchronous twin with an `a` before its name, which does the same in a
+    worker thread. All methods raise `ClosedMemoryError` after `memory.close()`.
+    """
+
+    def __init__(self, services: Services, user_id: str) -> None:
+        self._services = services
+        self.id = user_id
+
+    def add(self, messages: Any, *, session_id: str | int, at: object = None) -> AddReport:
+        """Store messages of one session. What the report acknowledges is on disk.
+
+        Args:
+            messages: a LangChain message, a dict with `role`, `content` and optional `id`, `name`
+                (the speaker) and `at`, or a list of them.
+            session_id: the conversation they belong to.
+            at: when they were said, for messages that carry no time; default now. A datetime, ISO
+                text or epoch seconds; naive times are UTC.
+
+        Returns:
+            What happened to each message. A message that cannot be stored is rejected with its
+            reason and does not keep the others out.
+
+        Raises:
+            InvalidInputError: no usable session id, time or list.
+            StorageError: the ledger cannot be written; nothing was acknowledged.
+            EmbedderMismatchError: the user's vectors were made by another embedder.
+        """
+        return append.append(self._services, self.id, messages, session_id=session_id, at=at)
+
+    def search_conversation(
+        self,
+        query: str,
+        k: int = 5,
+        by: By = "message",
+        *,
+        explain: bool = False,
+        ranking: RankingMethod | None = None,
+    ) -> list[MessageHit]:
+        """Find messages without calling a model, best first.
+
+        Args:
+            query: what to look for, in plain words.
+            k: how many hits at most.
+            by: `message`, or `session` to rank sessions, each represented by its best message.
+            explain: put each signal's value into the hits' `signals`.
+            ranking: instead of `Settings.ranking`, for this call.
+
+        Raises:
+            InvalidInputError: an empty query, `k` below 1 or an unknown `by`.
+        """
+        return fast.search(self._services, self.id, query, k, by, explain, ranking)
+
+    def recall(self, query: str, *, k: int | None = None, max_tokens: int | None = None) -> Recall:
+        """What a model should see before it answers `query`: a quoted context and its evidence.
+
+        Args:
+            query: usually the user's last message.
+            k: messages to consider; default `Settings.recall_k`.
+            max_tokens: budget of the context; default `Settings.context_tokens`.
+
+        Returns:
+            `context` (empty when nothing was found), `evidence` best first, and a `report` with
+            the status, the cost (0 model calls) and the milliseconds of each stage.
+        """
+        return fast.recall(self._services, self.id, query, k, max_tokens)
+
+    def get_conversation(self, ids: str | Sequence[str]) -> list[Message]:
+        """The messages with these ids, in the order asked; unknown ids are left out."""
+        wanted = [ids] if isinstance(ids, str) else [str(one) for one in ids]
+        with self._services.room(self.id) as room, room.database.reading() as connection:
+            found = lookups.messages_by_id(connection, wanted)
+        return [found[one] for one in dict.fromkeys(wanted) if one in found]
+
+    def sessions(self) -> list[lookups.SessionSummary]:
+        """All sessions at a glance, in the order they began."""
+        with self._services.room(self.id) as room, room.database.reading() as connection:
+            return lookups.session_summaries(connection)
+
+    def export(self) -> list[dict[str, Any]]:
+        """Every message as a JSON-shaped dict that `add` (and `langmem-graph import`) takes back."""
+        with self._services.room(self.id) as room, room.database.reading() as connection:
+            return [_exported(message) for message in lookups.all_messages(connection)]
+
+    def erase(self) -> EraseReport:
+        """Delete everything of this user: the ledger, its log, the vectors, the folder."""
+        self._writable("erase")
+        return erase.erase(self._services, self.id)
+
+    def doctor(self, *, sample: int = 200) -> Health:
+        """Compare the ledger with the index: what is missing, and whether Chroma finds vectors.
+
+        Args:
+            sample: how many vectors to look up in Chroma; 0 for all.
+        """
+        return health.examine(self._services, self.id, sample)
+
+    def rebuild(self, *, reembed: bool = False) -> Health:
+        """Make the index anew from the ledger's vectors.
+
+        Args:
+            reembed: also embed every message anew, after a change of embedder.
+        """
+        self._writable("rebuild")
+        return health.rebuild(self._services, self.id, reembed)
+
+    def _writable(self, what: str) -> None:
+        if self._services.read_only:
+            raise ReadOnlyError(f"{what} needs a memory opened for writing, not read_only=True.")
+
+    # --- the same, for async code ----------------------------------------------------------------
+
+    async def aadd(self, messages: Any, *, session_id: str | int, at: object = None) -> AddReport:
+        """Async twin of `add`."""
+        return await asyncio.to_thread(self.add, messages, session_id=session_id, at=at)
+
+    async def asearch_conversation(
+        self,
+        query: str,
+        k: int = 5,
+        by: By = "message",
+        *,
+        explain: bool = False,
+        ranking: RankingMethod | None = None,
+    ) -> list[MessageHit]:
+        """Async twin of `search_conversation`."""
+        return await asyncio.to_thread(
+            self.search_conversation, query, k, by, explain=explain, ranking=ranking
+        )
+
+    async def arecall(
+        self, query: str, *, k: int | None = None, max_tokens: int | None = None
+    ) -> Recall:
+        """Async twin of `recall`."""
+        return await asyncio.to_thread(self.recall, query, k=k, max_tokens=max_tokens)
+
+    async def aget_conversation(self, ids: str | Sequence[str]) -> list[Message]:
+        """Async twin of `get_conversation`."""
+        return await asyncio.to_thread(self.get_conversation, ids)
+
+    async def asessions(self) -> list[lookups.SessionSummary]:
+        """Async twin of `sessions`."""
+        return await asyncio.to_thread(self.sessions)
+
+    async def aexport(self) -> list[dict[str, Any]]:
+        """Async twin of `export`."""
+        return await asyncio.to_thread(self.export)
+
+    async def aerase(self) -> EraseReport:
+        """Async twin of `erase`."""
+        return await asyncio.to_thread(self.erase)
+
+    async def adoctor(self, *, sample: int = 200) -> Health:
+        """Async twin of `doctor`."""
+        return await asyncio.to_thread(self.doctor, sample=sample)
+
+    async def arebuild(self, *, reembed: bool = False) -> Health:
+        """Async twin of `rebuild`."""
+        return await asyncio.to_thread(self.rebuild, reembed=reembed)
+
+
+def _exported(message: Message) -> dict[str, Any]:
+    fields = message.model_dump(mode="json", exclude_defaults=True)
+    return {"id": fields.pop("id"), "content": fields.pop("text"), **fields}

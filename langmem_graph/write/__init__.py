@@ -1,0 +1,1 @@
+"""Writing: today `append`, the raw layer."""
