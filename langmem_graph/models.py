@@ -38,6 +38,8 @@ class MessageHit(_Model):
     at: datetime
     text: str
     score: float
+    position: int = 0
+    """The order of arrival: a later message of a user has a higher number."""
     excerpt: str = ""
     """The part of the text that matched best; the whole text where it is short."""
     signals: dict[str, float] | None = None

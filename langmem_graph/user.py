@@ -97,7 +97,7 @@ class UserMemory:
             return lookups.session_summaries(connection)
 
     def export(self) -> list[dict[str, Any]]:
-        """Every message as a JSON-shaped dict that `add` (and `langmem-graph import`) takes back."""
+        """Every message as a JSON-shaped dict that `add` and `langmem-graph import` take back."""
         with self._services.room(self.id) as room, room.database.reading() as connection:
             return [_exported(message) for message in lookups.all_messages(connection)]
 

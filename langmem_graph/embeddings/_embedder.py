@@ -48,7 +48,8 @@ class Embedder:
             answer = self._embeddings.embed_query(text)
         except Exception as error:
             raise EmbeddingError(f"{self.name} failed: {type(error).__name__}: {error}") from error
-        return self._checked([answer], 1)[0]
+        vector: Vectors = self._checked([answer], 1)[0]
+        return vector
 
     def spans(self, text: str, limit: int) -> list[Span]:
         """Where to split a text so that every piece fits the embedder's window."""

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from itertools import pairwise
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
@@ -26,7 +27,7 @@ class HashEmbeddings(Embeddings):
         """The unit vector of one text."""
         words = re.findall(r"\w+", text.lower()) or [""]
         vector = np.zeros(self.size)
-        for feature in [*words, *map(" ".join, zip(words, words[1:], strict=False))]:
+        for feature in [*words, *map(" ".join, pairwise(words))]:
             digest = int.from_bytes(hashlib.blake2b(feature.encode(), digest_size=8).digest())
             vector[digest % self.size] += 1 if digest >> 63 else -1
         length = float(np.linalg.norm(vector))

@@ -34,9 +34,7 @@ def read_sample(sample: dict[str, Any], *, prefix: str = "") -> Iterator[Convers
 
 
 def _when(text: str | None) -> str | None:
-    return (
-        datetime.strptime(text.strip(), _TIME).replace(tzinfo=UTC).isoformat() if text else None
-    )
+    return datetime.strptime(text.strip(), _TIME).replace(tzinfo=UTC).isoformat() if text else None
 
 
 def _message(turn: dict[str, Any], at: str | None, prefix: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from langmem_graph.importers._types import Conversation
 def is_realmem(data: Any) -> bool:
     """True for one person's RealMem file."""
     sessions = data.get("dialogues") if isinstance(data, dict) else None
-    return bool(sessions) and "dialogue_turns" in sessions[0]
+    return isinstance(sessions, list) and bool(sessions) and "dialogue_turns" in sessions[0]
 
 
 def read_realmem(data: dict[str, Any]) -> Iterator[Conversation]:
@@ -23,7 +23,11 @@ def read_realmem(data: dict[str, Any]) -> Iterator[Conversation]:
 
 def _when(text: str) -> str:
     """`2025-12-24 (Wednesday)` or with a time of day; the weekday in brackets is dropped."""
-    return datetime.fromisoformat(text.split("(")[0].strip()).replace(tzinfo=UTC).isoformat()
+    return (
+        datetime.fromisoformat(text.split("(", maxsplit=1)[0].strip())
+        .replace(tzinfo=UTC)
+        .isoformat()
+    )
 
 
 def _message(turn: dict[str, Any], message_id: str, at: str) -> dict[str, Any]:

@@ -59,9 +59,7 @@ class Candidates:
     """Start and end of the best piece; 0, 0 where there is no vector."""
 
 
-def gather(
-    room: Room, embedder: Embedder, query: str, depth: int, trail: Trail
-) -> Candidates:
+def gather(room: Room, embedder: Embedder, query: str, depth: int, trail: Trail) -> Candidates:
     """The best `depth` messages by vector and the best `depth` by words, with exact cosines."""
     vector = _query_vector(room, embedder, query, trail)
     with room.database.reading() as connection:
@@ -119,9 +117,7 @@ def _by_vector(
     return [*rows.items.tolist(), *_nearest(waiting, vector, depth)]
 
 
-def _exhaustively(
-    connection: Connection, vector: NDArray[np.float32], depth: int
-) -> list[int]:
+def _exhaustively(connection: Connection, vector: NDArray[np.float32], depth: int) -> list[int]:
     """Without Chroma: the exact nearest over all vectors of the ledger."""
     best: dict[int, float] = {}
     for rows in lookups.all_vectors(connection):

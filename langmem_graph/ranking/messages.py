@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from langmem_graph.config import RankingMethod
 from langmem_graph.ranking.candidates import Candidates
 from langmem_graph.ranking.fusion import Scores, reciprocal_rank_fusion

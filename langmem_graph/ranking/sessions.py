@@ -1,2 +1,5 @@
 """x"""
-def rank_sessions(*a): raise NotImplementedError
+
+
+def rank_sessions(*a):
+    raise NotImplementedError

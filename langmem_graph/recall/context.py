@@ -35,14 +35,16 @@ def build_context(
     quoted = [hit for hit in hits if hit.message_id in quotes]
     if not quoted:
         return "", []
-    by_time = sorted(quoted, key=lambda hit: hit.at)
+    by_time = sorted(quoted, key=lambda hit: (hit.at, hit.position))
     lines = "".join(f"{quotes[hit.message_id]}\n" for hit in by_time)
     return f"{_OPEN}{lines}{_CLOSE}", quoted
 
 
 def _quote(hit: MessageHit, counter: TokenCounter, limit: int) -> str:
     """One line: date, speaker, id, and the words as a JSON string, which no text can leave."""
-    head = f"- {hit.at:%Y-%m-%d %H:%M} {_inline(hit.name or hit.role)} [{_inline(hit.message_id)}]: "
+    head = (
+        f"- {hit.at:%Y-%m-%d %H:%M} {_inline(hit.name or hit.role)} [{_inline(hit.message_id)}]: "
+    )
     text = hit.text
     if counter.count(text) > limit:
         text = _cut(hit.excerpt or hit.text, counter, limit)

@@ -46,9 +46,7 @@ def with_method(settings: Settings, method: RankingMethod | None) -> Settings:
     return settings if method is None else settings.model_copy(update={"ranking": method})
 
 
-def _hits(
-    room: Room, found: Candidates, ranking: Ranking, best: Sequence[int]
-) -> list[MessageHit]:
+def _hits(room: Room, found: Candidates, ranking: Ranking, best: Sequence[int]) -> list[MessageHit]:
     numbers = [found.facts[place].n for place in best]
     with room.database.reading() as connection:
         messages = lookups.messages_by_number(connection, numbers)
@@ -62,6 +60,7 @@ def _hits(
             MessageHit(
                 message_id=message.id,
                 score=float(ranking.scores[place]),
+                position=n,
                 excerpt=message.text[start:end] if end > start else message.text,
                 signals=ranking.signals_of(place),
                 **message.model_dump(include={"session_id", "role", "name", "at", "text"}),

@@ -93,5 +93,3 @@ class Database:
 def _begin(connection: Connection) -> None:
     writing = connection.get_execution_options().get("writing")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
-
-

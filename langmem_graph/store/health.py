@@ -3,6 +3,8 @@
 import random
 
 import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection
 
 from langmem_graph.errors import IndexUnavailableError
 from langmem_graph.models import Health
@@ -65,9 +67,7 @@ def _reach(room: Room, sample: int) -> tuple[int, int]:
     return len(found), sum(found)
 
 
-def _is_found(
-    room: Room, connection: lookups.Connection, vector: np.ndarray[tuple[int], np.dtype[np.float32]]
-) -> bool:
+def _is_found(room: Room, connection: Connection, vector: NDArray[np.float32]) -> bool:
     nearest = lookups.vectors_by_id(connection, room.index.query(vector, 10))
     return len(nearest) > 0 and float(np.max(nearest.matrix @ vector)) >= SAME
 

@@ -73,7 +73,7 @@ def _session_number(connection: Connection, session_id: str) -> int:
         upsert(sessions).values(session_id=session_id, vector_count=0).on_conflict_do_nothing()
     )
     found = select(sessions.c.n).where(sessions.c.session_id == session_id)
-    return connection.execute(found).scalar_one()
+    return int(connection.execute(found).scalar_one())
 
 
 def _latest_texts(connection: Connection, session: int) -> list[str]:
@@ -281,5 +281,3 @@ def _add_to_centroid(
 def optimize_words(connection: Connection) -> None:
     """Merge the full-text index into one segment; searches get faster after bulk adds."""
     connection.execute(text("INSERT INTO words(words) VALUES ('optimize')"))
-
-

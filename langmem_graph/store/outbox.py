@@ -112,9 +112,7 @@ def _embed_pieces(
     return pieces, failed
 
 
-def _pieces(
-    embedder: Embedder, texts: dict[int, str], spans: dict[int, list[Span]]
-) -> list[Piece]:
+def _pieces(embedder: Embedder, texts: dict[int, str], spans: dict[int, list[Span]]) -> list[Piece]:
     places = [(n, number, span) for n in texts for number, span in enumerate(spans[n])]
     vectors = embedder.embed([texts[n][start:end] for n, _, (start, end) in places])
     return [
@@ -152,4 +150,3 @@ def _index_batch(room: Room, items: Sequence[int]) -> None:
                 "Another process opened this memory with another Chroma. Use one for all."
             )
         ledger.finish(connection, items)
-

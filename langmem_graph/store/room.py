@@ -5,6 +5,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sqlalchemy import Connection
+
 from langmem_graph.config import Settings
 from langmem_graph.errors import EmbedderMismatchError, IndexUnavailableError
 from langmem_graph.store import ledger, lookups
@@ -63,7 +65,7 @@ class Room:
                 ledger.free_all_claims(connection)
             self._check_index(connection)
 
-    def _check_index(self, connection: ledger.Connection) -> None:
+    def _check_index(self, connection: Connection) -> None:
         """If the index is elsewhere now, or has lost vectors, everything is due for it again."""
         held = lookups.counts(connection)
         waiting = len(lookups.waiting_vectors(connection)) if held.waiting else 0

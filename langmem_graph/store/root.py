@@ -178,9 +178,7 @@ class Root:
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(f"Cannot make the user's folder {folder}: {error}.") from error
-        return Room(
-            folder, user_id, self._settings, client=self._client, read_only=self._read_only
-        )
+        return Room(folder, user_id, self._settings, client=self._client, read_only=self._read_only)
 
     def _close_idle_rooms(self, keep: int) -> None:
         """Close the least recently used rooms that nobody is in."""

@@ -95,9 +95,7 @@ outbox = Table(
 )
 """Work that is still due for a committed row: `embed`, then `index`; the row is gone when done."""
 
-_WORDS = (
-    "CREATE VIRTUAL TABLE words USING fts5(own, before, tokenize='porter unicode61')"  # rowid = messages.n
-)
+_WORDS = "CREATE VIRTUAL TABLE words USING fts5(own, before, tokenize='porter unicode61')"  # rowid = messages.n
 
 
 def _create(connection: Connection) -> None:

@@ -5,6 +5,7 @@ their characters are written as overlapping pairs, in the index and in the query
 """
 
 import re
+from itertools import pairwise
 
 # Kana, Han (with extensions and compatibility forms) and Hangul.
 _CJK_RUN = re.compile(
@@ -29,7 +30,7 @@ def searchable(text: str) -> str:
 
 
 def _pairs(run: str) -> str:
-    return run if len(run) == 1 else " ".join(map("".join, zip(run, run[1:], strict=False)))
+    return run if len(run) == 1 else " ".join(map("".join, pairwise(run)))
 
 
 def query_terms(query: str) -> list[str]:

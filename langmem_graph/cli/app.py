@@ -1,0 +1,214 @@
+"""The commands. Each opens a memory, calls one public method and shows its answer."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import BaseModel
+
+from langmem_graph.cli import demo as demonstration
+from langmem_graph.cli import views
+from langmem_graph.cli.imports import import_file
+from langmem_graph.errors import LangMemGraphError, MemoryLockedError
+from langmem_graph.memory import Memory
+from langmem_graph.user import By
+
+app = typer.Typer(
+    help="Long-term memory for LangGraph agents: import, search and look after it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+UserOption = Annotated[
+    str, typer.Option("--user", "-u", envvar="LANGMEM_GRAPH_USER", help="Whose memory.")
+]
+DirectoryOption = Annotated[
+    Path, typer.Option("--memory", "-m", envvar="LANGMEM_GRAPH_DIR", help="The memory's directory.")
+]
+ChromaOption = Annotated[
+    str | None,
+    typer.Option("--chroma", envvar="LANGMEM_GRAPH_CHROMA", help="URL of a Chroma server."),
+]
+EmbeddingsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--embeddings", envvar="LANGMEM_GRAPH_EMBEDDINGS", help="Embedder; default MiniLM."
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+DEFAULT_DIRECTORY = Path("memory")
+
+
+@contextmanager
+def _opened(
+    directory: Path,
+    chroma: str | None = None,
+    embeddings: str | None = None,
+    *,
+    looking: bool = False,
+) -> Iterator[Memory]:
+    """A memory; for commands that only look, beside a running app where there is one."""
+    try:
+        memory = Memory(directory, chroma=chroma, embeddings=embeddings, read_only=looking)
+    except MemoryLockedError as error:
+        raise MemoryLockedError(f"{error} (search, show and export work beside it.)") from error
+    with memory:
+        yield memory
+
+
+def _print_json(value: object) -> None:
+    plain = [_plain(item) for item in value] if isinstance(value, list) else _plain(value)
+    typer.echo(json.dumps(plain, ensure_ascii=False, default=str))
+
+
+def _plain(value: Any) -> Any:
+    return value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+
+
+@app.command()
+def demo(
+    directory: Annotated[
+        Path | None, typer.Option("--memory", "-m", help="Keep the demo's memory here.")
+    ] = None,
+    embeddings: EmbeddingsOption = None,
+) -> None:
+    """Replay a conversation of several sessions, then look things up in it."""
+    demonstration.run(directory, embeddings)
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(help="Chat JSONL, ChatGPT export, LoCoMo or RealMem.")],
+    user: UserOption,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    chroma: ChromaOption = None,
+    embeddings: EmbeddingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Add the conversations of a file, each message at its own time."""
+    with _opened(directory, chroma, embeddings) as memory:
+        totals = import_file(memory.user(user), file, quiet=as_json)
+    _print_json(totals) if as_json else views.show_import(totals, file, user)
+
+
+@app.command()
+def search(
+    query: Annotated[str, typer.Argument(help="What to look for, in plain words.")],
+    user: UserOption,
+    k: Annotated[int, typer.Option("-k", min=1, help="How many hits at most.")] = 5,
+    by: Annotated[str, typer.Option(help="message or session.")] = "message",
+    explain: Annotated[bool, typer.Option("--explain", help="Show each signal.")] = False,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    embeddings: EmbeddingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Find messages. Works beside a running app."""
+    kind: Any = by
+    with _opened(directory, embeddings=embeddings, looking=True) as memory:
+        hits = memory.user(user).search_conversation(query, k, by=_by(kind), explain=explain)
+    _print_json(hits) if as_json else views.show_hits(query, hits)
+
+
+def _by(kind: Any) -> By:
+    checked: By = kind  # search_conversation refuses anything else with a clear error
+    return checked
+
+
+@app.command()
+def show(
+    user: UserOption,
+    session: Annotated[str | None, typer.Option(help="Print this session's messages.")] = None,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a user's layers. Works beside a running app."""
+    with _opened(directory, looking=True) as memory:
+        room = memory.user(user)
+        if session is not None:
+            said = [row for row in room.export() if row["session_id"] == session]
+            _print_json(said) if as_json else views.show_session(session, said)
+            return
+        health, sessions = room.doctor(), room.sessions()
+    if as_json:
+        _print_json({"messages": health.messages, "sessions": [vars(s) for s in sessions]})
+    else:
+        views.show_layers(user, health, sessions)
+
+
+@app.command()
+def doctor(
+    user: UserOption,
+    every: Annotated[bool, typer.Option("--all", help="Look up every vector, not 200.")] = False,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    chroma: ChromaOption = None,
+    embeddings: EmbeddingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare the ledger with the index. Exit code 1 when something needs doing."""
+    with _opened(directory, chroma, embeddings) as memory:
+        health = memory.user(user).doctor(sample=0 if every else 200)
+    _print_json(health) if as_json else views.show_health(user, health)
+    raise typer.Exit(0 if health.ok else 1)
+
+
+@app.command()
+def rebuild(
+    user: UserOption,
+    reembed: Annotated[
+        bool, typer.Option("--reembed", help="Embed everything anew, for a change of embedder.")
+    ] = False,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    chroma: ChromaOption = None,
+    embeddings: EmbeddingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make the index anew from the ledger."""
+    with _opened(directory, chroma, embeddings) as memory, views.working("rebuilding"):
+        health = memory.user(user).rebuild(reembed=reembed)
+    _print_json(health) if as_json else views.show_health(user, health)
+
+
+@app.command()
+def export(
+    user: UserOption,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Default: print.")] = None,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+) -> None:
+    """Write every message as chat JSONL. Works beside a running app."""
+    with _opened(directory, looking=True) as memory:
+        lines = "".join(f"{json.dumps(r, ensure_ascii=False)}\n" for r in memory.user(user).export())
+    if output is None:
+        typer.echo(lines, nl=False)
+    else:
+        output.write_text(lines, encoding="utf-8")
+        views.note(f"Wrote {lines.count(chr(10)):,} messages to {output}.")
+
+
+@app.command()
+def erase(
+    user: UserOption,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    chroma: ChromaOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete everything of a user, for good."""
+    if not yes:
+        typer.confirm(f"Erase everything of {user!r} in {directory}?", abort=True)
+    with _opened(directory, chroma, "hash") as memory:  # erasing embeds nothing
+        report = memory.user(user).erase()
+    _print_json(report) if as_json else views.show_erased(user, report)
+
+
+def main() -> None:
+    """Run the command line; our own errors are one line, without a traceback."""
+    try:
+        app()
+    except LangMemGraphError as error:
+        views.fail(str(error))
+        sys.exit(2)

@@ -1,0 +1,79 @@
+"""The demo: a conversation of half a year goes in, and look-ups come back with their sources."""
+
+import tempfile
+from pathlib import Path
+
+from rich.markup import escape
+
+from langmem_graph.cli.imports import import_file
+from langmem_graph.cli.views import console, note, show_hits
+from langmem_graph.memory import Memory
+from langmem_graph.user import UserMemory
+
+USER = "mira"
+QUESTIONS = (
+    "Which seat should I book for the flight?",
+    "What am I not allowed to eat?",
+    "Who at home might chew on a sago palm?",
+    "When does the Nordlys pilot go live now?",
+    "E-7719",
+    "日本酒が好きな友達",
+)
+_HERE = Path(__file__).parent
+_PLACES = (
+    _HERE / "demo_conversation.jsonl",  # in the wheel
+    _HERE.parents[1] / "examples" / "demo_conversation.jsonl",  # in a checkout
+)
+
+
+def conversation_file() -> Path:
+    """The conversation that is replayed."""
+    return next(place for place in _PLACES if place.exists())
+
+
+def run(directory: Path | None, embeddings: str | None) -> None:
+    """Import, look up, and show what a model would be given."""
+    if directory is not None:
+        _run(directory, embeddings)
+        return
+    with tempfile.TemporaryDirectory(prefix="langmem-graph-demo-") as scratch:
+        _run(Path(scratch), embeddings)
+
+
+def _run(directory: Path, embeddings: str | None) -> None:
+    with Memory(directory, embeddings=embeddings) as memory:
+        mira = memory.user(USER)
+        totals = import_file(mira, conversation_file())
+        console.rule("[bold]1. a conversation goes in")
+        console.print(
+            f"{totals['stored']} messages of {totals['sessions']} sessions, February to August, "
+            "kept word for word. No model was called, nothing left this machine."
+        )
+        console.rule("[bold]2. look-ups come back with date, score and source")
+        for question in QUESTIONS:
+            show_hits(question, mira.search_conversation(question, k=3))
+        _show_context(mira)
+    _show_next()
+
+
+def _show_context(mira: UserMemory) -> None:
+    question = "I want to buy a sago palm for the balcony. Anything against it?"
+    console.rule("[bold]3. what a model is shown before it answers")
+    answer = mira.recall(question, k=8, max_tokens=500)
+    console.print(f"[cyan]{escape(question)}[/]")
+    console.print(answer.context, markup=False, highlight=False)
+    report = answer.report
+    note(
+        f"{report.quoted} quotes, {report.context_tokens} tokens, {report.llm_calls} model calls, "
+        f"{report.milliseconds['total']:.0f} ms"
+    )
+
+
+def _show_next() -> None:
+    console.rule("[bold]next: your own history")
+    console.print(
+        "langmem-graph import conversations.json --user me\n"
+        'langmem-graph search "that restaurant in Lisbon" --user me',
+        markup=False,
+        highlight=False,
+    )

@@ -1,0 +1,49 @@
+"""The import command's work: one session at a time, with a progress bar."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from langmem_graph.cli.views import errors
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.importers import read_conversations
+from langmem_graph.models import AddReport
+from langmem_graph.user import UserMemory
+
+MAX_REASONS = 20
+
+
+def import_file(user: UserMemory, file: Path, *, quiet: bool = False) -> dict[str, Any]:
+    """Add all conversations of a file; what cannot be stored is counted with its reason."""
+    if not file.is_file():
+        raise InvalidInputError(f"There is no file {file}.")
+    conversations = [talk for talk in read_conversations(file) if talk.messages]
+    totals: Counter[str] = Counter(sessions=len(conversations))
+    reasons: list[str] = []
+    with _progress(quiet) as progress:
+        task = progress.add_task("importing", total=sum(len(t.messages) for t in conversations))
+        for talk in conversations:
+            report = user.add(talk.messages, session_id=talk.session_id)
+            _count(totals, report)
+            reasons += [f"{talk.session_id}: {r.reason}" for r in report.rejected]
+            progress.advance(task, len(talk.messages))
+    return {**totals, "reasons": reasons[:MAX_REASONS]}
+
+
+def _count(totals: Counter[str], report: AddReport) -> None:
+    for name in ("stored", "already_known", "renamed", "rejected", "not_yet_embedded"):
+        totals[name] += len(getattr(report, name))
+
+
+def _progress(quiet: bool) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=errors,
+        disable=quiet,
+        transient=True,
+    )
