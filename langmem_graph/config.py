@@ -20,8 +20,16 @@ class Settings(BaseModel):
     ranking: RankingMethod = Field(
         "hybrid", description="How searches rank; the weights' origin is in docs/ranking.md."
     )
-    candidates: int = Field(
-        200, ge=1, description="Taken from each list (vectors, words) before ranking; measured."
+    dense_candidates: int = Field(
+        200, ge=1, description="Nearest vectors taken before ranking; measured, docs/ranking.md."
+    )
+    word_candidates: int = Field(
+        400, ge=1, description="Best word matches taken before ranking; measured."
+    )
+    session_age_weight: float = Field(
+        -0.15,
+        description="How much `by='session'` prefers recent sessions. Fits RealMem's"
+        " ongoing projects; 0 suits questions that look far back.",
     )
     rrf_k: int = Field(60, ge=1, description="Constant of reciprocal rank fusion (NapMem, 5.3).")
     recall_k: int = Field(20, ge=1, description="Messages a recall considers (ActMem, 1.3).")

@@ -31,12 +31,12 @@ ROLES: dict[str, Role] = {
 MAX_ID_CHARS = 2_000
 
 
-class _Unusable(Exception):
+class UnusableMessageError(Exception):
     """One message cannot be stored; the text says why."""
 
 
 def user_key(user_id: object) -> str:
-    """The user's id as text: `7` and `"7"` are the same user; no id is an error, never a default."""
+    """The user's id as text: `7` and `"7"` are the same user; no id is an error."""
     if isinstance(user_id, bool) or not isinstance(user_id, str | int):
         raise MissingUserError(
             f"A user id must be a non-empty string or an integer, not {user_id!r}. "
@@ -118,7 +118,7 @@ def read_messages(
             stated_at = fields.get("at") if fields.get("at") is not None else at
             message = _message(fields, session_id, stated_at, default_at, max_chars)
             accepted.append(_named(message, stated_at is not None, occurrences))
-        except (_Unusable, InvalidInputError) as problem:
+        except (UnusableMessageError, InvalidInputError) as problem:
             named = fields.get("id")
             rejected.append(
                 RejectedMessage(
@@ -150,7 +150,9 @@ def _fields(raw: object) -> Mapping[str, Any]:
     if isinstance(raw, Mapping):
         return raw
     if not _is_langchain(raw):
-        raise _Unusable(f"not a message: {type(raw).__name__}; give a dict or a LangChain message")
+        raise UnusableMessageError(
+            f"not a message: {type(raw).__name__}; give a dict or a LangChain message"
+        )
     role = getattr(raw, "role", None) if getattr(raw, "type", None) == "chat" else None
     return {
         "role": role or getattr(raw, "type", None),
@@ -173,11 +175,13 @@ def _message(
     """Validate one message's fields; its id is still empty when none was given."""
     role = ROLES.get(str(fields.get("role")))
     if role is None:
-        raise _Unusable(f"unknown role {fields.get('role')!r}; use one of {', '.join(ROLES)}")
+        raise UnusableMessageError(
+            f"unknown role {fields.get('role')!r}; use one of {', '.join(ROLES)}"
+        )
     calls = _tool_calls(fields.get("tool_calls"))
     text = _text(fields.get("content"), calls)
     if len(text) > max_chars:
-        raise _Unusable(
+        raise UnusableMessageError(
             f"{len(text):,} characters; at most {max_chars:,} (Settings.max_message_chars)"
         )
     return Message(
@@ -196,12 +200,12 @@ def _optional_text(value: object, what: str) -> str | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise _Unusable(f"{what} must be text or an integer, not {value!r}")
+        raise UnusableMessageError(f"{what} must be text or an integer, not {value!r}")
     text = str(value)
     if not _is_unicode(text) or "\0" in text:
-        raise _Unusable(f"{what} holds characters that are no text: {text!r}")
+        raise UnusableMessageError(f"{what} holds characters that are no text: {text!r}")
     if len(text) > MAX_ID_CHARS:
-        raise _Unusable(f"{what} is longer than {MAX_ID_CHARS:,} characters")
+        raise UnusableMessageError(f"{what} is longer than {MAX_ID_CHARS:,} characters")
     return text or None
 
 
@@ -211,9 +215,9 @@ def _tool_calls(value: object) -> list[dict[str, Any]]:
     try:
         calls = json.loads(json.dumps(value))
     except (TypeError, ValueError, RecursionError) as error:
-        raise _Unusable(f"tool_calls are not JSON: {error}") from error
+        raise UnusableMessageError(f"tool_calls are not JSON: {error}") from error
     if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
-        raise _Unusable("tool_calls must be a list of objects")
+        raise UnusableMessageError("tool_calls must be a list of objects")
     return calls
 
 
@@ -223,9 +227,9 @@ def _text(content: object, calls: list[dict[str, Any]]) -> str:
     if not text.strip() and calls:
         text = "\n".join(f"[calls {json.dumps(call, ensure_ascii=False)}]" for call in calls)
     if not text.strip():
-        raise _Unusable("no text in the message")
+        raise UnusableMessageError("no text in the message")
     if not _is_unicode(text):
-        raise _Unusable("the text holds half of a character (a lone surrogate)")
+        raise UnusableMessageError("the text holds half of a character (a lone surrogate)")
     return text
 
 
@@ -235,7 +239,9 @@ def _parts(content: object) -> list[str]:
     if isinstance(content, str):
         return [content]
     if not isinstance(content, list):
-        raise _Unusable(f"content must be text or a list of blocks, not {type(content).__name__}")
+        raise UnusableMessageError(
+            f"content must be text or a list of blocks, not {type(content).__name__}"
+        )
     return [part for block in content if (part := _block_text(block))]
 
 

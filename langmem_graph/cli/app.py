@@ -181,12 +181,13 @@ def export(
 ) -> None:
     """Write every message as chat JSONL. Works beside a running app."""
     with _opened(directory, looking=True) as memory:
-        lines = "".join(f"{json.dumps(r, ensure_ascii=False)}\n" for r in memory.user(user).export())
+        rows = memory.user(user).export()
+    lines = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
     if output is None:
         typer.echo(lines, nl=False)
     else:
         output.write_text(lines, encoding="utf-8")
-        views.note(f"Wrote {lines.count(chr(10)):,} messages to {output}.")
+        views.note(f"Wrote {len(rows):,} messages to {output}.")
 
 
 @app.command()

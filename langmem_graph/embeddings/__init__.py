@@ -1,4 +1,4 @@
-"""Embedders: MiniLM without torch as the default, a hash embedder for tests, or any of LangChain's."""
+"""Embedders: MiniLM without torch, a hash embedder for tests, or any of LangChain's."""
 
 from typing import TYPE_CHECKING, Any
 

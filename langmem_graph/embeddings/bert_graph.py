@@ -62,7 +62,8 @@ _LAYER = """
     {n}_output = MatMul({n}_mixed, {n}_attention_output_dense_weight)
     {n}_output_b = Add({n}_output, {n}_attention_output_dense_bias)
     {n}_attended_r = Add({n}_output_b, {source})
-    {n}_attended = {norm} ({n}_attended_r, {n}_attention_output_LayerNorm_weight, {n}_attention_output_LayerNorm_bias)
+    {n}_attended = {norm} (
+        {n}_attended_r, {n}_attention_output_LayerNorm_weight, {n}_attention_output_LayerNorm_bias)
     {n}_wide = MatMul({n}_attended, {n}_intermediate_dense_weight)
     {n}_wide_b = Add({n}_wide, {n}_intermediate_dense_bias)
     {n}_active = Gelu({n}_wide_b)

@@ -99,8 +99,8 @@ def _from_hub(files: ModelFiles) -> None:
 
 def _publish(onnx: Path, tokenizer: Path, files: ModelFiles) -> None:
     """Move finished files into place at once, so that a killed process leaves no half file."""
-    os.replace(tokenizer, files.tokenizer)
-    os.replace(onnx, files.onnx)
+    tokenizer.replace(files.tokenizer)
+    onnx.replace(files.onnx)
 
 
 def _download(name: str, sha256: str) -> Path:

@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Conversation:
-    """One session: messages as dicts with `role`, `content` and, where known, `id`, `name`, `at`."""
+    """One session: dicts with `role`, `content` and, where known, `id`, `name`, `at`."""
 
     session_id: str
     messages: list[dict[str, Any]] = field(default_factory=list)

@@ -1,0 +1,1 @@
+"""Ranking: from a query to scored candidates, without a model."""

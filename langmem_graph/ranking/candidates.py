@@ -16,7 +16,7 @@ from langmem_graph.ranking.fusion import Scores
 from langmem_graph.store import lookups
 from langmem_graph.store.lookups import Facts, VectorRows
 from langmem_graph.store.room import Room
-from langmem_graph.store.words import match_expression, query_terms
+from langmem_graph.store.words import query_terms, telling_terms
 
 _log = logging.getLogger(__name__)
 
@@ -45,12 +45,22 @@ class Trail:
 
 
 @dataclass(frozen=True)
+class Depths:
+    """How many messages each list gives."""
+
+    dense: int
+    words: int
+
+
+@dataclass(frozen=True)
 class Candidates:
     """Messages to be ranked, as parallel columns."""
 
     query: str
     vector: NDArray[np.float32] | None
     facts: list[Facts]
+    sessions: NDArray[np.int64]
+    """Each message's session, by number."""
     dense: Scores
     """Cosine of the best piece; 0 where there is no vector."""
     words: Scores
@@ -59,14 +69,14 @@ class Candidates:
     """Start and end of the best piece; 0, 0 where there is no vector."""
 
 
-def gather(room: Room, embedder: Embedder, query: str, depth: int, trail: Trail) -> Candidates:
-    """The best `depth` messages by vector and the best `depth` by words, with exact cosines."""
+def gather(room: Room, embedder: Embedder, query: str, depths: Depths, trail: Trail) -> Candidates:
+    """The best messages by vector and the best by words, joined, with exact cosines."""
     vector = _query_vector(room, embedder, query, trail)
     with room.database.reading() as connection:
         with trail.stage("words"):
-            words = _by_words(connection, query, depth)
+            words = _by_words(connection, query, depths.words)
         with trail.stage("vectors"):
-            near = _by_vector(room, connection, vector, depth, trail)
+            near = _by_vector(room, connection, vector, depths.dense, trail)
         with trail.stage("exact"):
             items = sorted(set(words) | set(near))
             rows = lookups.vectors_of(connection, items) if vector is not None else None
@@ -90,9 +100,9 @@ def _query_vector(
 
 def _by_words(connection: Connection, query: str, depth: int) -> dict[int, float]:
     terms = query_terms(query)
-    if not terms:
-        return {}
-    return dict(lookups.words_search(connection, match_expression(terms), depth))
+    messages = lookups.newest_message(connection)
+    chosen = telling_terms(lookups.word_counts(connection, terms), messages)
+    return dict(lookups.words_search(connection, chosen, depth)) if chosen else {}
 
 
 def _by_vector(
@@ -148,4 +158,5 @@ def _columns(
             if number is not None and (cosine > dense[number] or not spans[number].any()):
                 dense[number], spans[number] = cosine, span
     found = np.array([words.get(fact.n, 0.0) for fact in facts], dtype=np.float64)
-    return Candidates(query, vector, facts, dense, found, spans)
+    own = np.array([fact.session for fact in facts], dtype=np.int64)
+    return Candidates(query, vector, facts, own, dense, found, spans)

@@ -1,6 +1,7 @@
 """Fast recall: hybrid ranking and a quoted context, with 0 model calls."""
 
 from time import perf_counter
+from typing import get_args
 
 from langmem_graph.config import RankingMethod
 from langmem_graph.errors import InvalidInputError
@@ -27,6 +28,10 @@ def search(
     if by not in _SEARCHES:
         raise InvalidInputError(f"by must be 'message' or 'session', not {by!r}.")
     _check(query, k)
+    if ranking is not None and ranking not in get_args(RankingMethod):
+        raise InvalidInputError(
+            f"ranking must be one of {', '.join(get_args(RankingMethod))}, not {ranking!r}."
+        )
     settings = with_method(services.settings, ranking)
     with services.room(user_id) as room:
         hits = _SEARCHES[by](room, services.embedder, query, k, settings, Trail())
@@ -39,8 +44,11 @@ def recall(
     """Search, then quote what fits the budget."""
     start, trail = perf_counter(), Trail()
     settings = services.settings
-    k, budget = k or settings.recall_k, max_tokens or settings.context_tokens
+    k = settings.recall_k if k is None else k
+    budget = settings.context_tokens if max_tokens is None else max_tokens
     _check(query, k)
+    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+        raise InvalidInputError(f"max_tokens must be a whole number above 0, not {budget!r}.")
     with services.room(user_id) as room:
         hits = search_messages(room, services.embedder, query, k, settings, trail)
     with trail.stage("context"):

@@ -7,8 +7,8 @@ import numpy as np
 from langmem_graph.config import RankingMethod, Settings
 from langmem_graph.embeddings._embedder import Embedder
 from langmem_graph.models import MessageHit
-from langmem_graph.ranking.candidates import Candidates, Trail, gather
-from langmem_graph.ranking.messages import Ranking, rank_messages
+from langmem_graph.ranking.candidates import Candidates, Depths, Trail, gather
+from langmem_graph.ranking.messages import NOT_FOUND, Ranking, rank_messages
 from langmem_graph.ranking.sessions import rank_sessions
 from langmem_graph.store import lookups
 from langmem_graph.store.room import Room
@@ -18,7 +18,7 @@ def search_messages(
     room: Room, embedder: Embedder, query: str, k: int, settings: Settings, trail: Trail
 ) -> list[MessageHit]:
     """The `k` best messages, best first."""
-    found = gather(room, embedder, query, max(settings.candidates, k), trail)
+    found = gather(room, embedder, query, _depths(settings, k), trail)
     with trail.stage("rank"):
         ranking = rank_messages(found, settings.ranking, settings.rrf_k)
         best = np.argsort(-ranking.scores, kind="stable")[:k].tolist()
@@ -30,15 +30,17 @@ def search_sessions(
     room: Room, embedder: Embedder, query: str, k: int, settings: Settings, trail: Trail
 ) -> list[MessageHit]:
     """The `k` best sessions, each represented by its best message, best first."""
-    found = gather(room, embedder, query, max(settings.candidates, k), trail)
+    found = gather(room, embedder, query, _depths(settings, k), trail)
     with trail.stage("rank"), room.database.reading() as connection:
         centroids = lookups.centroids(connection)
-        latest = lookups.latest_session(connection)
         messages = rank_messages(found, settings.ranking, settings.rrf_k)
-        ranking, best = rank_sessions(found, messages, centroids, latest, settings)
-        best = best[:k]
+        ranking, best = rank_sessions(found, messages, centroids, settings)
     with trail.stage("texts"):
-        return _hits(room, found, ranking, best)
+        return _hits(room, found, ranking, best[:k])
+
+
+def _depths(settings: Settings, k: int) -> Depths:
+    return Depths(max(settings.dense_candidates, k), max(settings.word_candidates, k))
 
 
 def with_method(settings: Settings, method: RankingMethod | None) -> Settings:
@@ -47,6 +49,7 @@ def with_method(settings: Settings, method: RankingMethod | None) -> Settings:
 
 
 def _hits(room: Room, found: Candidates, ranking: Ranking, best: Sequence[int]) -> list[MessageHit]:
+    best = [place for place in best if ranking.scores[place] != NOT_FOUND]
     numbers = [found.facts[place].n for place in best]
     with room.database.reading() as connection:
         messages = lookups.messages_by_number(connection, numbers)

@@ -1,0 +1,1 @@
+"""Storage: the ledger keeps, Chroma finds."""

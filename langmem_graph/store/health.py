@@ -1,4 +1,4 @@
-"""doctor and rebuild: compare the ledger with the index, and make the index anew from the ledger."""
+"""doctor and rebuild: the ledger against the index, and the index made anew from the ledger."""
 
 import random
 

@@ -10,7 +10,17 @@ from time import time
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, and_, delete, insert, literal, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    and_,
+    delete,
+    insert,
+    literal,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.errors import EmbeddingError
@@ -64,7 +74,7 @@ def append(connection: Connection, new: Sequence[Message]) -> Appended:
         if message.role != "system":  # kept, but instructions are not memories: never found
             own = _spoken(message.name, message.text)
             _index_words(connection, n, own, earlier)
-            earlier = [*earlier, own][-BEFORE:]
+            earlier = [*earlier, message.text][-BEFORE:]
     return done
 
 
@@ -77,13 +87,13 @@ def _session_number(connection: Connection, session_id: str) -> int:
 
 
 def _latest_texts(connection: Connection, session: int) -> list[str]:
-    rows = connection.execute(
-        select(messages.c.name, messages.c.text)
+    latest = connection.scalars(
+        select(messages.c.text)
         .where(messages.c.session == session, messages.c.role != "system")
         .order_by(messages.c.n.desc())
         .limit(BEFORE)
     )
-    return [_spoken(row.name, row.text) for row in rows][::-1]
+    return list(latest)[::-1]
 
 
 def _spoken(name: str | None, words: str) -> str:
@@ -157,7 +167,7 @@ def claim(
     return items
 
 
-def _are(items: Iterable[int]):  # type: ignore[no-untyped-def]  # SQLAlchemy's own inferred type
+def _are(items: Iterable[int]) -> ColumnElement[bool]:
     return and_(outbox.c.layer == MESSAGES, outbox.c.item.in_(list(items)))
 
 

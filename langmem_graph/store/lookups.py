@@ -12,15 +12,14 @@ from sqlalchemy import Connection, Row, func, select, text
 from langmem_graph.models import Message
 from langmem_graph.store.ledger import INDEX, MESSAGES
 from langmem_graph.store.schema import messages, outbox, sessions, vectors
+from langmem_graph.store.words import match_expression
 
 Matrix = NDArray[np.float32]
 T = TypeVar("T")
 _IN_LIST = 5_000  # SQLite allows 32,766 variables in one statement
-_OWN_WEIGHT, _BEFORE_WEIGHT = 2.0, 1.0
-
-_best_words = text(
-    f"SELECT rowid, -bm25(words, {_OWN_WEIGHT}, {_BEFORE_WEIGHT}) AS score"
-    " FROM words WHERE words MATCH :terms ORDER BY score DESC LIMIT :limit"
+_best_words = text(  # a message's own words count twice as much as those before it (DESIGN)
+    "SELECT rowid, -bm25(words, 2.0, 1.0) AS score FROM words"
+    " WHERE words MATCH :terms ORDER BY score DESC LIMIT :limit"
 )
 
 
@@ -58,10 +57,21 @@ class Centroids:
     matrix: Matrix
 
 
-def words_search(connection: Connection, terms: str, limit: int) -> list[tuple[int, float]]:
-    """Messages by BM25, best first; higher is better."""
-    rows = connection.execute(_best_words, {"terms": terms, "limit": limit})
+def words_search(
+    connection: Connection, terms: Sequence[str], limit: int
+) -> list[tuple[int, float]]:
+    """Messages that hold any of the terms, by BM25, best first; higher is better."""
+    rows = connection.execute(_best_words, {"terms": match_expression(terms), "limit": limit})
     return [(row.rowid, row.score) for row in rows]
+
+
+def word_counts(connection: Connection, terms: Iterable[str]) -> dict[str, int]:
+    """In how many messages each term occurs, its own words and those before it alike."""
+    count = text("SELECT count(*) FROM words WHERE words MATCH :term")
+    return {
+        term: connection.execute(count, {"term": match_expression([term])}).scalar_one()
+        for term in terms
+    }
 
 
 def vectors_by_id(connection: Connection, ids: Iterable[int]) -> VectorRows:
@@ -138,11 +148,6 @@ def newest_message(connection: Connection) -> int:
     return connection.scalar(select(func.max(messages.c.n))) or 0
 
 
-def latest_session(connection: Connection) -> int:
-    """The number of the session that began last; 0 when there is none."""
-    return connection.scalar(select(func.max(sessions.c.n))) or 0
-
-
 _whole = select(messages, sessions.c.session_id).join(sessions, sessions.c.n == messages.c.session)
 
 
@@ -215,7 +220,7 @@ def counts(connection: Connection) -> Counts:
         messages=connection.scalar(select(func.count()).select_from(messages)) or 0,
         sessions=connection.scalar(select(func.count()).select_from(sessions)) or 0,
         vectors=connection.scalar(select(func.count()).select_from(vectors)) or 0,
-        waiting={task: count for task, count in connection.execute(due).tuples()},
+        waiting={task: count for task, count in connection.execute(due)},  # noqa: C416  # rows, not pairs
     )
 
 
@@ -265,7 +270,7 @@ def session_summaries(connection: Connection) -> list[SessionSummary]:
     )
     return [
         SessionSummary(name, count, first.replace(tzinfo=UTC), last.replace(tzinfo=UTC))
-        for name, count, first, last in connection.execute(found).tuples()
+        for name, count, first, last in connection.execute(found)
     ]
 
 

@@ -101,12 +101,12 @@ def _embed_pieces(
         done.warnings.append(str(error))
     pieces: list[Piece] = []
     failed: list[int] = []
-    for n in texts:
+    for n, text in texts.items():
         if len(failed) >= MAX_FAILURES and not pieces:
             failed.append(n)
             continue
         try:
-            pieces += _pieces(embedder, {n: texts[n]}, spans)
+            pieces += _pieces(embedder, {n: text}, spans)
         except EmbeddingError:
             failed.append(n)
     return pieces, failed

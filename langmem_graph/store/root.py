@@ -30,7 +30,7 @@ USERS = "users"
 
 
 def folder_name(user_id: str) -> str:
-    """A user's folder is named by the hash of the id: any id is safe, none contains another."""
+    """The hash of the id: any id makes a safe name, and none contains another."""
     return hashlib.sha256(user_id.encode()).hexdigest()
 
 
@@ -114,7 +114,7 @@ class Root:
             lock.acquire(timeout=0)
         except Timeout as error:
             raise MemoryLockedError(
-                f"{self.path} is open in another process, and one process writes at a time. Close the "
+                f"{self.path} is open in another process; one process writes at a time. Close the "
                 "other one; or let several processes share it through a Chroma server: start "
                 "`chroma run --path DIR` and use Memory(path, chroma='http://localhost:8000') in "
                 "each; or only look: Memory(path, read_only=True)."

@@ -95,7 +95,8 @@ outbox = Table(
 )
 """Work that is still due for a committed row: `embed`, then `index`; the row is gone when done."""
 
-_WORDS = "CREATE VIRTUAL TABLE words USING fts5(own, before, tokenize='porter unicode61')"  # rowid = messages.n
+# `rowid` is `messages.n`; `before` holds the words of the two earlier messages of the session.
+_WORDS = "CREATE VIRTUAL TABLE words USING fts5(own, before, tokenize='porter unicode61')"
 
 
 def _create(connection: Connection) -> None:

@@ -5,6 +5,7 @@ their characters are written as overlapping pairs, in the index and in the query
 """
 
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 
 # Kana, Han (with extensions and compatibility forms) and Hangul.
@@ -14,14 +15,18 @@ _CJK_RUN = re.compile(
 )
 _TOKEN = re.compile(r"\w+")
 _STOP_WORDS = frozenset(
-    """a about after all also am an and any are as at be because been before being but by can could
-    d did do does doing for from get go got had has have having he her here hers him his how i if in
-    into is it its just ll m may me might more most my no not now of on one or our out re s she
-    should so some such t than that the their them then there these they this those to too up us ve
-    very was we were what when where which while who whom whose why will with would you your
+    """a about above after again all also am an and any are as at be because been before being
+    below between both but by can could d did do does doing don down during each few for from
+    further get go got had has have having he her here hers him his how i if in into is it its
+    itself just ll m me might more most must my no nor not now of off on once one only or other
+    our out over own re s same she should so some such t than that the their them then there
+    these they this those through to too under until up us ve very was we were what when where
+    which while who whom whose why will with would you your yours
     """.split()
 )
-MAX_QUERY_TERMS = 48
+MAX_QUERY_TERMS = 48  # of a query as long as a report, the first
+MAX_TERMS = 12  # looked up; with 8 instead recall is the same, with 4 lower (docs/ranking.md)
+COMMON_SHARE, COMMON_FLOOR = 0.2, 20  # a term in more messages than this is left out
 
 
 def searchable(text: str) -> str:
@@ -40,6 +45,19 @@ def query_terms(query: str) -> list[str]:
     return (telling or words)[:MAX_QUERY_TERMS]
 
 
-def match_expression(terms: list[str]) -> str:
+def telling_terms(counts: dict[str, int], messages: int) -> list[str]:
+    """The rarest terms of a query; very common ones cost time and tell nothing.
+
+    Args:
+        counts: in how many messages each term occurs.
+        messages: how many messages there are.
+    """
+    known = sorted((term for term, count in counts.items() if count), key=counts.__getitem__)
+    common = max(COMMON_FLOOR, COMMON_SHARE * messages)
+    rare = [term for term in known if counts[term] <= common]
+    return (rare or known[:1])[:MAX_TERMS]
+
+
+def match_expression(terms: Sequence[str]) -> str:
     """An FTS5 expression that matches any term. Quoting keeps FTS5's own syntax out."""
     return " OR ".join(f'"{term}"' for term in terms)

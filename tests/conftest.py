@@ -1,0 +1,66 @@
+"""Shared parts of the tests: memories in temporary directories, and embedders that misbehave."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.embeddings import Embeddings
+
+from langmem_graph import Memory
+from langmem_graph.embeddings import HashEmbeddings
+
+
+class TroubledEmbeddings(Embeddings):
+    """The hash embedder, with trouble on request."""
+
+    model_name = "troubled"
+
+    def __init__(self) -> None:
+        self.down = False
+        self.poison: str | None = None
+        self.answer: Callable[[list[list[float]]], Any] = lambda vectors: vectors
+        self.calls = 0
+        self._hash = HashEmbeddings()
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        self.calls += 1
+        if self.down or (self.poison and any(self.poison in text for text in texts)):
+            raise ConnectionError("the embedder is out")
+        return self.answer(self._hash.embed_documents(texts))
+
+    def embed_query(self, text: str) -> list[float]:
+        return self.embed_documents([text])[0]
+
+
+@pytest.fixture
+def troubled() -> TroubledEmbeddings:
+    return TroubledEmbeddings()
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    with Memory(tmp_path / "memory", embeddings="hash") as opened:
+        yield opened
+
+
+@pytest.fixture
+def reopen(tmp_path: Path) -> Iterator[Callable[..., Memory]]:
+    """Opens the same directory again; everything is closed at the end."""
+    opened: list[Memory] = []
+
+    def open_again(**options: Any) -> Memory:
+        while opened:
+            opened.pop().close()
+        options.setdefault("embeddings", "hash")
+        opened.append(Memory(tmp_path / "memory", **options))
+        return opened[-1]
+
+    yield open_again
+    while opened:
+        opened.pop().close()
+
+
+def said(text: str, **fields: Any) -> dict[str, Any]:
+    """A user's message."""
+    return {"role": "user", "content": text, **fields}
