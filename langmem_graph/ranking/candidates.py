@@ -90,7 +90,9 @@ def _query_vector(
     try:
         room.check_embedder(embedder.name)
         with trail.stage("embed"):
-            return embedder.embed_query(query)
+            vector = embedder.embed_query(query)
+        room.check_dimension(vector.size)
+        return vector
     except EmbedderMismatchError:
         raise
     except EmbeddingError as error:

@@ -95,21 +95,14 @@ def rebuild(services: Services, user_id: str, reembed: bool) -> Health:
         if not reembed:
             room.check_embedder(services.embedder.name)
         with room.working:
-            _empty_index(room)
+            room.renew_index()
             with room.database.writing() as connection:
                 if reembed:
                     ledger.embed_everything_again(connection)
                 else:
                     ledger.index_everything_again(connection)
-        outbox.drain(room, services.embedder, services.settings, all_vectors=True)
+        done = outbox.drain(room, services.embedder, services.settings, all_vectors=True)
         with room.database.writing() as connection:
             ledger.optimize_words(connection)
-    return examine(services, user_id, sample=200)
-
-
-def _empty_index(room: Room) -> None:
-    """Delete the collection; a damaged embedded Chroma is removed with its directory."""
-    if room.index.embedded:
-        room.index.remove_files()
-    else:
-        room.index.drop()
+    health = examine(services, user_id, sample=200)
+    return health.model_copy(update={"problems": [*health.problems, *done.warnings]})

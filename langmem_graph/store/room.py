@@ -1,14 +1,16 @@
 """One user's room: a folder with the ledger and, when embedded, that user's own Chroma."""
 
 import logging
+import shutil
 import threading
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
 from langmem_graph.config import Settings
-from langmem_graph.errors import EmbedderMismatchError, IndexUnavailableError
+from langmem_graph.errors import EmbedderMismatchError, EmbeddingError, IndexUnavailableError
 from langmem_graph.store import ledger, lookups
 from langmem_graph.store.database import Database
 from langmem_graph.store.vectors import VectorIndex
@@ -54,9 +56,31 @@ class Room:
     def _index(self, client: "ClientAPI | None") -> VectorIndex:
         with self.database.reading() as connection:
             name = f"messages-{ledger.get_meta(connection, 'ledger_id')}"
+            directory = ledger.get_meta(connection, "chroma") or _new_directory()
         if client is not None:
             return VectorIndex(name, client=client)
-        return VectorIndex(name, directory=self.folder / "chroma")
+        return VectorIndex(name, directory=self.folder / directory)
+
+    def renew_index(self) -> None:
+        """Start an empty index: a new directory, since a damaged Chroma cannot be opened again.
+
+        With a server the collection is dropped instead.
+        """
+        if not self.index.embedded:
+            self.index.drop()
+            return
+        self.index.close()
+        self.index = VectorIndex(self.index.name, directory=self.folder / _new_directory())
+        with self.database.writing() as connection:
+            self._remember_index(connection)
+        for old in self.folder.glob("chroma-*"):
+            if old.name != self.index.place:
+                shutil.rmtree(old)
+
+    def _remember_index(self, connection: Connection) -> None:
+        ledger.set_meta(connection, "index", self.index.identity)
+        if self.index.embedded:
+            ledger.set_meta(connection, "chroma", self.index.place)
 
     def _settle_in(self, user_id: str, *, embedded: bool) -> None:
         with self.database.writing() as connection:
@@ -70,7 +94,7 @@ class Room:
         held = lookups.counts(connection)
         waiting = len(lookups.waiting_vectors(connection)) if held.waiting else 0
         known_place = ledger.get_meta(connection, "index") in (None, self.index.identity)
-        ledger.set_meta(connection, "index", self.index.identity)
+        self._remember_index(connection)
         if held.vectors == waiting and known_place:
             return
         if not known_place or self._lost_vectors(held.vectors - waiting):
@@ -95,7 +119,20 @@ class Room:
                 "langmem-graph rebuild --reembed --user USER"
             )
 
+    def check_dimension(self, size: int) -> None:
+        """Raise when a query's vector cannot be compared with the stored ones."""
+        with self.database.reading() as connection:
+            stored = ledger.get_meta(connection, "dimension")
+        if stored not in (None, str(size)):
+            raise EmbeddingError(
+                f"The embedder returned {size} numbers; the stored vectors have {stored}."
+            )
+
     def close(self) -> None:
         """Release the files."""
         self.index.close()
         self.database.close()
+
+
+def _new_directory() -> str:
+    return f"chroma-{uuid.uuid4().hex[:8]}"

@@ -4,7 +4,6 @@ Chroma holds ids (the ledger's vector numbers) and vectors, no text and no metad
 be rebuilt from the ledger.
 """
 
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -81,9 +80,14 @@ class VectorIndex:
         self._collection: Any = None
 
     @property
+    def place(self) -> str:
+        """The directory's name, or `server`."""
+        return self._directory.name if self._directory else "server"
+
+    @property
     def identity(self) -> str:
         """Tells this index from one in another place, so that a change of place is noticed."""
-        return f"{'embedded' if self._directory else 'server'}:{self.name}"
+        return f"{self.place}:{self.name}"
 
     @property
     def embedded(self) -> bool:
@@ -129,13 +133,6 @@ class VectorIndex:
                 return
             finally:
                 self._collection = None
-
-    def remove_files(self) -> None:
-        """Delete an embedded Chroma with its directory, damaged or not."""
-        assert self._directory is not None
-        self.close()
-        if self._directory.exists():
-            shutil.rmtree(self._directory)
 
     def close(self) -> None:
         """Release an embedded Chroma's files."""

@@ -51,7 +51,9 @@ def test_a_message_is_found_by_what_was_said_before_it(memory: Memory) -> None:
         [said("Which day suits your trombone lesson?", id="q"), said("Thursday at five", id="a")],
         session_id="talk",
     )
-    assert "a" in {hit.message_id for hit in user.search_conversation("trombone", k=2, ranking="words")}
+    assert "a" in {
+        hit.message_id for hit in user.search_conversation("trombone", k=2, ranking="words")
+    }
 
 
 def test_what_is_found_does_not_change_when_later_messages_arrive(memory: Memory) -> None:
