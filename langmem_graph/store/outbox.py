@@ -127,9 +127,10 @@ def _index_due(room: Room, settings: Settings, done: Drained, *, at_least: int) 
     if waiting < at_least:
         return
     try:
-        while items := _claim(room, INDEX, settings.index_batch, settings):
-            _index_batch(room, items)
-            done.indexed += len(items)
+        with room.indexing:
+            while items := _claim(room, INDEX, settings.index_batch, settings):
+                _index_batch(room, items)
+                done.indexed += len(items)
     except IndexUnavailableError as error:
         _log.warning("%s", error)
         done.warnings.append(str(error))

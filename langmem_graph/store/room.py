@@ -4,9 +4,11 @@ import logging
 import shutil
 import threading
 import uuid
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from filelock import FileLock
 from sqlalchemy import Connection
 
 from langmem_graph.config import Settings
@@ -50,6 +52,11 @@ class Room:
             read_only=read_only,
         )
         self.index = self._index(client)
+        # Writes of several processes at once to one collection make a Chroma server lose vectors
+        # from its queries until it restarts: they take turns.
+        self.indexing: AbstractContextManager[object] = (
+            nullcontext() if self.index.embedded else FileLock(folder / "index.lock")
+        )
         if not read_only:
             self._settle_in(user_id, embedded=client is None)
 

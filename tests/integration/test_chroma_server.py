@@ -1,0 +1,169 @@
+"""Against a real `chroma run` server: several processes may share one memory directory."""
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from langmem_graph import Memory, Settings
+from langmem_graph.errors import IndexUnavailableError, InvalidInputError
+from tests.conftest import said
+
+pytestmark = pytest.mark.enable_socket  # loopback only, see the fixture
+SMALL = Settings(index_batch=4)
+
+
+@pytest.fixture(autouse=True)
+def loopback_only(socket_enabled: None) -> Iterator[None]:
+    import pytest_socket
+
+    pytest_socket.socket_allow_hosts(["127.0.0.1", "localhost", "::1"], allow_unix_socket=True)
+    yield
+    pytest_socket._remove_restrictions()
+
+
+class Server:
+    """A Chroma server in its own process, that can be stopped and started again."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        with closing(socket.socket()) as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._port = probe.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self._port}"
+        self.start()
+
+    def start(self) -> None:
+        command = ["run", "--path", self._directory, "--host", "127.0.0.1", "--port", self._port]
+        self._process = subprocess.Popen(
+            [Path(sys.executable).parent / "chroma", *map(str, command)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self._wait()
+
+    def _wait(self) -> None:
+        for _ in range(300):
+            with closing(socket.socket()) as probe:
+                if probe.connect_ex(("127.0.0.1", self._port)) == 0:
+                    return
+            time.sleep(0.1)
+        raise TimeoutError("chroma run did not start")
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+@pytest.fixture
+def server(tmp_path: Path, loopback_only: None) -> Iterator[Server]:
+    running = Server(tmp_path / "server")
+    yield running
+    running.stop()
+
+
+def test_adds_finds_rebuilds_and_erases(server: Server, tmp_path: Path) -> None:
+    path = tmp_path / "memory"
+    with Memory(path, chroma=server.url, embeddings="hash", settings=SMALL) as memory:
+        for user_id in ("ann", "bob"):
+            talk = [said(f"{user_id} says number {n}", id=str(n)) for n in range(20)]
+            memory.user(user_id).add(talk, session_id="s")
+        ann = memory.user("ann")
+        assert ann.doctor(sample=0).model_dump(include={"indexed", "reachable", "problems"}) == {
+            "indexed": 20,
+            "reachable": 20,
+            "problems": [],
+        }
+        assert ann.search_conversation("says number 7")[0].text == "ann says number 7"
+        assert ann.rebuild().indexed == 20
+        ann.erase()
+        assert memory.user("bob").doctor(sample=0).reachable == 20
+    names = [collection.name for collection in _collections(server)]
+    assert len(names) == 1
+    assert not list(path.rglob("chroma*"))
+
+
+def _collections(server: Server) -> list:  # type: ignore[type-arg]
+    from langmem_graph.store.vectors import connect
+
+    return list(connect(server.url).list_collections())
+
+
+def test_a_client_object_is_as_good_as_a_url(server: Server, tmp_path: Path) -> None:
+    from langmem_graph.store.vectors import connect
+
+    client = connect(server.url)
+    with Memory(tmp_path / "m", chroma=client, embeddings="hash", settings=SMALL) as memory:
+        memory.user("u").add([said(f"text {n}", id=str(n)) for n in range(9)], session_id="s")
+        assert memory.user("u").doctor().indexed == 9
+    assert client.heartbeat()
+
+
+_WRITER = """
+import sys
+from langmem_graph import Memory, Settings
+path, url, me = sys.argv[1:]
+with Memory(path, chroma=url, embeddings="hash", settings=Settings(index_batch=4)) as memory:
+    for n in range(40):
+        memory.user("shared").add(
+            {"role": "user", "content": f"{me} says {n}", "id": f"{me}.{n}"}, session_id=me
+        )
+"""
+
+
+def test_several_processes_share_one_directory(server: Server, tmp_path: Path) -> None:
+    path = tmp_path / "memory"
+    writers = [
+        subprocess.Popen([sys.executable, "-c", _WRITER, path, server.url, f"w{n}"])
+        for n in range(3)
+    ]
+    assert [writer.wait() for writer in writers] == [0, 0, 0]
+    with Memory(path, chroma=server.url, embeddings="hash", settings=SMALL) as memory:
+        health = memory.user("shared").doctor(sample=0)
+        assert (health.messages, health.vectors, health.indexed) == (120, 120, 120)
+        assert (health.reachable, health.problems) == (120, [])
+
+
+def test_a_stopped_server_degrades_and_heals(server: Server, tmp_path: Path) -> None:
+    path = tmp_path / "memory"
+    with Memory(path, chroma=server.url, embeddings="hash", settings=SMALL) as memory:
+        user = memory.user("u")
+        user.add([said(f"text number {n}", id=str(n)) for n in range(12)], session_id="s")
+        server.stop()
+        recall = user.recall("text number 7")
+        assert recall.report.status == "degraded"
+        assert recall.evidence[0].message_id == "7"
+        report = user.add([said(f"late {n}", id=f"l{n}") for n in range(8)], session_id="s")
+        assert len(report.stored) == 8
+        assert any("Chroma" in warning for warning in report.warnings)
+        server.start()
+        assert user.recall("late 3").evidence[0].message_id == "l3"
+    with Memory(path, chroma=server.url, embeddings="hash", settings=SMALL) as memory:
+        health = memory.user("u").doctor(sample=0)
+        assert (health.indexed, health.reachable, health.problems) == (20, 20, [])
+
+
+def test_from_embedded_to_server_and_back(server: Server, tmp_path: Path) -> None:
+    path = tmp_path / "memory"
+    for chroma in (None, server.url, None):
+        with Memory(path, chroma=chroma, embeddings="hash", settings=SMALL) as memory:
+            user = memory.user("u")
+            user.add(said(f"added with {chroma}", at="2024-01-01"), session_id=str(time.time()))
+            health = user.doctor(sample=0)
+            assert health.problems == []
+            assert health.vectors - health.waiting_to_index == health.reachable
+    assert health.messages == 3
+
+
+def test_a_wrong_address_is_a_clear_error(tmp_path: Path, loopback_only: None) -> None:
+    with pytest.raises(IndexUnavailableError, match="9"):
+        Memory(tmp_path / "m", chroma="http://127.0.0.1:9", embeddings="hash")
+    with pytest.raises(InvalidInputError, match="http://HOST:PORT"):
+        Memory(tmp_path / "m", chroma="localhost", embeddings="hash")
+    with pytest.raises(InvalidInputError, match="client"):
+        Memory(tmp_path / "m", chroma=5, embeddings="hash")  # type: ignore[arg-type]

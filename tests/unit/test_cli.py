@@ -1,0 +1,143 @@
+"""The command line, run as its users run it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from langmem_graph import Memory
+from langmem_graph.cli import app as commands
+from langmem_graph.cli.demo import QUESTIONS, conversation_file
+
+runner = CliRunner()
+
+
+@pytest.fixture(autouse=True)
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LANGMEM_GRAPH_DIR", str(tmp_path / "memory"))
+    monkeypatch.setenv("LANGMEM_GRAPH_USER", "me")
+    monkeypatch.setenv("LANGMEM_GRAPH_EMBEDDINGS", "hash")
+    monkeypatch.setenv("COLUMNS", "160")
+    return tmp_path
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    result = runner.invoke(commands.app, [str(a) for a in arguments])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def run_json(*arguments: str) -> Any:
+    return json.loads(run(*arguments, "--json"))
+
+
+def test_import_then_search_then_export_then_erase(tmp_path: Path) -> None:
+    first = run_json("import", str(conversation_file()))
+    assert (first["stored"], first["sessions"], first["rejected"]) == (40, 8, 0)
+    assert run_json("import", str(conversation_file()))["already_known"] == 40
+    hits = run_json("search", "E-7719", "-k", "2")
+    assert len(hits) == 2
+    assert "E-7719" in hits[0]["text"]
+    assert hits[0]["at"].startswith("2025-05-22")
+    assert "E-7719" in run("search", "E-7719", "--explain")
+    assert run_json("search", "Oslo flight", "--by", "session")[0]["session_id"] == "2025-02-oslo"
+    run("export", "-o", str(tmp_path / "out.jsonl"))
+    assert run_json("import", str(tmp_path / "out.jsonl"), "--user", "copy")["stored"] == 40
+    assert run("export").count("\n") == 40
+    assert run_json("erase", "--yes")["messages"] == 40
+    assert "Nothing is stored of user 'me'" in _failing("search", "E-7719")
+
+
+def _failing(*arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "langmem_graph", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    return " ".join(done.stderr.split())
+
+
+def test_show_doctor_and_rebuild() -> None:
+    run("import", str(conversation_file()))
+    assert "40 messages in 8 sessions" in run("show")
+    assert run_json("show")["messages"] == 40
+    assert "walnuts" in run("show", "--session", "2025-04-kitchen")
+    assert run_json("show", "--session", "2025-04-kitchen")[0]["id"] == "2025-04-kitchen-1"
+    assert run_json("doctor")["problems"] == []
+    assert "in order" in run("doctor")
+    assert run_json("rebuild")["indexed"] == 40
+    assert run_json("rebuild", "--reembed")["indexed"] == 40
+
+
+def test_doctor_fails_when_something_needs_doing(settings: Path) -> None:
+    run("import", str(conversation_file()))
+    with Memory(settings / "memory", embeddings="hash") as memory:
+        room = next((memory.path / "users").iterdir())
+        memory.user("me").search_conversation("x")
+        for file in room.glob("chroma-*/*.sqlite3"):
+            file.write_bytes(b"garbage")
+    assert "problem" in run("doctor", code=1)
+    assert "in order" in run("rebuild")
+
+
+def test_searching_works_while_an_app_writes(settings: Path) -> None:
+    run("import", str(conversation_file()))
+    with Memory(settings / "memory", embeddings="hash"):
+        done = subprocess.run(
+            [sys.executable, "-m", "langmem_graph", "search", "E-7719", "--json"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert "E-7719" in json.loads(done.stdout)[0]["text"]
+        code = "import sys; sys.argv[1:] = ['doctor']\nfrom langmem_graph.cli import main\nmain()"
+        busy = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False
+        )
+        assert busy.returncode == 2
+        assert "work beside it" in " ".join(busy.stderr.split())
+
+
+def test_errors_are_one_line_with_a_way_out(tmp_path: Path) -> None:
+    assert "There is no file" in _failing("import", str(tmp_path / "none.json"))
+    (tmp_path / "bad.jsonl").write_text("not json")
+    assert "Line 1 is not JSON" in _failing("import", str(tmp_path / "bad.jsonl"))
+    assert "no memory" in _failing("search", "x")
+    run("import", str(conversation_file()))
+    assert "by must be" in _failing("search", "x", "--by", "day")
+    assert "user id is empty" in _failing("search", "x", "--user", " ")
+
+
+def test_rejected_messages_are_told(tmp_path: Path) -> None:
+    file = tmp_path / "chat.jsonl"
+    rows = [{"role": "user", "content": "fine"}, {"role": "user", "content": ""}]
+    file.write_text("\n".join(map(json.dumps, rows)))
+    assert "no text in the message" in run("import", str(file))
+
+
+def test_erase_asks_first() -> None:
+    run("import", str(conversation_file()))
+    result = runner.invoke(commands.app, ["erase"], input="n\n")
+    assert result.exit_code == 1
+    assert run_json("show")["messages"] == 40
+
+
+def test_demo_answers_every_question(tmp_path: Path) -> None:
+    output = run("demo", "--memory", str(tmp_path / "demo"))
+    for question in QUESTIONS:
+        assert question in output
+    assert "0 model calls" in output
+    assert output.count("<memory>") == 1
+
+
+def test_help_names_every_command() -> None:
+    output = run("--help")
+    for name in ("demo", "import", "search", "show", "doctor", "rebuild", "export", "erase"):
+        assert name in output
