@@ -14,7 +14,6 @@ from langmem_graph.intake import user_key
 from langmem_graph.services import Services
 from langmem_graph.store import outbox
 from langmem_graph.store.root import Root
-from langmem_graph.store.vectors import connect
 from langmem_graph.user import UserMemory
 
 if TYPE_CHECKING:
@@ -71,8 +70,7 @@ class Memory:
             )
         self.settings = settings or Settings()
         embedder = load_embedder(embeddings)
-        client = None if chroma is None or read_only else connect(chroma)
-        root = Root.open(Path(path), self.settings, client=client, read_only=read_only)
+        root = Root.open(Path(path), self.settings, chroma=chroma, read_only=read_only)
         self._services = Services(root, embedder, self.settings, read_only)
         self._closed = False
 

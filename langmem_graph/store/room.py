@@ -52,8 +52,8 @@ class Room:
             read_only=read_only,
         )
         self.index = self._index(client)
-        # Writes of several processes at once to one collection make a Chroma server lose vectors
-        # from its queries until it restarts: they take turns.
+        # A Chroma server that took writes of several processes at once sometimes misses some
+        # vectors in its queries until it restarts; taking turns makes that rarer.
         self.indexing: AbstractContextManager[object] = (
             nullcontext() if self.index.embedded else FileLock(folder / "index.lock")
         )

@@ -21,6 +21,7 @@ from langmem_graph.errors import (
     StorageError,
 )
 from langmem_graph.store.room import Room
+from langmem_graph.store.vectors import connect
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -43,6 +44,7 @@ class _Open:
 _ROOTS: dict[tuple[Path, bool], "Root"] = {}
 _ROOTS_GUARD = threading.Lock()
 WAIT_SECONDS = 30.0
+LOCK_SECONDS = 2.0  # processes that share a server hold the lock for an instant while opening
 
 
 class Root:
@@ -50,7 +52,7 @@ class Root:
 
     Args:
         path: the directory; made unless `read_only`.
-        client: a Chroma server's client; several processes may then share the directory.
+        chroma: a Chroma server's URL or client; several processes may then share the directory.
         read_only: take no lock and change nothing.
     """
 
@@ -59,12 +61,13 @@ class Root:
         path: Path,
         settings: Settings,
         *,
-        client: "ClientAPI | None" = None,
+        chroma: "str | ClientAPI | None" = None,
         read_only: bool = False,
     ) -> None:
         self.path = path.absolute()
         self._settings = settings
-        self._client = client
+        self._chroma = chroma
+        self._client = None if chroma is None or read_only else connect(chroma)
         self._read_only = read_only
         self._pid = os.getpid()
         self._rooms: OrderedDict[str, _Open] = OrderedDict()
@@ -76,7 +79,12 @@ class Root:
 
     @classmethod
     def open(
-        cls, path: Path, settings: Settings, *, client: "ClientAPI | None", read_only: bool
+        cls,
+        path: Path,
+        settings: Settings,
+        *,
+        chroma: "str | ClientAPI | None",
+        read_only: bool,
     ) -> "Root":
         """The directory's root; several `Memory` objects of one process share one.
 
@@ -88,8 +96,8 @@ class Root:
         with _ROOTS_GUARD:
             root = _ROOTS.get(key)
             if root is None or root.is_foreign():
-                root = _ROOTS[key] = cls(path, settings, client=client, read_only=read_only)
-            root._check_same_place(client)
+                root = _ROOTS[key] = cls(path, settings, chroma=chroma, read_only=read_only)
+            root._check_same_place(chroma)
             root._users += 1
             return root
 
@@ -97,8 +105,8 @@ class Root:
         """True in a child process after `fork`: nothing of this may be used there."""
         return os.getpid() != self._pid
 
-    def _check_same_place(self, client: "ClientAPI | None") -> None:
-        if (client is None) != (self._client is None):
+    def _check_same_place(self, chroma: "str | ClientAPI | None") -> None:
+        if chroma != self._chroma:
             raise InvalidInputError(
                 f"{self.path} is open in this process with another `chroma`. Use one for all."
             )
@@ -111,7 +119,7 @@ class Root:
         try:
             (self.path / USERS).mkdir(parents=True, exist_ok=True)
             lock = FileLock(self.path / LOCK_FILE)
-            lock.acquire(timeout=0)
+            lock.acquire(timeout=LOCK_SECONDS)
         except Timeout as error:
             raise MemoryLockedError(
                 f"{self.path} is open in another process; one process writes at a time. Close the "
@@ -124,7 +132,7 @@ class Root:
                 f"The memory directory {self.path} cannot be used: {error}. Choose a directory "
                 "on a local disk that this process may write to."
             ) from error
-        if self._client is not None:  # embedded writers are kept out above; servers' users are not
+        if self._client is not None:  # no embedded writer is here; others with a server may be
             lock.release()
             return None
         return lock
@@ -226,3 +234,5 @@ class Root:
             self._rooms.clear()
             if self._lock is not None:
                 self._lock.release()
+            if self._client is not None and isinstance(self._chroma, str):
+                self._client.close()  # type: ignore[attr-defined]  # ours; on Client, not ClientAPI

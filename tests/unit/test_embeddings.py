@@ -65,7 +65,8 @@ def test_importing_and_naming_the_embedder_loads_nothing_heavy() -> None:
     code = (
         "import sys, langmem_graph\nfrom langmem_graph import Memory\n"
         "from langmem_graph.embeddings import MiniLMEmbeddings; MiniLMEmbeddings()\n"
-        "print([m for m in ('chromadb', 'torch', 'onnxruntime', 'langchain', 'langgraph') if m in sys.modules])"
+        "heavy = ('chromadb', 'torch', 'onnxruntime', 'langchain', 'langgraph')\n"
+        "print([name for name in heavy if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

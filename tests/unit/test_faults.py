@@ -273,7 +273,8 @@ def test_another_process_may_look_while_this_one_writes(memory: Memory) -> None:
     code = (
         "from langmem_graph import Memory; import sys\n"
         "m = Memory(sys.argv[1], embeddings='hash', read_only=True)\n"
-        "print(m.user('u').search_conversation('trombone')[0].message_id, 'chromadb' in sys.modules)"
+        "hits = m.user('u').search_conversation('trombone')\n"
+        "print(hits[0].message_id, 'chromadb' in sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(memory.path)], capture_output=True, text=True, check=True
@@ -401,7 +402,7 @@ def test_threads_of_two_users_write_and_read_at_once(memory: Memory) -> None:
 
 _IDS = [
     "a@b.c", "acme", "acme-corp", "acme_corp", "acmexcorp", "A.B", "a.b", "../x", "x", "/etc", "..",
-    "京都", "京", "%", "_", "*", "u" * 600, "7", "-7", "a\0b", "a b", "naïve", "naive", "\U0001f600",
+    "京都", "京", "%", "_", "*", "u" * 600, "7", "-7", "a\0b", "a b", "naïve", "naive",
 ]  # fmt: skip
 
 
