@@ -1,7 +1,7 @@
 """Candidates for a query: the nearest vectors and the best words, joined, with exact cosines."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -117,32 +117,25 @@ def _by_vector(
     """Messages with the nearest vectors: Chroma's, and those Chroma does not have yet."""
     if vector is None:
         return []
-    waiting = lookups.waiting_vectors(connection)
+    if room.read_only:
+        return _nearest(lookups.all_vectors(connection), vector, depth)
     try:
-        found = [] if room.read_only else room.index.query(vector, depth)
+        found = room.index.query(vector, depth)
     except IndexUnavailableError as error:
         trail.warn(error)
-        return _exhaustively(connection, vector, depth)
-    if room.read_only:
-        return _exhaustively(connection, vector, depth)
-    rows = lookups.vectors_by_id(connection, found)
-    return [*rows.items.tolist(), *_nearest(waiting, vector, depth)]
+        return _nearest(lookups.all_vectors(connection), vector, depth)
+    waiting = _nearest([lookups.waiting_vectors(connection)], vector, depth)
+    return [*lookups.items_of_vectors(connection, found), *waiting]
 
 
-def _exhaustively(connection: Connection, vector: NDArray[np.float32], depth: int) -> list[int]:
-    """Without Chroma: the exact nearest over all vectors of the ledger."""
+def _nearest(blocks: Iterable[VectorRows], vector: NDArray[np.float32], depth: int) -> list[int]:
+    """The messages with the nearest of these vectors, compared one by one."""
     best: dict[int, float] = {}
-    for rows in lookups.all_vectors(connection):
-        for item, cosine in zip(rows.items.tolist(), (rows.matrix @ vector).tolist(), strict=True):
+    for rows in blocks:
+        cosines: list[float] = (rows.matrix @ vector).tolist() if len(rows) else []
+        for item, cosine in zip(rows.items.tolist(), cosines, strict=True):
             best[item] = max(cosine, best.get(item, -2.0))
     return sorted(best, key=lambda item: -best[item])[:depth]
-
-
-def _nearest(rows: VectorRows, vector: NDArray[np.float32], depth: int) -> list[int]:
-    if not len(rows):
-        return []
-    order = np.argsort(-(rows.matrix @ vector))[:depth]
-    return [int(item) for item in rows.items[order]]
 
 
 def _columns(

@@ -1,11 +1,10 @@
-"""Everything that is written to the ledger: messages, their words, vectors and due work.
+"""What is written to the ledger after a message is safe: facts of the file, due work, vectors.
 
-Together with `lookups.py` and `schema.py` this is all the SQL there is.
+Together with `schema.py`, `appending.py` and `lookups.py` this is all the SQL there is.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from time import time
 
 import numpy as np
@@ -24,27 +23,11 @@ from sqlalchemy import (
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.errors import EmbeddingError
-from langmem_graph.models import Message, RenamedMessage
 from langmem_graph.store.schema import messages, meta, outbox, sessions, vectors
-from langmem_graph.store.words import searchable
 
 MESSAGES = "messages"
 """The layer of raw messages, in `vectors`, `outbox` and the names of Chroma's collections."""
-BEFORE = 2
-"""Earlier messages of the session whose words a message is also found by (DESIGN, ranking)."""
 EMBED, INDEX = "embed", "index"
-
-_add_words = text("INSERT INTO words(rowid, own, before) VALUES (:n, :own, :before)")
-
-
-@dataclass
-class Appended:
-    """What `append` did with each message, by id; `rows` are the new rows' numbers."""
-
-    stored: list[str] = field(default_factory=list)
-    already_known: list[str] = field(default_factory=list)
-    renamed: list[RenamedMessage] = field(default_factory=list)
-    rows: dict[int, str] = field(default_factory=dict)
 
 
 def get_meta(connection: Connection, key: str) -> str | None:
@@ -56,96 +39,6 @@ def set_meta(connection: Connection, key: str, value: str) -> None:
     """Record a fact about the file."""
     row = upsert(meta).values(key=key, value=value)
     connection.execute(row.on_conflict_do_update(index_elements=["key"], set_={"value": value}))
-
-
-def append(connection: Connection, new: Sequence[Message]) -> Appended:
-    """Store messages of one session with their words and their due work; nothing is overwritten."""
-    done = Appended()
-    if not new:
-        return done
-    session = _session_number(connection, new[0].session_id)
-    earlier = _latest_texts(connection, session)
-    for message in new:
-        row_id = _free_id(connection, message, done)
-        if row_id is None:
-            continue
-        n = _insert_message(connection, message, row_id, session)
-        done.rows[n] = row_id
-        if message.role != "system":  # kept, but instructions are not memories: never found
-            own = _spoken(message.name, message.text)
-            _index_words(connection, n, own, earlier)
-            earlier = [*earlier, message.text][-BEFORE:]
-    return done
-
-
-def _session_number(connection: Connection, session_id: str) -> int:
-    connection.execute(
-        upsert(sessions).values(session_id=session_id, vector_count=0).on_conflict_do_nothing()
-    )
-    found = select(sessions.c.n).where(sessions.c.session_id == session_id)
-    return int(connection.execute(found).scalar_one())
-
-
-def _latest_texts(connection: Connection, session: int) -> list[str]:
-    latest = connection.scalars(
-        select(messages.c.text)
-        .where(messages.c.session == session, messages.c.role != "system")
-        .order_by(messages.c.n.desc())
-        .limit(BEFORE)
-    )
-    return list(latest)[::-1]
-
-
-def _spoken(name: str | None, words: str) -> str:
-    return f"{name}: {words}" if name else words
-
-
-def _free_id(connection: Connection, message: Message, done: Appended) -> str | None:
-    """The id to store under; None when this very message is there already."""
-    candidate, copy = message.id, 1
-    while (row := _identity(connection, candidate)) is not None:
-        if row == (message.text, message.role):
-            done.already_known.append(candidate)
-            return None
-        copy += 1
-        candidate = f"{message.id}~{copy}"
-    if copy > 1:
-        done.renamed.append(RenamedMessage(id=message.id, stored_as=candidate))
-    else:
-        done.stored.append(candidate)
-    return candidate
-
-
-def _identity(connection: Connection, message_id: str) -> tuple[str, str] | None:
-    found = select(messages.c.text, messages.c.role).where(messages.c.message_id == message_id)
-    row = connection.execute(found).one_or_none()
-    return (row.text, row.role) if row else None
-
-
-def _insert_message(connection: Connection, message: Message, row_id: str, session: int) -> int:
-    extra = {"tool_calls": message.tool_calls, "tool_call_id": message.tool_call_id}
-    result = connection.execute(
-        insert(messages).values(
-            message_id=row_id,
-            session=session,
-            role=message.role,
-            name=message.name,
-            at=message.at.replace(tzinfo=None),
-            text=message.text,
-            extra=extra if any(extra.values()) else None,
-            chars=len(message.text),
-            is_question=message.text.rstrip().endswith(("?", "？")),
-            added_at=datetime.now(UTC).replace(tzinfo=None),
-        )
-    )
-    assert result.inserted_primary_key is not None
-    return int(result.inserted_primary_key[0])
-
-
-def _index_words(connection: Connection, n: int, own: str, earlier: list[str]) -> None:
-    words = {"n": n, "own": searchable(own), "before": searchable("\n".join(earlier))}
-    connection.execute(_add_words, words)
-    connection.execute(insert(outbox).values(layer=MESSAGES, item=n, task=EMBED))
 
 
 # --- due work ------------------------------------------------------------------------------------

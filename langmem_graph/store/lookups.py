@@ -62,7 +62,7 @@ def words_search(
 ) -> list[tuple[int, float]]:
     """Messages that hold any of the terms, by BM25, best first; higher is better."""
     rows = connection.execute(_best_words, {"terms": match_expression(terms), "limit": limit})
-    return [(row.rowid, row.score) for row in rows]
+    return [(number, score) for number, score in rows.all()]
 
 
 def word_counts(connection: Connection, terms: Iterable[str]) -> dict[str, int]:
@@ -88,8 +88,16 @@ def _vector_rows(connection: Connection, column: Any, values: Iterable[int]) -> 
     rows: list[Row[Any]] = []
     for some in _chunks(sorted(set(values))):
         found = select(vectors).where(vectors.c.layer == MESSAGES, column.in_(some))
-        rows += connection.execute(found.order_by(vectors.c.n))
+        rows += connection.execute(found.order_by(vectors.c.n)).all()
     return _as_vectors(rows)
+
+
+def items_of_vectors(connection: Connection, ids: Iterable[int]) -> list[int]:
+    """The messages that these vectors belong to; vectors that are gone are left out."""
+    found: list[int] = []
+    for some in _chunks(list(ids)):
+        found += connection.scalars(select(vectors.c.item).where(vectors.c.n.in_(some)))
+    return found
 
 
 def all_vectors(connection: Connection, size: int = 4_096) -> Iterator[VectorRows]:
@@ -125,10 +133,11 @@ def facts_of(connection: Connection, items: Iterable[int]) -> dict[int, Facts]:
     """What ranking needs of these messages, by number."""
     m = messages.c
     columns = (m.n, m.session, m.role, m.name, m.at, m.chars, m.is_question)
-    rows: list[Row[Any]] = []
+    found: dict[int, Facts] = {}
     for some in _chunks(list(items)):
-        rows += connection.execute(select(*columns).where(m.n.in_(some)))
-    return {row.n: Facts(**row._mapping) for row in rows}
+        rows = connection.execute(select(*columns).where(m.n.in_(some))).all()
+        found |= {n: Facts(n, *others) for n, *others in rows}
+    return found
 
 
 def centroids(connection: Connection) -> Centroids:

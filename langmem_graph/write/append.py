@@ -6,8 +6,9 @@ from langmem_graph.errors import ReadOnlyError
 from langmem_graph.intake import read_messages, session_key
 from langmem_graph.models import AddReport, RejectedMessage
 from langmem_graph.services import Services
-from langmem_graph.store import ledger, lookups, outbox
-from langmem_graph.store.ledger import EMBED, Appended
+from langmem_graph.store import appending, lookups, outbox
+from langmem_graph.store.appending import Appended
+from langmem_graph.store.ledger import EMBED
 from langmem_graph.store.room import Room
 
 
@@ -25,7 +26,7 @@ def append(
     with services.room(user_id) as room:
         room.check_embedder(services.embedder.name)
         with room.database.writing() as connection:
-            done = ledger.append(connection, new)
+            done = appending.append(connection, new)
         drained = outbox.drain(room, services.embedder, services.settings, all_vectors=False)
         pending = _not_yet_embedded(room, done)
     return _report(done, rejected, pending, drained.warnings, start)

@@ -1,0 +1,150 @@
+"""Messages into the ledger: with their words and their due work, in one transaction.
+
+Nothing that is there is overwritten: the same id with the same text is already known, with another
+text it is kept beside as `id~2`.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, text
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from langmem_graph.models import Message, RenamedMessage
+from langmem_graph.store.ledger import EMBED, MESSAGES
+from langmem_graph.store.schema import messages, outbox, sessions
+from langmem_graph.store.words import searchable
+
+BEFORE = 2
+"""Earlier messages of the session by whose words a message is found too (docs/ranking.md)."""
+_IDS_AT_ONCE = 5_000  # SQLite allows 32,766 variables in one statement
+
+_add_words = text("INSERT INTO words(rowid, own, before) VALUES (:n, :own, :before)")
+
+
+@dataclass
+class Appended:
+    """What `append` did with each message, by id; `rows` are the new rows' numbers."""
+
+    stored: list[str] = field(default_factory=list)
+    already_known: list[str] = field(default_factory=list)
+    renamed: list[RenamedMessage] = field(default_factory=list)
+    rows: dict[int, str] = field(default_factory=dict)
+
+
+def append(connection: Connection, new: Sequence[Message]) -> Appended:
+    """Store messages of one session with their words and their due work."""
+    done = Appended()
+    fresh = _without_known(connection, new, done)
+    if not fresh:
+        return done
+    session = _session_number(connection, fresh[0].session_id)
+    earlier = _latest_texts(connection, session)
+    numbers = _insert_messages(connection, fresh, session)
+    done.rows = {n: message.id for n, message in zip(numbers, fresh, strict=True)}
+    _index_words(connection, numbers, fresh, earlier)
+    return done
+
+
+def _without_known(connection: Connection, new: Sequence[Message], done: Appended) -> list[Message]:
+    """The messages that are to be stored, each under an id that is free."""
+    taken = _identities(connection, [message.id for message in new])
+    fresh = []
+    for message in new:
+        own_id = _own_id(connection, message, taken)
+        if own_id in taken:
+            done.already_known.append(own_id)
+            continue
+        if own_id == message.id:
+            done.stored.append(own_id)
+        else:
+            done.renamed.append(RenamedMessage(id=message.id, stored_as=own_id))
+        taken[own_id] = _of(message)
+        fresh.append(message.model_copy(update={"id": own_id}))
+    return fresh
+
+
+def _own_id(connection: Connection, message: Message, taken: dict[str, tuple[str, str]]) -> str:
+    """The id under which this very message is stored, or else the first that is free for it."""
+    candidate, copy = message.id, 1
+    while taken.get(candidate, _of(message)) != _of(message):
+        copy += 1
+        candidate = f"{message.id}~{copy}"
+        taken |= _identities(connection, [candidate])
+    return candidate
+
+
+def _of(message: Message) -> tuple[str, str]:
+    return message.text, message.role
+
+
+def _identities(connection: Connection, ids: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Text and role of the stored messages with these ids."""
+    m = messages.c
+    found: dict[str, tuple[str, str]] = {}
+    for start in range(0, len(ids), _IDS_AT_ONCE):
+        some = m.message_id.in_(ids[start : start + _IDS_AT_ONCE])
+        rows = connection.execute(select(m.message_id, m.text, m.role).where(some))
+        found |= {row.message_id: (row.text, row.role) for row in rows}
+    return found
+
+
+def _session_number(connection: Connection, session_id: str) -> int:
+    connection.execute(
+        upsert(sessions).values(session_id=session_id, vector_count=0).on_conflict_do_nothing()
+    )
+    found = select(sessions.c.n).where(sessions.c.session_id == session_id)
+    return int(connection.execute(found).scalar_one())
+
+
+def _latest_texts(connection: Connection, session: int) -> list[str]:
+    latest = connection.scalars(
+        select(messages.c.text)
+        .where(messages.c.session == session, messages.c.role != "system")
+        .order_by(messages.c.n.desc())
+        .limit(BEFORE)
+    )
+    return list(latest)[::-1]
+
+
+def _insert_messages(
+    connection: Connection, fresh: Iterable[Message], session: int
+) -> Sequence[int]:
+    rows = [_row(message, session) for message in fresh]
+    numbered = insert(messages).returning(messages.c.n, sort_by_parameter_order=True)
+    return connection.scalars(numbered, rows).all()
+
+
+def _row(message: Message, session: int) -> dict[str, Any]:
+    extra = {"tool_calls": message.tool_calls, "tool_call_id": message.tool_call_id}
+    return {
+        "message_id": message.id,
+        "session": session,
+        "role": message.role,
+        "name": message.name,
+        "at": message.at.replace(tzinfo=None),
+        "text": message.text,
+        "extra": extra if any(extra.values()) else None,
+        "chars": len(message.text),
+        "is_question": message.text.rstrip().endswith(("?", "？")),
+        "added_at": datetime.now(UTC).replace(tzinfo=None),
+    }
+
+
+def _index_words(
+    connection: Connection, numbers: Sequence[int], fresh: Sequence[Message], earlier: list[str]
+) -> None:
+    """Words and due work of each message; a system message is kept, but is no memory."""
+    words, due = [], []
+    for n, message in zip(numbers, fresh, strict=True):
+        if message.role == "system":
+            continue
+        own = f"{message.name}: {message.text}" if message.name else message.text
+        words.append({"n": n, "own": searchable(own), "before": searchable("\n".join(earlier))})
+        due.append({"layer": MESSAGES, "item": n, "task": EMBED})
+        earlier = [*earlier, message.text][-BEFORE:]
+    if words:
+        connection.execute(_add_words, words)
+        connection.execute(insert(outbox), due)
