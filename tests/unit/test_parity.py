@@ -1,0 +1,89 @@
+"""Sync and async: every public method has its twin, with the same signature and the same answer."""
+
+import asyncio
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blockbuster import blockbuster_ctx
+
+from langmem_graph import Memory, UserMemory
+from tests.conftest import said
+
+NOT_TWINNED = {"user"}  # opens nothing, waits for nothing
+
+
+def _public(cls: type) -> set[str]:
+    return {
+        name
+        for name, member in inspect.getmembers(cls, inspect.isfunction)
+        if not name.startswith("_")
+    }
+
+
+@pytest.mark.parametrize("cls", [Memory, UserMemory])
+def test_every_method_has_a_twin_with_the_same_signature(cls: type) -> None:
+    names = _public(cls)
+    sync = {n for n in names if not (n.startswith("a") and n[1:] in names)} - NOT_TWINNED
+    assert sync
+    for name in sync:
+        twin = getattr(cls, f"a{name}")
+        assert inspect.iscoroutinefunction(twin)
+        assert inspect.signature(twin) == inspect.signature(getattr(cls, name)), name
+        assert twin.__doc__
+
+
+def _without_times(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_times(item) for item in value]
+    plain = value.model_dump() if hasattr(value, "model_dump") else value
+    if isinstance(plain, dict):
+        plain = {
+            k: _without_times(v) for k, v in plain.items() if k not in ("milliseconds", "bytes")
+        }
+    return plain
+
+
+_TALK = [said(f"message number {n} of the garden", id=str(n), at="2024-01-01") for n in range(9)]
+_CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    ("add", (_TALK,), {"session_id": "s"}),
+    ("add", (_TALK,), {"session_id": "s"}),
+    ("search_conversation", ("number 3",), {"k": 4, "explain": True}),
+    ("search_conversation", ("garden",), {"by": "session"}),
+    ("recall", ("garden number 5",), {"k": 3}),
+    ("get_conversation", (["1", "nope", "2"],), {}),
+    ("sessions", (), {}),
+    ("export", (), {}),
+    ("doctor", (), {"sample": 0}),
+    ("rebuild", (), {}),
+    ("erase", (), {}),
+]
+
+
+async def test_twins_give_the_same_answers_and_never_block_the_loop(tmp_path: Path) -> None:
+    with Memory(tmp_path / "sync", embeddings="hash") as memory:
+        user = memory.user("u")
+        expected = [getattr(user, name)(*args, **options) for name, args, options in _CALLS]
+    async with Memory(tmp_path / "async", embeddings="hash") as memory:
+        user = memory.user("u")
+        with blockbuster_ctx():
+            found = [
+                await getattr(user, f"a{name}")(*args, **options) for name, args, options in _CALLS
+            ]
+    assert {name for name, _, _ in _CALLS} == {
+        n for n in _public(UserMemory) if not n.startswith("a") or n == "add"
+    }
+    assert _without_times(found) == _without_times(expected)
+
+
+async def test_many_tasks_at_once(tmp_path: Path) -> None:
+    async with Memory(tmp_path / "m", embeddings="hash") as memory:
+
+        async def work(n: int) -> None:
+            user = memory.user(n % 5)
+            await user.aadd(said(f"hello {n}", id=str(n)), session_id="s")
+            assert (await user.asearch_conversation(f"hello {n}", k=1))[0].message_id == str(n)
+
+        await asyncio.gather(*map(work, range(50)))
+        assert [len(await memory.user(n).aexport()) for n in range(5)] == [10] * 5
