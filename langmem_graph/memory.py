@@ -70,7 +70,7 @@ class Memory:
             )
         self.settings = settings or Settings()
         embedder = load_embedder(embeddings)
-        root = Root.open(Path(path), self.settings, chroma=chroma, read_only=read_only)
+        root = Root.open(Path(path).expanduser(), self.settings, chroma=chroma, read_only=read_only)
         self._services = Services(root, embedder, self.settings, read_only)
         self._closed = False
 

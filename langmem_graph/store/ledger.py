@@ -44,16 +44,27 @@ def set_meta(connection: Connection, key: str, value: str) -> None:
 # --- due work ------------------------------------------------------------------------------------
 
 
-def claim(
-    connection: Connection, task: str, limit: int, *, by: str, lease: float, first: int, last: int
-) -> list[int]:
-    """Take up to `limit` due items numbered `first` to `last`.
+@dataclass(frozen=True)
+class Due:
+    """Which due items are meant: a task, a range of numbers, and whether they failed before."""
+
+    task: str
+    first: int = 0
+    last: int = 2**63 - 1
+    failed_before: bool | None = None
+
+
+def claim(connection: Connection, due: Due, limit: int, *, by: str, lease: float) -> list[int]:
+    """Take up to `limit` due items, oldest first.
 
     Another process leaves them alone until the lease (seconds) has run out.
     """
-    due = [outbox.c.layer == MESSAGES, outbox.c.task == task, outbox.c.item.between(first, last)]
-    free = (outbox.c.claimed_until < time()) | (outbox.c.claimed_by == by)
-    oldest = select(outbox.c.item).where(*due, free).order_by(outbox.c.item).limit(limit)
+    wanted = [outbox.c.layer == MESSAGES, outbox.c.task == due.task]
+    wanted.append(outbox.c.item.between(due.first, due.last))
+    wanted.append((outbox.c.claimed_until < time()) | (outbox.c.claimed_by == by))
+    if due.failed_before is not None:
+        wanted.append((outbox.c.attempts > 0) == due.failed_before)
+    oldest = select(outbox.c.item).where(*wanted).order_by(outbox.c.item).limit(limit)
     items = list(connection.scalars(oldest))
     claimed = {"claimed_by": by, "claimed_until": time() + lease}
     connection.execute(update(outbox).where(_are(items)).values(**claimed))

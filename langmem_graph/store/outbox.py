@@ -8,7 +8,7 @@ for one write to Chroma.
 import logging
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,12 +16,11 @@ from langmem_graph.config import Settings
 from langmem_graph.embeddings._embedder import Embedder, Span
 from langmem_graph.errors import EmbeddingError, IndexUnavailableError
 from langmem_graph.store import ledger, lookups
-from langmem_graph.store.ledger import EMBED, INDEX, Piece
+from langmem_graph.store.ledger import EMBED, INDEX, Due, Piece
 from langmem_graph.store.room import Room
 
 _log = logging.getLogger(__name__)
 _ME = uuid.uuid4().hex
-MAX_ITEM = 2**63 - 1
 MAX_FAILURES = 3  # single texts in a row; then the embedder itself is taken to be down
 
 
@@ -49,25 +48,25 @@ def drain(room: Room, embedder: Embedder, settings: Settings, *, all_vectors: bo
 
 
 def _embed_due(room: Room, embedder: Embedder, settings: Settings, done: Drained) -> None:
-    """Embed what is due now; what other threads add meanwhile is theirs to wait for."""
+    """Embed what is due now; what other threads add meanwhile is theirs to wait for.
+
+    What failed before comes last and by itself, so that one bad text slows no other batch down.
+    """
     with room.database.reading() as connection:
         newest = lookups.newest_message(connection)
-    last = 0
-    while items := _claim(room, EMBED, settings.embed_batch, settings, last + 1, newest):
-        last = items[-1]
-        failed = _embed_batch(room, embedder, settings, items, done)
-        done.embedded += len(items) - len(failed)
-        if len(failed) == len(items):  # nothing worked: leave the rest for later
-            return
+    for again in (False, True):
+        due = Due(EMBED, last=newest, failed_before=again)
+        while items := _claim(room, due, settings.embed_batch, settings):
+            due = replace(due, first=items[-1] + 1)
+            failed = _embed_batch(room, embedder, settings, items, done)
+            done.embedded += len(items) - len(failed)
+            if len(failed) == len(items):  # nothing worked: leave the rest for later
+                return
 
 
-def _claim(
-    room: Room, task: str, limit: int, settings: Settings, first: int = 0, last: int = MAX_ITEM
-) -> list[int]:
+def _claim(room: Room, due: Due, limit: int, settings: Settings) -> list[int]:
     with room.database.writing() as connection:
-        return ledger.claim(
-            connection, task, limit, by=_ME, lease=settings.lease_seconds, first=first, last=last
-        )
+        return ledger.claim(connection, due, limit, by=_ME, lease=settings.lease_seconds)
 
 
 def _embed_batch(
@@ -128,7 +127,7 @@ def _index_due(room: Room, settings: Settings, done: Drained, *, at_least: int) 
         return
     try:
         with room.indexing:
-            while items := _claim(room, INDEX, settings.index_batch, settings):
+            while items := _claim(room, Due(INDEX), settings.index_batch, settings):
                 _index_batch(room, items)
                 done.indexed += len(items)
     except IndexUnavailableError as error:

@@ -70,9 +70,12 @@ def test_one_text_the_embedder_refuses_blocks_no_other(
     assert (len(report.stored), report.not_yet_embedded) == (10, ["3"])
     health = user.doctor()
     assert (health.vectors, health.waiting_to_embed) == (9, 1)
+    calls = troubled.calls
+    user.add([said(f"more {n}", id=f"more{n}") for n in range(20)], session_id="s")
+    assert troubled.calls - calls <= 3  # the new ones at once, the bad one by itself
     troubled.poison = None
     user.add(said("another", id="10"), session_id="s")
-    assert user.doctor().vectors == 11
+    assert user.doctor().vectors == 31
 
 
 @pytest.mark.parametrize(
