@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from langmem_graph.care import erase, health
 from langmem_graph.config import RankingMethod
 from langmem_graph.errors import ReadOnlyError
 from langmem_graph.models import AddReport, EraseReport, Health, Message, MessageHit, Recall
 from langmem_graph.recall import fast
 from langmem_graph.services import Services
-from langmem_graph.store import erase, health, lookups
+from langmem_graph.store import lookups
 from langmem_graph.write import append
 
 By = Literal["message", "session"]

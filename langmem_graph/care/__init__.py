@@ -1,0 +1,1 @@
+"""Looking after a memory: doctor, rebuild, erase."""
