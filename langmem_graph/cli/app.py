@@ -2,6 +2,7 @@
 
 import json
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from pydantic import BaseModel
 from langmem_graph.cli import demo as demonstration
 from langmem_graph.cli import views
 from langmem_graph.cli.imports import import_file
-from langmem_graph.errors import LangMemGraphError, MemoryLockedError
+from langmem_graph.errors import LangMemGraphError, MemoryLockedError, TokenCountWarning
 from langmem_graph.memory import Memory
 from langmem_graph.user import By
 
@@ -208,6 +209,7 @@ def erase(
 
 def main() -> None:
     """Run the command line; our own errors are one line, without a traceback."""
+    warnings.simplefilter("ignore", TokenCountWarning)  # the views say that a count is estimated
     try:
         app()
     except LangMemGraphError as error:

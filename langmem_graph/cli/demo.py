@@ -12,13 +12,14 @@ from langmem_graph.user import UserMemory
 
 USER = "mira"
 QUESTIONS = (
-    "Which seat should I book for the flight?",
-    "What am I not allowed to eat?",
-    "Who at home might chew on a sago palm?",
-    "When does the Nordlys pilot go live now?",
+    "What seat should I book?",
+    "Which nuts am I allergic to?",
+    "What did the vet say in February?",
+    "When does the Nordlys pilot go live?",
     "E-7719",
     "日本酒が好きな友達",
 )
+SHOPPING = "I want to buy a sago palm. Does the puppy chew plants?"
 _HERE = Path(__file__).parent
 _PLACES = (
     _HERE / "demo_conversation.jsonl",  # in the wheel
@@ -57,14 +58,14 @@ def _run(directory: Path, embeddings: str | None) -> None:
 
 
 def _show_context(mira: UserMemory) -> None:
-    question = "I want to buy a sago palm for the balcony. Anything against it?"
     console.rule("[bold]3. what a model is shown before it answers")
-    answer = mira.recall(question, k=8, max_tokens=500)
-    console.print(f"[cyan]{escape(question)}[/]")
+    answer = mira.recall(SHOPPING, k=8, max_tokens=500)
+    console.print(f"[cyan]{escape(SHOPPING)}[/]")
     console.print(answer.context, markup=False, highlight=False)
     report = answer.report
     note(
-        f"{report.quoted} quotes, {report.context_tokens} tokens, {report.llm_calls} model calls, "
+        f"{report.quoted} quotes, {report.context_tokens} tokens"
+        f"{'' if report.tokens_exact else ' (estimated)'}, {report.llm_calls} model calls, "
         f"{report.milliseconds['total']:.0f} ms"
     )
 
