@@ -96,9 +96,14 @@ class DenseText:
         spoken = [message for message in messages if message["content"].strip()]
         if not spoken:
             return
-        vectors = self._embeddings.embed_documents([message["content"] for message in spoken])
+        vectors = self._embeddings.embed_documents([self._read(m["content"]) for m in spoken])
         self._blocks.append(np.asarray(vectors, dtype=np.float32))
         self._ids += [(session_id, message["id"]) for message in spoken]
+
+    def _read(self, text: str) -> str:
+        """What the embedder reads of a text: its first piece, whose vector may be cached by now."""
+        split = getattr(self._embeddings, "split", None)
+        return text[: split(text)[0][1]] if split else text
 
     def search(self, query: str, k: int, by: By) -> list[str]:
         """Ids in the order of cosine; a session stands where its best message does."""
