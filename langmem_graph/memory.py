@@ -1,7 +1,6 @@
 """`Memory`: a directory of users' memories, opened once per process."""
 
 import asyncio
-import logging
 import os
 from pathlib import Path
 from types import TracebackType
@@ -12,15 +11,12 @@ from langmem_graph.embeddings._embedder import load_embedder
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.intake import user_key
 from langmem_graph.services import Services
-from langmem_graph.store import outbox
 from langmem_graph.store.root import Root
 from langmem_graph.user import UserMemory
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
     from langchain_core.embeddings import Embeddings
-
-_log = logging.getLogger(__name__)
 
 
 class Memory:
@@ -72,7 +68,6 @@ class Memory:
         embedder = load_embedder(embeddings)
         root = Root.open(Path(path).expanduser(), self.settings, chroma=chroma, read_only=read_only)
         self._services = Services(root, embedder, self.settings, read_only)
-        self._closed = False
 
     @property
     def path(self) -> Path:
@@ -90,17 +85,8 @@ class Memory:
 
     def close(self) -> None:
         """Finish due work, release all files and let other processes in. Safe to call twice."""
-        if self._closed:
-            return
-        self._closed = True
-        if not (self._services.read_only or self._services.root.is_foreign()):
-            self._finish_due_work()
-        self._services.root.release()
-
-    def _finish_due_work(self) -> None:
-        services = self._services
-        for room in services.root.open_rooms():
-            outbox.drain(room, services.embedder, services.settings, all_vectors=True)
+        if not self._services.closed:
+            self._services.close()
 
     async def aclose(self) -> None:
         """Async twin of `close`."""

@@ -1,17 +1,21 @@
 """What one `Memory` shares with its users' memories: rooms, embedder and settings."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from langmem_graph.config import Settings
 from langmem_graph.embeddings._embedder import Embedder
+from langmem_graph.errors import ClosedMemoryError, LangMemGraphError
 from langmem_graph.store import outbox
 from langmem_graph.store.room import Room
 from langmem_graph.store.root import Root
 
+_log = logging.getLogger(__name__)
 
-@dataclass(frozen=True)
+
+@dataclass
 class Services:
     """Passed to every step instead of globals."""
 
@@ -19,12 +23,47 @@ class Services:
     embedder: Embedder
     settings: Settings
     read_only: bool
+    closed: bool = False
+
+    def has(self, user_id: str) -> bool:
+        """False when nothing was ever stored of this user: reading then finds nothing.
+
+        With `read_only` a missing user is an error instead, raised on opening the room.
+        """
+        self._check_open()
+        return self.read_only or self.root.has(user_id)
 
     @contextmanager
     def room(self, user_id: str) -> Iterator[Room]:
         """The user's room; work left due by an earlier process is done at its first opening."""
+        self._check_open()
         with self.root.room(user_id) as room:
             if not room.healed:
                 room.healed = True
-                outbox.drain(room, self.embedder, self.settings, all_vectors=True)
+                self._log_warnings(outbox.drain_all(room, self.embedder, self.settings))
             yield room
+
+    def close(self) -> None:
+        """Finish due work as far as possible, then let go of everything."""
+        self.closed = True
+        try:
+            if not (self.read_only or self.root.is_foreign()):
+                self._finish_due_work()
+        finally:
+            self.root.release()
+
+    def _finish_due_work(self) -> None:
+        for user_id in self.root.open_users():
+            try:
+                with self.root.room(user_id) as room:
+                    self._log_warnings(outbox.drain_all(room, self.embedder, self.settings))
+            except LangMemGraphError as error:  # what is due stays due; the others still get theirs
+                _log.warning("due work is left for the next opening: %s", error)
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ClosedMemoryError("This Memory is closed. Open it again: Memory(path).")
+
+    def _log_warnings(self, done: outbox.Drained) -> None:
+        for warning in done.warnings:
+            _log.warning("%s", warning)

@@ -11,8 +11,8 @@ from typing import Any
 
 from langmem_graph.errors import TokenCountWarning
 
-_PIECE = re.compile(r"\w+|[^\w\s]")
-_ASCII_CHARS_PER_TOKEN = 6.0  # a longest word of one token; measured in docs/context.md
+_PIECE = re.compile(r"\w+|[^\w\s]|\s{2,}")
+_ASCII_CHARS_PER_TOKEN = 6.0  # rather few: an estimate must not be too low
 _BYTES_PER_TOKEN = 2.2  # other scripts, in UTF-8 bytes
 LOAD_SECONDS = 5.0  # tiktoken fetches its table without a time-out of its own
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from langmem_graph.care import erase, health
 from langmem_graph.config import RankingMethod
 from langmem_graph.errors import ReadOnlyError
+from langmem_graph.intake import message_ids
 from langmem_graph.models import AddReport, EraseReport, Health, Message, MessageHit, Recall
 from langmem_graph.recall import fast
 from langmem_graph.services import Services
@@ -87,18 +88,24 @@ class UserMemory:
 
     def get_conversation(self, ids: str | Sequence[str]) -> list[Message]:
         """The messages with these ids, in the order asked; unknown ids are left out."""
-        wanted = [ids] if isinstance(ids, str) else [str(one) for one in ids]
+        wanted = message_ids(ids)
+        if not self._services.has(self.id):
+            return []
         with self._services.room(self.id) as room, room.database.reading() as connection:
             found = lookups.messages_by_id(connection, wanted)
         return [found[one] for one in dict.fromkeys(wanted) if one in found]
 
     def sessions(self) -> list[lookups.SessionSummary]:
         """All sessions at a glance, in the order they began."""
+        if not self._services.has(self.id):
+            return []
         with self._services.room(self.id) as room, room.database.reading() as connection:
             return lookups.session_summaries(connection)
 
     def export(self) -> list[dict[str, Any]]:
         """Every message as a JSON-shaped dict that `add` and `langmem-graph import` take back."""
+        if not self._services.has(self.id):
+            return []
         with self._services.room(self.id) as room, room.database.reading() as connection:
             return [_exported(message) for message in lookups.all_messages(connection)]
 

@@ -20,10 +20,12 @@ ENOUGH_REACH = 0.9  # Chroma's index is approximate: it misses a few vectors by 
 
 def examine(services: Services, user_id: str, sample: int) -> Health:
     """What there is, what is due, and what Chroma finds."""
+    if not services.has(user_id):
+        return _nobody(user_id)
     with services.room(user_id) as room:
         with room.database.reading() as connection:
             held = lookups.counts(connection)
-            waiting = len(lookups.waiting_vectors(connection))
+            waiting = lookups.count_waiting_vectors(connection)
             embedder = ledger.get_meta(connection, "embedder")
             problems = lookups.damage(connection)
         indexed, sampled, reachable = _ask_index(room, held, waiting, sample, problems)
@@ -40,6 +42,13 @@ def examine(services: Services, user_id: str, sample: int) -> Health:
         embedder=embedder,
         problems=problems,
     )
+
+
+def _nobody(user_id: str) -> Health:
+    nothing = dict.fromkeys(("messages", "sessions", "vectors", "indexed"), 0)
+    due = dict.fromkeys(("waiting_to_embed", "waiting_to_index", "reachable", "sampled"), 0)
+    problems = [f"Nothing is stored of user {user_id!r}."]
+    return Health(**nothing, **due, embedder=None, problems=problems)
 
 
 def _ask_index(
@@ -91,8 +100,12 @@ def _shortfalls(
 
 def rebuild(services: Services, user_id: str, reembed: bool) -> Health:
     """Drop the index and fill it from the ledger; with `reembed`, embed everything first."""
+    if not services.has(user_id):
+        return examine(services, user_id, sample=0)
     with services.room(user_id) as room:
-        if not reembed:
+        if reembed:
+            services.embedder.embed(["Does the embedder work?"])  # before anything is dropped
+        else:
             room.check_embedder(services.embedder.name)
         with room.working:
             room.renew_index()
@@ -101,7 +114,7 @@ def rebuild(services: Services, user_id: str, reembed: bool) -> Health:
                     ledger.embed_everything_again(connection)
                 else:
                     ledger.index_everything_again(connection)
-        done = outbox.drain(room, services.embedder, services.settings, all_vectors=True)
+        done = outbox.drain_all(room, services.embedder, services.settings)
         with room.database.writing() as connection:
             ledger.optimize_words(connection)
     health = examine(services, user_id, sample=200)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from pydantic import BaseModel
@@ -109,15 +109,11 @@ def search(
     as_json: JsonOption = False,
 ) -> None:
     """Find messages. Works beside a running app."""
-    kind: Any = by
     with _opened(directory, embeddings=embeddings, looking=True) as memory:
-        hits = memory.user(user).search_conversation(query, k, by=_by(kind), explain=explain)
+        hits = memory.user(user).search_conversation(
+            query, k, by=cast(By, by), explain=explain
+        )  # checked there
     _print_json(hits) if as_json else views.show_hits(query, hits)
-
-
-def _by(kind: Any) -> By:
-    checked: By = kind  # search_conversation refuses anything else with a clear error
-    return checked
 
 
 @app.command()
@@ -212,6 +208,6 @@ def main() -> None:
     warnings.simplefilter("ignore", TokenCountWarning)  # the views say that a count is estimated
     try:
         app()
-    except LangMemGraphError as error:
+    except (LangMemGraphError, OSError) as error:
         views.fail(str(error))
         sys.exit(2)

@@ -25,7 +25,12 @@ def import_file(user: UserMemory, file: Path, *, quiet: bool = False) -> dict[st
     with _progress(quiet) as progress:
         task = progress.add_task("importing", total=sum(len(t.messages) for t in conversations))
         for talk in conversations:
-            report = user.add(talk.messages, session_id=talk.session_id)
+            try:
+                report = user.add(talk.messages, session_id=talk.session_id)
+            except InvalidInputError as error:  # this session cannot be stored; the others can
+                totals["rejected"] += len(talk.messages)
+                reasons.append(f"{talk.session_id!r}: {error}")
+                continue
             _count(totals, report)
             reasons += [f"{talk.session_id}: {r.reason}" for r in report.rejected]
             progress.advance(task, len(talk.messages))

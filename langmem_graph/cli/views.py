@@ -30,6 +30,11 @@ def fail(text: str) -> None:
     errors.print(Text.assemble(("error: ", "bold red"), text))
 
 
+def printable(text: str) -> str:
+    """Without control characters: a stored text must not steer the terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in text)
+
+
 @contextmanager
 def working(what: str) -> Iterator[None]:
     """A spinner on standard error while long work runs."""
@@ -52,8 +57,8 @@ def _hit(hit: MessageHit) -> Group:
     head = Text.assemble(
         (f"{hit.score:6.3f}  ", "green"),
         (f"{hit.at:%Y-%m-%d %H:%M}  ", "yellow"),
-        (hit.name or hit.role, "bold"),
-        (f"   {hit.session_id} · {hit.message_id}", "dim"),
+        (printable(hit.name or hit.role), "bold"),
+        (printable(f"   {hit.session_id} · {hit.message_id}"), "dim"),
     )
     lines = [head, Text(_short(hit.excerpt or hit.text))]
     if hit.signals:
@@ -63,7 +68,7 @@ def _hit(hit: MessageHit) -> Group:
 
 
 def _short(text: str) -> str:
-    flat = " ".join(text.split())
+    flat = " ".join(printable(text).split())
     return flat if len(flat) <= LONGEST else f"{flat[:LONGEST]}…"
 
 
@@ -88,7 +93,11 @@ def show_layers(user: str, health: Health, sessions: Sequence[SessionSummary]) -
     layer = tree.add(f"conversations: {health.messages:,} messages in {health.sessions:,} sessions")
     for session in sessions:
         dates = f"{session.first_at:%Y-%m-%d} – {session.last_at:%Y-%m-%d}"
-        layer.add(Text.assemble(f"{session.session_id} ", (f"{session.messages} · {dates}", "dim")))
+        layer.add(
+            Text.assemble(
+                f"{printable(session.session_id)} ", (f"{session.messages} · {dates}", "dim")
+            )
+        )
     tree.add(f"vectors: {health.vectors:,} by {health.embedder or 'no embedder yet'}")
     console.print(tree)
 
@@ -99,9 +108,11 @@ def show_session(session_id: str, messages: Sequence[dict[str, Any]]) -> None:
         note(f"No session {session_id!r}.")
     for row in messages:
         who = row.get("name") or row["role"]
-        head = Text.assemble((f"{row['at'][:16]} ", "yellow"), (who, "bold"), f"  {row['id']}")
+        head = Text.assemble(
+            (f"{row['at'][:16]} ", "yellow"), (printable(who), "bold"), printable(f"  {row['id']}")
+        )
         console.print(head)
-        console.print(Text(row["content"]))
+        console.print(Text(printable(row["content"])))
 
 
 def show_health(user: str, health: Health) -> None:

@@ -54,7 +54,10 @@ class Embedder:
     def spans(self, text: str, limit: int) -> list[Span]:
         """Where to split a text so that every piece fits the embedder's window."""
         if isinstance(self._embeddings, Splitter):
-            return self._embeddings.split(text)[:limit] or [(0, len(text))]
+            try:
+                return self._embeddings.split(text)[:limit] or [(0, len(text))]
+            except Exception as error:
+                raise EmbeddingError(f"{self.name} cannot split a text: {error}") from error
         return _split_at_spaces(text)[:limit]
 
     def _checked(self, answer: object, expected: int) -> Vectors:
@@ -75,7 +78,8 @@ class Embedder:
 
 def _name(embeddings: Embeddings) -> str:
     """Names the vectors' maker, to be recorded beside them: class and model."""
-    model = next((str(v) for f in _NAME_FIELDS if (v := getattr(embeddings, f, None))), "")
+    named = (getattr(embeddings, field, None) for field in _NAME_FIELDS)
+    model = next((value for value in named if value and isinstance(value, str)), "")
     return f"{type(embeddings).__name__}:{model}" if model else type(embeddings).__name__
 
 
@@ -118,9 +122,9 @@ def _by_name(name: str) -> Embeddings:
 
     try:
         found = init_embeddings(name)
-    except (ValueError, ImportError) as error:
+    except Exception as error:  # a provider's own: a missing key, a missing package
         raise InvalidInputError(
-            f"No embedder {name!r}: {error} Give 'provider:model', e.g. "
+            f"No embedder {name!r}: {type(error).__name__}: {error} Give 'provider:model', e.g. "
             "'openai:text-embedding-3-small', or a LangChain Embeddings object."
         ) from error
     if not isinstance(found, Embeddings):

@@ -25,14 +25,15 @@ def read_chat_jsonl(text: str, name: str) -> Iterator[Conversation]:
         ImportFormatError: names the first line that is no chat.
     """
     loose: dict[str, list[dict[str, Any]]] = {}
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):  # splitlines() would split within a text
         if not line.strip():
             continue
         row = _row(line, number)
         if isinstance(row.get("messages"), list):
             session = str(_first(row, (*_SESSION_FIELDS, "id")) or f"{name}-{number}")
             default_at = _first(row, _TIME_FIELDS)
-            yield Conversation(session, [_message(m, default_at, number) for m in row["messages"]])
+            messages = [_message(m, default_at, number) for m in row["messages"]]
+            yield Conversation(session, [_within(session, message) for message in messages])
         else:
             session = str(_first(row, _SESSION_FIELDS) or name)
             loose.setdefault(session, []).append(_message(row, None, number))
@@ -57,6 +58,14 @@ def _message(row: Any, default_at: Any, number: int) -> dict[str, Any]:
         raise ImportFormatError(f"Line {number}: a message must be an object, not {row!r:.80}.")
     at = _first(row, _TIME_FIELDS)
     return {**row, "at": default_at if at is None else at}
+
+
+def _within(session: str, message: dict[str, Any]) -> dict[str, Any]:
+    """In files with a conversation per line, ids often count from 1 in each conversation."""
+    own = message.get("id")
+    if own is None or str(own).startswith(session):
+        return message
+    return {**message, "id": f"{session}/{own}"}
 
 
 def _first(row: dict[str, Any], names: tuple[str, ...]) -> Any:

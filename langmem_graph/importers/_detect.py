@@ -48,8 +48,9 @@ def _read_json(data: Any, file: Path) -> Iterator[Conversation]:
         if fits(data):
             yield from read(data)
             return
-    if isinstance(data, dict) and ("messages" in data or "role" in data):  # one line of JSONL
-        yield from read_chat_jsonl(json.dumps(data), file.stem)
+    rows = data if isinstance(data, list) else [data]
+    if rows and all(isinstance(r, dict) and ("messages" in r or "role" in r) for r in rows):
+        yield from read_chat_jsonl("\n".join(map(json.dumps, rows)), file.stem)
         return
     raise ImportFormatError(f"{file} is in no format we know. Known: {KNOWN}.")
 

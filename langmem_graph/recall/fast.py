@@ -12,6 +12,7 @@ from langmem_graph.recall.search import search_messages, search_sessions, with_m
 from langmem_graph.services import Services
 from langmem_graph.tokens import TokenCounter, token_counter
 
+MAX_K = 1_000_000
 _SEARCHES = {"message": search_messages, "session": search_sessions}
 
 
@@ -33,6 +34,8 @@ def search(
             f"ranking must be one of {', '.join(get_args(RankingMethod))}, not {ranking!r}."
         )
     settings = with_method(services.settings, ranking)
+    if not services.has(user_id):
+        return []
     with services.room(user_id) as room:
         hits = _SEARCHES[by](room, services.embedder, query, k, settings, Trail())
     return hits if explain else [hit.model_copy(update={"signals": None}) for hit in hits]
@@ -49,8 +52,10 @@ def recall(
     _check(query, k)
     if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
         raise InvalidInputError(f"max_tokens must be a whole number above 0, not {budget!r}.")
-    with services.room(user_id) as room:
-        hits = search_messages(room, services.embedder, query, k, settings, trail)
+    hits: list[MessageHit] = []
+    if services.has(user_id):
+        with services.room(user_id) as room:
+            hits = search_messages(room, services.embedder, query, k, settings, trail)
     with trail.stage("context"):
         counter = token_counter(settings.encoding)
         context, quoted = build_context(
@@ -65,8 +70,8 @@ def recall(
 def _check(query: object, k: object) -> None:
     if not isinstance(query, str) or not query.strip():
         raise InvalidInputError(f"The query must be a text with words in it, not {query!r}.")
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise InvalidInputError(f"k must be a whole number of at least 1, not {k!r}.")
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_K:
+        raise InvalidInputError(f"k must be a whole number from 1 to {MAX_K:,}, not {k!r}.")
 
 
 def _report(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, text
+from sqlalchemy import ColumnElement, Connection, func, insert, select, text
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.models import Message, RenamedMessage
@@ -53,8 +53,8 @@ def _without_known(connection: Connection, new: Sequence[Message], done: Appende
     taken = _identities(connection, [message.id for message in new])
     fresh = []
     for message in new:
-        own_id = _own_id(connection, message, taken)
-        if own_id in taken:
+        own_id, is_known = _own_id(connection, message, taken)
+        if is_known:
             done.already_known.append(own_id)
             continue
         if own_id == message.id:
@@ -66,13 +66,39 @@ def _without_known(connection: Connection, new: Sequence[Message], done: Appende
     return fresh
 
 
-def _own_id(connection: Connection, message: Message, taken: dict[str, tuple[str, str]]) -> str:
-    """The id under which this very message is stored, or else the first that is free for it."""
-    candidate, copy = message.id, 1
-    while taken.get(candidate, _of(message)) != _of(message):
-        copy += 1
-        candidate = f"{message.id}~{copy}"
-        taken |= _identities(connection, [candidate])
+def _own_id(
+    connection: Connection, message: Message, taken: dict[str, tuple[str, str]]
+) -> tuple[str, bool]:
+    """The id under which this very message is stored, and True; or a free one, and False."""
+    if message.id not in taken:
+        return message.id, False
+    if taken[message.id] == _of(message):
+        return message.id, True
+    copy = _copy_in_this_call(message, taken) or _stored_copy(connection, message)
+    return (copy, True) if copy else (_next_copy(connection, message.id, taken), False)
+
+
+def _copy_in_this_call(message: Message, taken: dict[str, tuple[str, str]]) -> str | None:
+    same = (i for i, what in taken.items() if what == _of(message))
+    return next((i for i in same if i.startswith(f"{message.id}~")), None)
+
+
+def _copies(message_id: str) -> ColumnElement[bool]:
+    """The rows `id~2`, `id~3`, …: `~` is the last printable character before DEL."""
+    return messages.c.message_id.between(f"{message_id}~", f"{message_id}\x7f")
+
+
+def _stored_copy(connection: Connection, message: Message) -> str | None:
+    same = (messages.c.text == message.text) & (messages.c.role == message.role)
+    found = select(messages.c.message_id).where(_copies(message.id), same)
+    return connection.scalar(found.order_by(messages.c.n).limit(1))
+
+
+def _next_copy(connection: Connection, message_id: str, taken: dict[str, tuple[str, str]]) -> str:
+    copies = select(func.count()).select_from(messages).where(_copies(message_id))
+    number = (connection.scalar(copies) or 0) + 2
+    while (candidate := f"{message_id}~{number}") in taken | _identities(connection, [candidate]):
+        number += 1
     return candidate
 
 

@@ -1,12 +1,13 @@
 """One SQLite file, opened the way every ledger is: WAL, explicit transactions, erased pages."""
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 from sqlalchemy import Connection, create_engine, event
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import QueuePool
 
 from langmem_graph.errors import StorageError
@@ -28,12 +29,14 @@ class Database:
         self.file = file
         self._busy_timeout = busy_timeout
         self._read_only = read_only
+        self._identity: tuple[int, int] | None = None
         self._engine = create_engine(
             "sqlite://", creator=self._connect, poolclass=QueuePool, max_overflow=32
         )
         event.listen(self._engine, "begin", _begin)
         with self._explained():
             self._prepare()
+        self._identity = self._on_disk()
 
     def _prepare(self) -> None:
         if self._read_only:
@@ -46,9 +49,8 @@ class Database:
             schema.migrate(connection)
 
     def _connect(self) -> sqlite3.Connection:
-        mode = "ro" if self._read_only else "rwc"
         connection = sqlite3.connect(
-            f"{self.file.absolute().as_uri()}?mode={mode}",
+            f"{self.file.absolute().as_uri()}?{self._mode()}",
             uri=True,
             timeout=self._busy_timeout,
             isolation_level=None,
@@ -60,29 +62,56 @@ class Database:
         )
         return connection
 
+    def _mode(self) -> str:
+        if not self._read_only:
+            return "mode=rwc"
+        settled = not self.file.with_name(f"{self.file.name}-wal").exists()
+        if settled and not os.access(self.file.parent, os.W_OK):
+            return "mode=ro&immutable=1"  # a read-only disk: SQLite could not make its side files
+        return "mode=ro"
+
+    def _on_disk(self) -> tuple[int, int] | None:
+        try:
+            found = self.file.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def is_gone(self) -> bool:
+        """True when the file was deleted or replaced since it was opened."""
+        return self._on_disk() != self._identity
+
+    def _check_still_there(self) -> None:
+        if self._identity is not None and self.is_gone():
+            raise StorageError(
+                f"The ledger {self.file} was deleted while it was open (erased by another process, "
+                "or its folder removed). Nothing was stored by this call; do it again."
+            )
+
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A read transaction: sees one state of the file throughout."""
-        with self._engine.connect() as connection, connection.begin():
+        with self._explained(), self._engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """A write transaction: holds the file's write lock from the start."""
-        with self._engine.connect() as connection:
+        with self._explained(), self._engine.connect() as connection:
             writer = connection.execution_options(**_WRITER)
-            with self._explained(), writer.begin():
+            with writer.begin():
                 yield writer
+                self._check_still_there()
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
         try:
             yield
-        except (OperationalError, sqlite3.OperationalError) as error:
+        except (DatabaseError, sqlite3.DatabaseError) as error:
             raise StorageError(
                 f"The ledger {self.file} cannot be used: {getattr(error, 'orig', error)}. "
-                "Check that the directory exists, can be written and has free space, and that no "
-                "other program holds the file."
+                "Check that the directory exists, can be read (and written, unless only looked "
+                "at), has free space, and that the file is whole."
             ) from error
 
     def close(self) -> None:

@@ -132,9 +132,11 @@ def record_embedder(connection: Connection, name: str, sizes: Sequence[int]) -> 
     """Note who made the vectors, at the first ones.
 
     Raises:
-        EmbeddingError: when vectors of another size are there already.
+        EmbeddingError: when vectors of another embedder or size are there already.
     """
     stored = get_meta(connection, "dimension")
+    if get_meta(connection, "embedder") not in (None, name):
+        raise EmbeddingError(f"Another embedder than {name} has made this user's vectors.")
     for size in sorted(set(sizes)):
         if stored is None:
             set_meta(connection, "embedder", name)

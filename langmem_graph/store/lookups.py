@@ -119,6 +119,13 @@ def waiting_vectors(connection: Connection) -> VectorRows:
     return _as_vectors(connection.execute(found.order_by(vectors.c.n)).all())
 
 
+def count_waiting_vectors(connection: Connection) -> int:
+    """How many vectors Chroma does not have yet."""
+    due = select(outbox.c.item).where(outbox.c.layer == MESSAGES, outbox.c.task == INDEX)
+    held = select(func.count()).where(vectors.c.layer == MESSAGES, vectors.c.item.in_(due))
+    return connection.scalar(held) or 0
+
+
 def _as_vectors(rows: Sequence[Row[Any]]) -> VectorRows:
     flat = np.frombuffer(b"".join(row.vector for row in rows), dtype=np.float32)
     return VectorRows(

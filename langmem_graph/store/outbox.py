@@ -6,6 +6,7 @@ for one write to Chroma.
 """
 
 import logging
+import sys
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -13,8 +14,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from langmem_graph.config import Settings
-from langmem_graph.embeddings._embedder import Embedder, Span
-from langmem_graph.errors import EmbeddingError, IndexUnavailableError
+from langmem_graph.embeddings._embedder import Embedder
+from langmem_graph.embeddings._embedder import Vectors as Vector
+from langmem_graph.errors import EmbedderMismatchError, EmbeddingError, IndexUnavailableError
 from langmem_graph.store import ledger, lookups
 from langmem_graph.store.ledger import EMBED, INDEX, Due, Piece
 from langmem_graph.store.room import Room
@@ -26,42 +28,68 @@ MAX_FAILURES = 3  # single texts in a row; then the embedder itself is taken to 
 
 @dataclass
 class Drained:
-    """What a round of due work came to."""
+    """What could not be done in a round of due work."""
 
-    embedded: int = 0
-    indexed: int = 0
     warnings: list[str] = field(default_factory=list)
 
 
-def drain(room: Room, embedder: Embedder, settings: Settings, *, all_vectors: bool) -> Drained:
-    """Do the due work of one room.
+def drain_all(room: Room, embedder: Embedder, settings: Settings) -> Drained:
+    """Do all due work of a room, down to the last waiting vector: on opening and closing."""
+    return drain(room, embedder, settings, range(sys.maxsize), at_least=1)
+
+
+def drain(
+    room: Room, embedder: Embedder, settings: Settings, rows: range, *, at_least: int
+) -> Drained:
+    """Embed the due messages among `rows`, and index if enough vectors wait.
 
     Args:
-        all_vectors: give Chroma even a few waiting vectors (on opening and closing), not only
-            full batches.
+        room: whose work it is.
+        embedder: makes the vectors.
+        settings: batch sizes and lease.
+        rows: numbers of the messages meant; an add does its own, not other threads'.
+        at_least: how many vectors must wait before Chroma gets them.
     """
     done = Drained()
+    try:
+        room.check_embedder(embedder.name)
+        _embed_due(room, embedder, settings, rows, done)
+    except EmbedderMismatchError as error:
+        done.warnings.append(str(error))
     with room.working:
-        _embed_due(room, embedder, settings, done)
-        _index_due(room, settings, done, at_least=1 if all_vectors else settings.index_batch)
+        _index_due(room, settings, done, at_least)
     return done
 
 
-def _embed_due(room: Room, embedder: Embedder, settings: Settings, done: Drained) -> None:
-    """Embed what is due now; what other threads add meanwhile is theirs to wait for.
-
-    What failed before comes last and by itself, so that one bad text slows no other batch down.
-    """
-    with room.database.reading() as connection:
-        newest = lookups.newest_message(connection)
-    for again in (False, True):
-        due = Due(EMBED, last=newest, failed_before=again)
-        while items := _claim(room, due, settings.embed_batch, settings):
-            due = replace(due, first=items[-1] + 1)
-            failed = _embed_batch(room, embedder, settings, items, done)
-            done.embedded += len(items) - len(failed)
-            if len(failed) == len(items):  # nothing worked: leave the rest for later
+def _embed_due(
+    room: Room, embedder: Embedder, settings: Settings, rows: range, done: Drained
+) -> None:
+    """First what is new; then, by itself, what failed before: a bad text slows no other batch."""
+    fresh = Due(EMBED, first=rows.start, last=rows.stop - 1, failed_before=False)
+    for due in (fresh, Due(EMBED, failed_before=True)):
+        first = due.first
+        while items := _embed_some(room, embedder, settings, replace(due, first=first), done):
+            if items.all_failed:  # nothing worked: leave the rest for later
                 return
+            first = items.last + 1
+
+
+@dataclass(frozen=True)
+class _Batch:
+    last: int
+    all_failed: bool
+
+
+def _embed_some(
+    room: Room, embedder: Embedder, settings: Settings, due: Due, done: Drained
+) -> _Batch | None:
+    """One batch; other threads' batches may come between two of them."""
+    with room.working:
+        items = _claim(room, due, settings.embed_batch, settings)
+        if not items:
+            return None
+        failed = _embed_batch(room, embedder, settings, items, done)
+        return _Batch(items[-1], len(failed) == len(items))
 
 
 def _claim(room: Room, due: Due, limit: int, settings: Settings) -> list[int]:
@@ -75,14 +103,13 @@ def _embed_batch(
     """Embed claimed items and keep their vectors; returns the items that failed."""
     with room.database.reading() as connection:
         texts = lookups.texts_of(connection, items)
-    spans = {n: embedder.spans(text, settings.max_pieces) for n, text in texts.items()}
-    pieces, failed = _embed_pieces(embedder, texts, spans, done)
+    pieces, failed = _embed_pieces(embedder, texts, settings, done)
     try:
         with room.database.writing() as connection:
             ledger.record_embedder(connection, embedder.name, [p.vector.size for p in pieces])
             ledger.store_vectors(connection, pieces, by=_ME)
             ledger.release(connection, failed)
-    except EmbeddingError as error:  # another size than before: keep the words, report, try later
+    except EmbeddingError as error:  # another embedder or size: keep the words, report, try later
         done.warnings.append(str(error))
         with room.database.writing() as connection:
             ledger.release(connection, items)
@@ -91,11 +118,11 @@ def _embed_batch(
 
 
 def _embed_pieces(
-    embedder: Embedder, texts: dict[int, str], spans: dict[int, list[Span]], done: Drained
+    embedder: Embedder, texts: dict[int, str], settings: Settings, done: Drained
 ) -> tuple[list[Piece], list[int]]:
     """All texts at once; if that fails, one by one, so that one bad text blocks no other."""
     try:
-        return _pieces(embedder, texts, spans), []
+        return _pieces(embedder, texts, settings), []
     except EmbeddingError as error:
         done.warnings.append(str(error))
     pieces: list[Piece] = []
@@ -105,22 +132,29 @@ def _embed_pieces(
             failed.append(n)
             continue
         try:
-            pieces += _pieces(embedder, {n: text}, spans)
+            pieces += _pieces(embedder, {n: text}, settings)
         except EmbeddingError:
             failed.append(n)
     return pieces, failed
 
 
-def _pieces(embedder: Embedder, texts: dict[int, str], spans: dict[int, list[Span]]) -> list[Piece]:
-    places = [(n, number, span) for n in texts for number, span in enumerate(spans[n])]
-    vectors = embedder.embed([texts[n][start:end] for n, _, (start, end) in places])
+def _pieces(embedder: Embedder, texts: dict[int, str], settings: Settings) -> list[Piece]:
+    places = [
+        (n, number, span)
+        for n, text in texts.items()
+        for number, span in enumerate(embedder.spans(text, settings.max_pieces))
+    ]
+    words = [texts[n][start:end] for n, _, (start, end) in places]
+    vectors: list[Vector] = []
+    for first in range(0, len(words), settings.embed_batch):
+        vectors += list(embedder.embed(words[first : first + settings.embed_batch]))
     return [
         Piece(n, number, start, end, vector)
         for (n, number, (start, end)), vector in zip(places, vectors, strict=True)
     ]
 
 
-def _index_due(room: Room, settings: Settings, done: Drained, *, at_least: int) -> None:
+def _index_due(room: Room, settings: Settings, done: Drained, at_least: int) -> None:
     with room.database.reading() as connection:
         waiting = lookups.counts_waiting(connection, INDEX)
     if waiting < at_least:
@@ -129,7 +163,6 @@ def _index_due(room: Room, settings: Settings, done: Drained, *, at_least: int) 
         with room.indexing:
             while items := _claim(room, Due(INDEX), settings.index_batch, settings):
                 _index_batch(room, items)
-                done.indexed += len(items)
     except IndexUnavailableError as error:
         _log.warning("%s", error)
         done.warnings.append(str(error))

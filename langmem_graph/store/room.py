@@ -4,6 +4,7 @@ import logging
 import shutil
 import threading
 import uuid
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,12 @@ from filelock import FileLock
 from sqlalchemy import Connection
 
 from langmem_graph.config import Settings
-from langmem_graph.errors import EmbedderMismatchError, EmbeddingError, IndexUnavailableError
+from langmem_graph.errors import (
+    EmbedderMismatchError,
+    EmbeddingError,
+    IndexUnavailableError,
+    StorageError,
+)
 from langmem_graph.store import ledger, lookups
 from langmem_graph.store.database import Database
 from langmem_graph.store.vectors import VectorIndex
@@ -29,7 +35,7 @@ class Room:
     Args:
         folder: the user's folder.
         user_id: recorded in the ledger, so that a folder can be told.
-        client: a Chroma server's client; None is Chroma embedded in the folder.
+        connect: gives a Chroma server's client; None is Chroma embedded in the folder.
         read_only: read beside a running writer; Chroma is not opened.
     """
 
@@ -39,10 +45,11 @@ class Room:
         user_id: str,
         settings: Settings,
         *,
-        client: "ClientAPI | None" = None,
+        connect: "Callable[[], ClientAPI] | None" = None,
         read_only: bool = False,
     ) -> None:
         self.folder = folder
+        self.user_id = user_id
         self.read_only = read_only
         self.working = threading.Lock()  # one thread at a time does the room's due work
         self.healed = read_only
@@ -51,21 +58,21 @@ class Room:
             busy_timeout=settings.busy_timeout_seconds,
             read_only=read_only,
         )
-        self.index = self._index(client)
+        self.index = self._index(connect)
         # A Chroma server that took writes of several processes at once sometimes misses some
         # vectors in its queries until it restarts; taking turns makes that rarer.
         self.indexing: AbstractContextManager[object] = (
             nullcontext() if self.index.embedded else FileLock(folder / "index.lock")
         )
         if not read_only:
-            self._settle_in(user_id, embedded=client is None)
+            self._settle_in(user_id)
 
-    def _index(self, client: "ClientAPI | None") -> VectorIndex:
+    def _index(self, connect: "Callable[[], ClientAPI] | None") -> VectorIndex:
         with self.database.reading() as connection:
             name = f"messages-{ledger.get_meta(connection, 'ledger_id')}"
             directory = ledger.get_meta(connection, "chroma") or _new_directory()
-        if client is not None:
-            return VectorIndex(name, client=client)
+        if connect is not None:
+            return VectorIndex(name, connect=connect)
         return VectorIndex(name, directory=self.folder / directory)
 
     def renew_index(self) -> None:
@@ -89,17 +96,23 @@ class Room:
         if self.index.embedded:
             ledger.set_meta(connection, "chroma", self.index.place)
 
-    def _settle_in(self, user_id: str, *, embedded: bool) -> None:
+    def _settle_in(self, user_id: str) -> None:
         with self.database.writing() as connection:
+            owner = ledger.get_meta(connection, "user_id") or user_id
+            if owner != user_id:
+                raise StorageError(
+                    f"The folder {self.folder.name} holds the memory of another user. It was "
+                    "copied or renamed; export and import that user's messages instead."
+                )
             ledger.set_meta(connection, "user_id", user_id)
-            if embedded:
+            if self.index.embedded:
                 ledger.free_all_claims(connection)
             self._check_index(connection)
 
     def _check_index(self, connection: Connection) -> None:
         """If the index is elsewhere now, or has lost vectors, everything is due for it again."""
         held = lookups.counts(connection)
-        waiting = len(lookups.waiting_vectors(connection)) if held.waiting else 0
+        waiting = lookups.count_waiting_vectors(connection)
         known_place = ledger.get_meta(connection, "index") in (None, self.index.identity)
         self._remember_index(connection)
         if held.vectors == waiting and known_place:

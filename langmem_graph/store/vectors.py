@@ -4,8 +4,10 @@ Chroma holds ids (the ledger's vector numbers) and vectors, no text and no metad
 be rebuilt from the ledger.
 """
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -19,33 +21,33 @@ if TYPE_CHECKING:
     from chromadb.api import ClientAPI
 
 MAX_BATCH = 5_461  # Chroma's own limit for one write
-CHUNK_OF_IDS = 5_000
 
 
-def connect(chroma: object) -> "ClientAPI":
-    """A client for `Memory(chroma=...)`: a URL such as `http://localhost:8000`, or a client."""
+def check_chroma(chroma: object) -> None:
+    """Raise unless it is None, a URL such as `http://localhost:8000`, or a Chroma client."""
+    if chroma is None or hasattr(chroma, "get_or_create_collection"):
+        return
+    url = urlsplit(chroma) if isinstance(chroma, str) else None
+    if url is None or url.scheme not in ("http", "https") or not url.hostname:
+        raise InvalidInputError(f"chroma must be http://HOST:PORT or a client, not {chroma!r}.")
+
+
+def connect(chroma: Any) -> "ClientAPI":
+    """The client that was given, or one for the URL that was given."""
     if not isinstance(chroma, str):
-        return _as_client(chroma)
+        client: ClientAPI = chroma
+        return client
     import chromadb
     from chromadb.config import Settings
 
     url = urlsplit(chroma)
-    if url.scheme not in ("http", "https") or not url.hostname:
-        raise InvalidInputError(f"chroma must be http://HOST:PORT or a client, not {chroma!r}.")
     with _explained(chroma):
         return chromadb.HttpClient(
-            host=url.hostname,
+            host=str(url.hostname),
             port=url.port or (443 if url.scheme == "https" else 8000),
             ssl=url.scheme == "https",
             settings=Settings(anonymized_telemetry=False),
         )
-
-
-def _as_client(chroma: Any) -> "ClientAPI":
-    if not hasattr(chroma, "get_or_create_collection"):
-        raise InvalidInputError(f"chroma must be a URL or a Chroma client, not {chroma!r}.")
-    client: ClientAPI = chroma
-    return client
 
 
 @contextmanager
@@ -57,27 +59,34 @@ def _explained(where: object) -> Iterator[None]:
         raise
     except Exception as error:
         raise IndexUnavailableError(
-            f"Chroma ({where}) failed: {type(error).__name__}: {error}. The ledger is untouched; "
-            "if the index is damaged, run: langmem-graph rebuild --user USER"
+            f"Chroma ({where}) failed: {type(error).__name__}: {error}. The ledger is untouched. "
+            "Start the server, or, if the index is damaged, run: langmem-graph rebuild --user USER"
         ) from error
 
 
 class VectorIndex:
-    """The vectors of one collection; opened at first use.
+    """The vectors of one collection; opened at first use, by one thread at a time.
 
     Args:
         name: the collection's name.
         directory: where Chroma keeps it (embedded mode), or
-        client: a client of a server, shared and never closed here.
+        connect: gives the client of a server, which is shared and never closed here.
     """
 
     def __init__(
-        self, name: str, *, directory: Path | None = None, client: "ClientAPI | None" = None
+        self,
+        name: str,
+        *,
+        directory: Path | None = None,
+        connect: "Callable[[], ClientAPI] | None" = None,
     ) -> None:
         self.name = name
         self._directory = directory
-        self._client = client
+        self._connect = connect or self._start_embedded
+        self._client: ClientAPI | None = None
         self._collection: Any = None
+        self._opening = threading.RLock()
+        self._closed = False
 
     @property
     def place(self) -> str:
@@ -96,84 +105,88 @@ class VectorIndex:
 
     def count(self) -> int:
         """How many vectors Chroma holds."""
-        with _explained(self._where):
-            return int(self._open().count())
+        return int(self._with_collection(methodcaller("count")))
 
     def upsert(self, ids: Sequence[int], matrix: NDArray[np.float32]) -> None:
         """Add vectors or replace them, in batches within Chroma's limit."""
-        with _explained(self._where):
-            collection = self._open()
-            for start in range(0, len(ids), MAX_BATCH):
-                some = slice(start, start + MAX_BATCH)
-                collection.upsert(ids=[str(n) for n in ids[some]], embeddings=matrix[some])
+        for start in range(0, len(ids), MAX_BATCH):
+            some = slice(start, start + MAX_BATCH)
+            batch = {"ids": [str(n) for n in ids[some]], "embeddings": matrix[some]}
+            self._with_collection(methodcaller("upsert", **batch))
 
     def query(self, vector: NDArray[np.float32], limit: int) -> list[int]:
         """The ids of the nearest vectors by cosine, nearest first."""
-        with _explained(self._where):
-            answer = self._open().query(
-                query_embeddings=vector[None, :], n_results=limit, include=[]
-            )
-            return [int(found) for found in answer["ids"][0]]
-
-    def delete(self, ids: Sequence[int]) -> None:
-        """Remove vectors."""
-        with _explained(self._where):
-            for start in range(0, len(ids), CHUNK_OF_IDS):
-                self._open().delete(ids=[str(n) for n in ids[start : start + CHUNK_OF_IDS]])
+        asked = {"query_embeddings": vector[None, :], "n_results": limit, "include": []}
+        answer = self._with_collection(methodcaller("query", **asked))
+        return [int(found) for found in answer["ids"][0]]
 
     def drop(self) -> None:
         """Delete the collection, if there is one."""
         from chromadb.errors import NotFoundError
 
-        with _explained(self._where):
-            self._open_client()
+        with _explained(self._where), self._opening:
+            self._collection = None
             try:
-                self._require_client().delete_collection(self.name)
+                self._open_client().delete_collection(self.name)
             except NotFoundError:  # there was none: nothing to delete
                 return
-            finally:
-                self._collection = None
 
     def close(self) -> None:
-        """Release an embedded Chroma's files."""
-        self._collection = None
-        if self._directory is not None and self._client is not None:
-            self._client.close()  # type: ignore[attr-defined]  # on Client, not on ClientAPI
+        """Release an embedded Chroma's files; a closed index cannot be used again."""
+        with self._opening:
+            self._closed = True
+            self._collection = None
+            if self._directory is not None and self._client is not None:
+                self._client.close()  # type: ignore[attr-defined]  # on Client, not on ClientAPI
             self._client = None
 
     @property
     def _where(self) -> str:
         return str(self._directory or "server")
 
+    def _with_collection(self, work: Callable[[Any], Any]) -> Any:
+        """Do it; once more if another process dropped and made the collection anew meanwhile."""
+        from chromadb.errors import NotFoundError
+
+        with _explained(self._where):
+            try:
+                return work(self._open())
+            except NotFoundError:
+                with self._opening:
+                    self._collection = None
+                return work(self._open())
+
     def _open(self) -> Any:
-        if self._collection is None:
-            self._open_client()
-            self._collection = self._require_client().get_or_create_collection(
-                self.name,
-                embedding_function=None,
-                configuration={"hnsw": {"space": "cosine"}},
-            )
-            self._check_space()
-        return self._collection
+        with self._opening:
+            if self._collection is None:
+                self._collection = self._checked(
+                    self._open_client().get_or_create_collection(
+                        self.name,
+                        embedding_function=None,
+                        configuration={"hnsw": {"space": "cosine"}},
+                    )
+                )
+            return self._collection
 
-    def _open_client(self) -> None:
+    def _open_client(self) -> "ClientAPI":
+        if self._closed:
+            raise IndexUnavailableError(f"The index {self.name} was closed or rebuilt meanwhile.")
         if self._client is None:
-            import chromadb
-            from chromadb.config import Settings
-
-            self._client = chromadb.PersistentClient(
-                str(self._directory), settings=Settings(anonymized_telemetry=False)
-            )
-
-    def _require_client(self) -> "ClientAPI":
-        assert self._client is not None
+            self._client = self._connect()
         return self._client
 
-    def _check_space(self) -> None:
-        space = (self._collection.configuration_json.get("hnsw") or {}).get("space")
+    def _start_embedded(self) -> "ClientAPI":
+        import chromadb
+        from chromadb.config import Settings
+
+        quiet = Settings(anonymized_telemetry=False)
+        return chromadb.PersistentClient(str(self._directory), settings=quiet)
+
+    def _checked(self, collection: Any) -> Any:
+        space = (collection.configuration_json.get("hnsw") or {}).get("space")
         if space != "cosine":  # Chroma keeps an existing collection's distance without a word
-            self._collection = None
             raise IndexUnavailableError(
                 f"Chroma's collection {self.name} measures {space!r}, not cosine. "
                 "Run: langmem-graph rebuild --user USER"
             )
+        return collection

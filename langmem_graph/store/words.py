@@ -5,6 +5,7 @@ their characters are written as overlapping pairs, in the index and in the query
 """
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -31,17 +32,20 @@ COMMON_SHARE, COMMON_FLOOR = 0.2, 20  # a term in more messages than this is lef
 
 def searchable(text: str) -> str:
     """The text as it goes into the index: CJK runs become pairs of characters."""
-    return _CJK_RUN.sub(lambda run: f" {_pairs(run.group())} ", text.replace("\0", " "))
+    plain = unicodedata.normalize("NFC", text.replace("\0", " "))
+    return _CJK_RUN.sub(lambda run: f" {_pairs(run.group())} {run.group()[-1]} ", plain)
 
 
 def _pairs(run: str) -> str:
-    return run if len(run) == 1 else " ".join(map("".join, pairwise(run)))
+    return " ".join(map("".join, pairwise(run)))
 
 
 def query_terms(query: str) -> list[str]:
     """The query's distinct words without stop words; all words where nothing else is left."""
-    words = list(dict.fromkeys(_TOKEN.findall(searchable(query).lower())))
-    telling = [word for word in words if word not in _STOP_WORDS]
+    plain = unicodedata.normalize("NFC", query.replace("\0", " "))
+    paired = _CJK_RUN.sub(lambda run: f" {_pairs(run.group()) or run.group()} ", plain)
+    words = list({word.lower(): word for word in _TOKEN.findall(paired)}.values())
+    telling = [word for word in words if word.lower() not in _STOP_WORDS]
     return (telling or words)[:MAX_QUERY_TERMS]
 
 
@@ -59,5 +63,11 @@ def telling_terms(counts: dict[str, int], messages: int) -> list[str]:
 
 
 def match_expression(terms: Sequence[str]) -> str:
-    """An FTS5 expression that matches any term. Quoting keeps FTS5's own syntax out."""
-    return " OR ".join(f'"{term}"' for term in terms)
+    """An FTS5 expression that matches any term. Quoting keeps FTS5's own syntax out.
+
+    A single CJK character also matches the pairs that begin with it.
+    """
+    alone = (
+        f'"{term}"{"*" if _CJK_RUN.fullmatch(term) and len(term) == 1 else ""}' for term in terms
+    )
+    return " OR ".join(alone)

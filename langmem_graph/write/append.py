@@ -27,7 +27,14 @@ def append(
         room.check_embedder(services.embedder.name)
         with room.database.writing() as connection:
             done = appending.append(connection, new)
-        drained = outbox.drain(room, services.embedder, services.settings, all_vectors=False)
+        own = range(min(done.rows), max(done.rows) + 1) if done.rows else range(0)
+        drained = outbox.drain(
+            room,
+            services.embedder,
+            services.settings,
+            own,
+            at_least=services.settings.index_batch,
+        )
         pending = _not_yet_embedded(room, done)
     return _report(done, rejected, pending, drained.warnings, start)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from langmem_graph import Memory, Settings
-from langmem_graph.errors import IndexUnavailableError, InvalidInputError
+from langmem_graph.errors import InvalidInputError
 from tests.conftest import said
 
 pytestmark = pytest.mark.enable_socket  # loopback only, see the fixture
@@ -148,6 +148,25 @@ def test_a_stopped_server_degrades_and_heals(server: Server, tmp_path: Path) -> 
         assert (health.indexed, health.reachable, health.problems) == (20, 20, [])
 
 
+def test_a_rebuild_by_another_process_is_followed(server: Server, tmp_path: Path) -> None:
+    path = tmp_path / "memory"
+    code = (
+        "import sys; from langmem_graph import Memory\n"
+        "with Memory(sys.argv[1], chroma=sys.argv[2], embeddings='hash') as m:"
+        " print(m.user('u').rebuild().indexed)"
+    )
+    with Memory(path, chroma=server.url, embeddings="hash", settings=SMALL) as memory:
+        user = memory.user("u")
+        user.add([said(f"text number {n}", id=str(n)) for n in range(12)], session_id="s")
+        assert user.recall("number 3").report.status == "ok"
+        done = subprocess.run(
+            [sys.executable, "-c", code, path, server.url], capture_output=True, check=True
+        )
+        assert done.stdout.strip() == b"12"
+        assert user.recall("number 3").report.status == "ok"
+        assert user.add([said(f"more {n}") for n in range(8)], session_id="s").warnings == []
+
+
 def test_from_embedded_to_server_and_back(server: Server, tmp_path: Path) -> None:
     path = tmp_path / "memory"
     for chroma in (None, server.url, None):
@@ -161,8 +180,11 @@ def test_from_embedded_to_server_and_back(server: Server, tmp_path: Path) -> Non
 
 
 def test_a_wrong_address_is_a_clear_error(tmp_path: Path, loopback_only: None) -> None:
-    with pytest.raises(IndexUnavailableError, match="9"):
-        Memory(tmp_path / "m", chroma="http://127.0.0.1:9", embeddings="hash")
+    with Memory(tmp_path / "m", chroma="http://127.0.0.1:9", embeddings="hash") as memory:
+        user = memory.user("u")
+        assert user.add(said("kept all the same", id="1"), session_id="s").stored == ["1"]
+        recall = user.recall("kept all the same")
+        assert (recall.report.status, recall.evidence[0].message_id) == ("degraded", "1")
     with pytest.raises(InvalidInputError, match="http://HOST:PORT"):
         Memory(tmp_path / "m", chroma="localhost", embeddings="hash")
     with pytest.raises(InvalidInputError, match="client"):

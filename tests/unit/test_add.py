@@ -8,8 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import (
     AIMessage,
+    AIMessageChunk,
     ChatMessage,
     HumanMessage,
+    HumanMessageChunk,
     SystemMessage,
     ToolMessage,
 )
@@ -69,6 +71,8 @@ def test_without_ids_another_time_is_another_message(memory: Memory) -> None:
         (AIMessage("yes", id="1"), "assistant", "yes"),
         (SystemMessage("be kind", id="1"), "system", "be kind"),
         (ToolMessage("42", tool_call_id="c", id="1"), "tool", "42"),
+        (HumanMessageChunk("hi", id="1"), "user", "hi"),
+        (AIMessageChunk("yes", id="1"), "assistant", "yes"),
         (ChatMessage(role="user", content="hey", id="1"), "user", "hey"),
         (
             HumanMessage(
@@ -115,6 +119,7 @@ def test_a_bare_tool_call_is_kept_with_its_arguments(memory: Memory) -> None:
         (said("x\ud800"), "lone surrogate"),
         (said("y" * 501), "at most 500"),
         (said("", tool_calls=[{"f": object()}]), "not JSON"),
+        (said("", tool_calls=[{"f": "\ud800"}]), "not JSON"),
         (42, "not a message"),
         (None, "not a message"),
     ],
@@ -151,6 +156,24 @@ def test_sessions_and_users_need_an_id(memory: Memory, bad: Any) -> None:
         memory.user("a").add([said("x")], session_id=bad)
     with pytest.raises(MissingUserError):
         memory.user(bad)
+
+
+def test_many_texts_under_one_id_are_all_kept_and_known_again(memory: Memory) -> None:
+    user = memory.user("u")
+    talks = [[said(f"text {n} {part}", id=str(part)) for part in range(3)] for n in range(12)]
+    for number, talk in enumerate([*talks, sum(talks, [])]):  # noqa: RUF017  # short lists
+        report = user.add(talk, session_id=number)
+        assert report.rejected == []
+    assert len(report.already_known) == 36
+    assert len(user.export()) == 36
+
+
+def test_the_same_words_with_another_tool_call_are_another_message(memory: Memory) -> None:
+    user = memory.user("u")
+    for seat in ("12C", "14A"):
+        call = {"name": "book", "args": {"seat": seat}, "id": seat, "type": "tool_call"}
+        report = user.add(AIMessage("Let me check.", tool_calls=[call]), session_id="s")
+        assert len(report.stored) == 1
 
 
 def test_an_empty_list_is_fine(memory: Memory) -> None:

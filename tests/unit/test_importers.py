@@ -41,6 +41,26 @@ def test_chat_jsonl_with_a_message_per_line(tmp_path: Path) -> None:
     assert (b.session_id, a.messages[1]["at"]) == ("b", "2024-01-01T00:00:00Z")
 
 
+def test_ids_that_count_from_one_in_each_conversation_do_not_collide(tmp_path: Path) -> None:
+    lines = [
+        {"session_id": s, "messages": [{"role": "user", "content": "Hi", "id": 1}]} for s in "ab"
+    ]
+    talks = read(tmp_path, "\n".join(map(json.dumps, lines)), "chat.jsonl")
+    assert [talk.messages[0]["id"] for talk in talks] == ["a/1", "b/1"]
+
+
+def test_a_json_array_is_as_good_as_lines(tmp_path: Path) -> None:
+    (talk,) = read(tmp_path, [{"role": "user", "content": "Hi"}, {"role": "ai", "content": "Yo"}])
+    assert [message["content"] for message in talk.messages] == ["Hi", "Yo"]
+
+
+def test_line_separators_within_a_text_end_no_line(tmp_path: Path) -> None:
+    text = "one\u2028two\u2029three\x85four"
+    line = json.dumps({"role": "user", "content": text}, ensure_ascii=False)
+    (talk,) = read(tmp_path, line, "chat.jsonl")
+    assert talk.messages[0]["content"] == text
+
+
 def _node(key: str, parent: str | None, role: str, *parts: Any, **more: Any) -> dict[str, Any]:
     message = {
         "id": key,
