@@ -68,10 +68,10 @@ def _embed_due(
     fresh = Due(EMBED, first=rows.start, last=rows.stop - 1, failed_before=False)
     for due in (fresh, Due(EMBED, failed_before=True)):
         first = due.first
-        while items := _embed_some(room, embedder, settings, replace(due, first=first), done):
-            if items.all_failed:  # nothing worked: leave the rest for later
+        while batch := _embed_some(room, embedder, settings, replace(due, first=first), done):
+            if batch.all_failed:  # nothing worked: leave the rest for later
                 return
-            first = items.last + 1
+            first = batch.last + 1
 
 
 @dataclass(frozen=True)
