@@ -124,8 +124,15 @@ def _by_vector(
     except IndexUnavailableError as error:
         trail.warn(error)
         return _nearest(lookups.all_vectors(connection), vector, depth)
-    waiting = _nearest([lookups.waiting_vectors(connection)], vector, depth)
-    return [*lookups.items_of_vectors(connection, found), *waiting]
+    exactly = _nearest(_beside_chroma(connection, depth), vector, depth)
+    return [*lookups.items_of_vectors(connection, found), *exactly]
+
+
+def _beside_chroma(connection: Connection, depth: int) -> Iterable[VectorRows]:
+    """What Chroma does not have yet; of a small memory everything, since Chroma may miss some."""
+    if lookups.newest_vector(connection) <= depth:
+        return lookups.all_vectors(connection)
+    return [lookups.waiting_vectors(connection)]
 
 
 def _nearest(blocks: Iterable[VectorRows], vector: NDArray[np.float32], depth: int) -> list[int]:

@@ -92,6 +92,11 @@ def _vector_rows(connection: Connection, column: Any, values: Iterable[int]) -> 
     return _as_vectors(rows)
 
 
+def newest_vector(connection: Connection) -> int:
+    """The number of the vector that was stored last; there are at most that many."""
+    return connection.scalar(select(func.max(vectors.c.n))) or 0
+
+
 def items_of_vectors(connection: Connection, ids: Iterable[int]) -> list[int]:
     """The messages that these vectors belong to; vectors that are gone are left out."""
     found: list[int] = []

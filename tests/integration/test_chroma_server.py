@@ -74,15 +74,12 @@ def test_adds_finds_rebuilds_and_erases(server: Server, tmp_path: Path) -> None:
             talk = [said(f"{user_id} says number {n}", id=str(n)) for n in range(20)]
             memory.user(user_id).add(talk, session_id="s")
         ann = memory.user("ann")
-        assert ann.doctor(sample=0).model_dump(include={"indexed", "reachable", "problems"}) == {
-            "indexed": 20,
-            "reachable": 20,
-            "problems": [],
-        }
+        health = ann.doctor(sample=0)
+        assert (health.indexed, health.sampled, health.problems) == (20, 20, [])
         assert ann.search_conversation("says number 7")[0].text == "ann says number 7"
         assert ann.rebuild().indexed == 20
         ann.erase()
-        assert memory.user("bob").doctor(sample=0).reachable == 20
+        assert memory.user("bob").doctor(sample=0).indexed == 20
     names = [collection.name for collection in _collections(server)]
     assert len(names) == 1
     assert not list(path.rglob("chroma*"))
@@ -145,7 +142,7 @@ def test_a_stopped_server_degrades_and_heals(server: Server, tmp_path: Path) -> 
         assert user.recall("late 3").evidence[0].message_id == "l3"
     with Memory(path, chroma=server.url, embeddings="hash", settings=SMALL) as memory:
         health = memory.user("u").doctor(sample=0)
-        assert (health.indexed, health.reachable, health.problems) == (20, 20, [])
+        assert (health.indexed, health.sampled, health.problems) == (20, 20, [])
 
 
 def test_a_rebuild_by_another_process_is_followed(server: Server, tmp_path: Path) -> None:
@@ -175,7 +172,7 @@ def test_from_embedded_to_server_and_back(server: Server, tmp_path: Path) -> Non
             user.add(said(f"added with {chroma}", at="2024-01-01"), session_id=str(time.time()))
             health = user.doctor(sample=0)
             assert health.problems == []
-            assert health.vectors - health.waiting_to_index == health.reachable
+            assert health.vectors - health.waiting_to_index == health.indexed
     assert health.messages == 3
 
 

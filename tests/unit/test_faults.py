@@ -132,7 +132,7 @@ def test_a_deleted_index_is_rebuilt_without_embedding(
     shutil.rmtree(index)
     calls = troubled.calls
     health = reopen(embeddings=troubled).user("u").doctor(sample=0)
-    assert (health.indexed, health.reachable, health.problems) == (40, 40, [])
+    assert (health.indexed, health.sampled, health.problems) == (40, 40, [])
     assert troubled.calls == calls
 
 
@@ -162,7 +162,7 @@ def test_full_batches_reach_chroma_while_adding(tmp_path: Path) -> None:
         user = memory.user("u")
         user.add([said(f"text {n}", id=str(n)) for n in range(50)], session_id="s")
         health = user.doctor(sample=0)
-        assert (health.indexed, health.reachable, health.waiting_to_index) == (50, 50, 0)
+        assert (health.indexed, health.waiting_to_index, health.problems) == (50, 0, [])
 
 
 def test_more_vectors_than_one_chroma_batch_takes(tmp_path: Path) -> None:
