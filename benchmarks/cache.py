@@ -2,7 +2,7 @@
 
 import hashlib
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +44,16 @@ class CachedEmbeddings(Embeddings):
     def embed_query(self, text: str) -> list[float]:
         """The vector of one text."""
         return self.embed_documents([text])[0]
+
+    def missing(self, texts: Iterable[str]) -> list[str]:
+        """The texts that are not in the file."""
+        keys = {self._key(text): text for text in texts}
+        known = self._read(list(keys))
+        return [text for key, text in keys.items() if key not in known]
+
+    def keep(self, texts: Sequence[str], vectors: Sequence[list[float]]) -> None:
+        """Put vectors made elsewhere, by an embedder like the wrapped one, into the file."""
+        self._write({self._key(text): v for text, v in zip(texts, vectors, strict=True)})
 
     def close(self) -> None:
         """Release the file."""

@@ -24,6 +24,7 @@ from benchmarks.peers_process import environment, run_all, write_job
 from benchmarks.retrieval import BENCHMARKS, answer_all, embedder
 from benchmarks.speed import SESSION, measure_search
 from benchmarks.systems import Ours, SharedMemory
+from benchmarks.warm import warm
 
 SYSTEMS = ("langmem", "mem0-chroma", "mem0-qdrant", "mem0-qdrant-50")
 DESCRIPTIONS = {
@@ -66,7 +67,8 @@ def _recall_part(options: argparse.Namespace, python: Path) -> list[str]:
         conversations = load_locomo(options.data)
     except DataMissingError as error:
         return [f"LoCoMo skipped. {error}"]
-    embeddings = embedder(options.output, os.cpu_count())
+    embeddings = embedder(options.output)
+    warm(conversations, embeddings, os.cpu_count() or 1)
     ours = answer_all(
         conversations, BENCHMARKS[0], lambda: [Ours("ours", "hybrid", SharedMemory(embeddings))]
     )

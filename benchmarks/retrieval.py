@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from langchain_core.embeddings import Embeddings
 from rich.progress import Progress
 
 from benchmarks import common, plots
@@ -25,6 +24,7 @@ from benchmarks.loaders import (
 )
 from benchmarks.results import Answer, report
 from benchmarks.systems import System, all_systems
+from benchmarks.warm import warm
 from langmem_graph.embeddings import MiniLMEmbeddings
 from langmem_graph.user import By
 
@@ -50,11 +50,11 @@ BENCHMARKS = (
 def main() -> int:
     """Measure what data there is; 1 when there is none."""
     options = _arguments()
-    embeddings = embedder(options.output, options.threads)
+    embeddings = embedder(options.output)
     sections, best = [], {}
     start = perf_counter()
     for benchmark in BENCHMARKS:
-        answers = _measured(benchmark, options.data, embeddings)
+        answers = _measured(benchmark, options, embeddings)
         if answers:
             sections.append(report(benchmark.name, answers, benchmark.cuts))
             best[benchmark.name] = answers
@@ -70,21 +70,24 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     made = common.parser(__doc__)
     common.add_data_argument(made)
-    made.add_argument("--threads", type=int, default=os.cpu_count(), help="for embedding")
+    made.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="for embedding")
     return made.parse_args()
 
 
-def embedder(output: Path, threads: int | None = None) -> CachedEmbeddings:
+def embedder(output: Path) -> CachedEmbeddings:
     """MiniLM with its vectors cached in the output folder."""
-    return cached(MiniLMEmbeddings(threads), output / "vectors.sqlite")
+    return cached(MiniLMEmbeddings(), output / "vectors.sqlite")
 
 
-def _measured(benchmark: Benchmark, data: Path, embeddings: Embeddings) -> list[Answer]:
+def _measured(
+    benchmark: Benchmark, options: argparse.Namespace, embeddings: CachedEmbeddings
+) -> list[Answer]:
     try:
-        conversations = benchmark.load(data)
+        conversations = benchmark.load(options.data)
     except DataMissingError as error:
         common.console.print(f"Skipped. {error}")
         return []
+    warm(conversations, embeddings, options.threads)
     return answer_all(conversations, benchmark, lambda: all_systems(embeddings))
 
 

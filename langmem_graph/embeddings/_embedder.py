@@ -1,13 +1,15 @@
 """The library's view of any embedder: a name, checked unit vectors, and pieces of long texts."""
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
-from langchain_core.embeddings import Embeddings
 from numpy.typing import NDArray
 
 from langmem_graph.errors import EmbeddingError, InvalidInputError
+
+if TYPE_CHECKING:  # importing LangChain takes longer than everything else here
+    from langchain_core.embeddings import Embeddings
 
 Vectors = NDArray[np.float32]
 Span = tuple[int, int]
@@ -26,7 +28,7 @@ class Splitter(Protocol):
 class Embedder:
     """Wraps LangChain `Embeddings`; what it returns is finite, unit length and of one size."""
 
-    def __init__(self, embeddings: Embeddings) -> None:
+    def __init__(self, embeddings: "Embeddings") -> None:
         self._embeddings = embeddings
         self.name = _name(embeddings)
 
@@ -76,7 +78,7 @@ class Embedder:
         return unit
 
 
-def _name(embeddings: Embeddings) -> str:
+def _name(embeddings: "Embeddings") -> str:
     """Names the vectors' maker, to be recorded beside them: class and model."""
     named = (getattr(embeddings, field, None) for field in _NAME_FIELDS)
     model = next((value for value in named if value and isinstance(value, str)), "")
@@ -93,7 +95,7 @@ def _split_at_spaces(text: str) -> list[Span]:
     return [*spans, (start, len(text))]
 
 
-def load_embedder(embeddings: Embeddings | str | None) -> Embedder:
+def load_embedder(embeddings: "Embeddings | str | None") -> Embedder:
     """The embedder for `Memory(embeddings=...)`.
 
     Args:
@@ -106,6 +108,8 @@ def load_embedder(embeddings: Embeddings | str | None) -> Embedder:
         return Embedder(MiniLMEmbeddings())
     if isinstance(embeddings, str):
         return Embedder(_by_name(embeddings))
+    from langchain_core.embeddings import Embeddings
+
     if not isinstance(embeddings, Embeddings):
         raise InvalidInputError(
             f"embeddings must be a LangChain Embeddings object, a name or None, not {embeddings!r}."
@@ -113,12 +117,13 @@ def load_embedder(embeddings: Embeddings | str | None) -> Embedder:
     return Embedder(embeddings)
 
 
-def _by_name(name: str) -> Embeddings:
+def _by_name(name: str) -> "Embeddings":
     if name == "hash":
         from langmem_graph.embeddings.hashing import HashEmbeddings
 
         return HashEmbeddings()
     from langchain.embeddings import init_embeddings
+    from langchain_core.embeddings import Embeddings
 
     try:
         found = init_embeddings(name)

@@ -82,3 +82,13 @@ def test_cache_keeps_vectors_name_and_split(tmp_path):
     assert type(again).__name__ == "Counting"
     assert (again.model_name, again.split("abc")) == (inner.model_name, [(0, 3)])
     again.close()
+
+
+def test_cache_takes_vectors_made_elsewhere(tmp_path):
+    inner = Counting()
+    cache = cached(inner, tmp_path / "vectors.sqlite")
+    cache.keep(["one"], HashEmbeddings().embed_documents(["one"]))
+    assert cache.missing(["one", "two"]) == ["two"]
+    assert np.allclose(cache.embed_query("one"), HashEmbeddings().embed_query("one"))
+    assert inner.texts == 0
+    cache.close()
