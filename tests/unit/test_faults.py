@@ -194,7 +194,7 @@ def test_a_directory_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> 
         "import os, sys; os.environ['HOME'] = '/nonexistent'\n"
         "from langmem_graph import Memory\n"
         "from langmem_graph.errors import StorageError\n"
-        f"Memory({str(tmp_path / 'other')!r}, embeddings='hash').close()  # everything is imported\n"
+        f"Memory({str(tmp_path / 'other')!r}, embeddings='hash').close()\n"  # imports all
         "os.setgid(65534); os.setuid(65534)\n"
         f"try: Memory({str(root)!r}, embeddings='hash')\n"
         "except StorageError as error: print('refused:', error)\n"
