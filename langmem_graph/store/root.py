@@ -146,7 +146,7 @@ class Root:
                 "`chroma run --path DIR` and use Memory(path, chroma='http://localhost:8000') in "
                 "each; or only look: Memory(path, read_only=True)."
             ) from error
-        except (OSError, NotImplementedError) as error:
+        except (OSError, NotImplementedError) as error:  # the latter: a disk that has no locks
             raise StorageError(
                 f"The memory directory {self.path} cannot be used: {error}. Choose a directory "
                 "on a local disk that this process may write to."
