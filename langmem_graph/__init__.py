@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from langmem_graph.config import Settings
     from langmem_graph.errors import LangMemGraphError, TokenCountWarning
     from langmem_graph.memory import Memory
+    from langmem_graph.middleware import MemoryMiddleware
     from langmem_graph.models import AddReport, Health, Message, MessageHit, Recall
     from langmem_graph.user import UserMemory
 
@@ -20,6 +21,7 @@ _HOMES = {  # loaded when first used: importing the package stays light
     "Health": "models",
     "LangMemGraphError": "errors",
     "Memory": "memory",
+    "MemoryMiddleware": "middleware",
     "Message": "models",
     "MessageHit": "models",
     "Recall": "models",
@@ -33,6 +35,7 @@ __all__ = [
     "Health",
     "LangMemGraphError",
     "Memory",
+    "MemoryMiddleware",
     "Message",
     "MessageHit",
     "Recall",

@@ -57,5 +57,9 @@ class ModelFileError(EmbeddingError):
     """The default embedding model is not on this machine and could not be fetched."""
 
 
+class ChatModelError(LangMemGraphError):
+    """The chat model cannot be made or reached."""
+
+
 class TokenCountWarning(UserWarning):
     """Tokens are estimated, because tiktoken's table is not available."""

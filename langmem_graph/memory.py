@@ -69,6 +69,19 @@ class Memory:
         root = Root.open(Path(path).expanduser(), self.settings, chroma=chroma, read_only=read_only)
         self._services = Services(root, embedder, self.settings, read_only)
 
+    @classmethod
+    def from_environment(cls) -> Self:
+        """The memory that the environment names, as the command line and the served graphs use it.
+
+        `LANGMEM_GRAPH_DIR` is the directory (default `./memory`), `LANGMEM_GRAPH_CHROMA` the URL of
+        a Chroma server, `LANGMEM_GRAPH_EMBEDDINGS` the embedder's name.
+        """
+        return cls(
+            os.environ.get("LANGMEM_GRAPH_DIR") or "memory",
+            chroma=os.environ.get("LANGMEM_GRAPH_CHROMA") or None,
+            embeddings=os.environ.get("LANGMEM_GRAPH_EMBEDDINGS") or None,
+        )
+
     @property
     def path(self) -> Path:
         """The directory."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from langmem_graph.care import erase, health
 from langmem_graph.config import RankingMethod
@@ -13,6 +13,9 @@ from langmem_graph.recall import fast
 from langmem_graph.services import Services
 from langmem_graph.store import lookups
 from langmem_graph.write import append
+
+if TYPE_CHECKING:
+    from langmem_graph.recall.retriever import MemoryRetriever
 
 By = Literal["message", "session"]
 
@@ -28,7 +31,14 @@ class UserMemory:
         self._services = services
         self.id = user_id
 
-    def add(self, messages: Any, *, session_id: str | int, at: object = None) -> AddReport:
+    def add(
+        self,
+        messages: Any,
+        *,
+        session_id: str | int,
+        at: object = None,
+        whole_conversation: bool = False,
+    ) -> AddReport:
         """Store messages of one session. What the report acknowledges is on disk.
 
         Args:
@@ -37,6 +47,8 @@ class UserMemory:
             session_id: the conversation they belong to.
             at: when they were said, for messages that carry no time; default now. A datetime, ISO
                 text or epoch seconds; naive times are UTC.
+            whole_conversation: the list is the conversation so far, as a stateless client sends it
+                with every turn: what it repeats of the session is known, even under new ids.
 
         Returns:
             What happened to each message. A message that cannot be stored is rejected with its
@@ -47,7 +59,14 @@ class UserMemory:
             StorageError: the ledger cannot be written; nothing was acknowledged.
             EmbedderMismatchError: the user's vectors were made by another embedder.
         """
-        return append.append(self._services, self.id, messages, session_id=session_id, at=at)
+        return append.append(
+            self._services,
+            self.id,
+            messages,
+            session_id=session_id,
+            at=at,
+            whole_conversation=whole_conversation,
+        )
 
     def search_conversation(
         self,
@@ -72,19 +91,38 @@ class UserMemory:
         """
         return fast.search(self._services, self.id, query, k, by, explain, ranking)
 
-    def recall(self, query: str, *, k: int | None = None, max_tokens: int | None = None) -> Recall:
+    def recall(
+        self,
+        query: str,
+        *,
+        k: int | None = None,
+        max_tokens: int | None = None,
+        in_view: Sequence[str] = (),
+    ) -> Recall:
         """What a model should see before it answers `query`: a quoted context and its evidence.
 
         Args:
             query: usually the user's last message.
             k: messages to consider; default `Settings.recall_k`.
             max_tokens: budget of the context; default `Settings.context_tokens`.
+            in_view: texts that the model sees anyway; messages with these words are not quoted.
 
         Returns:
             `context` (empty when nothing was found), `evidence` best first, and a `report` with
             the status, the cost (0 model calls) and the milliseconds of each stage.
         """
-        return fast.recall(self._services, self.id, query, k, max_tokens)
+        return fast.recall(self._services, self.id, query, k, max_tokens, in_view)
+
+    def as_retriever(self, *, k: int = 5, by: By = "message") -> "MemoryRetriever":
+        """This memory as a LangChain retriever, sync and async.
+
+        Args:
+            k: how many documents at most; `retriever.invoke(query, k=…)` overrides it.
+            by: as for `search_conversation`.
+        """
+        from langmem_graph.recall.retriever import MemoryRetriever
+
+        return MemoryRetriever(user=self, k=k, by=by)
 
     def get_conversation(self, ids: str | Sequence[str]) -> list[Message]:
         """The messages with these ids, in the order asked; unknown ids are left out."""
@@ -137,9 +175,22 @@ class UserMemory:
 
     # --- the same, for async code ----------------------------------------------------------------
 
-    async def aadd(self, messages: Any, *, session_id: str | int, at: object = None) -> AddReport:
+    async def aadd(
+        self,
+        messages: Any,
+        *,
+        session_id: str | int,
+        at: object = None,
+        whole_conversation: bool = False,
+    ) -> AddReport:
         """Async twin of `add`."""
-        return await asyncio.to_thread(self.add, messages, session_id=session_id, at=at)
+        return await asyncio.to_thread(
+            self.add,
+            messages,
+            session_id=session_id,
+            at=at,
+            whole_conversation=whole_conversation,
+        )
 
     async def asearch_conversation(
         self,
@@ -156,10 +207,17 @@ class UserMemory:
         )
 
     async def arecall(
-        self, query: str, *, k: int | None = None, max_tokens: int | None = None
+        self,
+        query: str,
+        *,
+        k: int | None = None,
+        max_tokens: int | None = None,
+        in_view: Sequence[str] = (),
     ) -> Recall:
         """Async twin of `recall`."""
-        return await asyncio.to_thread(self.recall, query, k=k, max_tokens=max_tokens)
+        return await asyncio.to_thread(
+            self.recall, query, k=k, max_tokens=max_tokens, in_view=in_view
+        )
 
     async def aget_conversation(self, ids: str | Sequence[str]) -> list[Message]:
         """Async twin of `get_conversation`."""

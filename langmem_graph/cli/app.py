@@ -82,6 +82,28 @@ def demo(
     demonstration.run(directory, embeddings)
 
 
+@app.command()
+def chat(
+    user: UserOption = "me",
+    model: Annotated[
+        str | None, typer.Option("--model", help="Default: openai:gpt-4o-mini, or the server's.")
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", help="Any OpenAI-compatible server.")
+    ] = None,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    chroma: ChromaOption = None,
+    embeddings: EmbeddingsOption = None,
+) -> None:
+    """Talk to a chatbot that remembers. Without a model it shows what it would recall."""
+    from langmem_graph.cli import chat as talk  # agents are slow to import
+    from langmem_graph.llm import load_chat_model
+
+    chosen = load_chat_model(model, base_url)
+    with _opened(directory, chroma, embeddings) as memory:
+        talk.run(memory, user, chosen)
+
+
 @app.command("import")
 def import_(
     file: Annotated[Path, typer.Argument(help="Chat JSONL, ChatGPT export, LoCoMo or RealMem.")],

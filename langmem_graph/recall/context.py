@@ -2,9 +2,9 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from langmem_graph.models import MessageHit
+from langmem_graph.models import Message, MessageHit
 from langmem_graph.tokens import TokenCounter
 
 _OPEN = (
@@ -30,26 +30,34 @@ def build_context(
     left = budget - counter.count(_OPEN + _CLOSE)
     quotes: dict[str, str] = {}
     for hit in hits:
-        quote = _quote(hit, counter, per_quote)
-        cost = counter.count(quote) + 1
+        line = quote(hit, counter, per_quote)
+        cost = counter.count(line) + 1
         if cost <= left:
-            quotes[hit.message_id] = quote
+            quotes[hit.message_id] = line
             left -= cost
     quoted = [hit for hit in hits if hit.message_id in quotes]
     if not quoted:
         return "", []
     by_time = sorted(quoted, key=lambda hit: (hit.at, hit.position))
-    lines = "".join(f"{quotes[hit.message_id]}\n" for hit in by_time)
-    return f"{_OPEN}{lines}{_CLOSE}", quoted
+    return framed(quotes[hit.message_id] for hit in by_time), quoted
 
 
-def _quote(hit: MessageHit, counter: TokenCounter, limit: int) -> str:
+def framed(lines: Iterable[str]) -> str:
+    """Quotes as one block that says what they are."""
+    return _OPEN + "".join(f"{line}\n" for line in lines) + _CLOSE
+
+
+def quote(said: MessageHit | Message, counter: TokenCounter, limit: int) -> str:
     """One line: date, speaker, id, and the words as a JSON string, which no text can leave."""
-    speaker = (hit.name or hit.role)[:LONGEST_NAME]
-    head = f"- {hit.at:%Y-%m-%d %H:%M} {_plain(speaker)} [{_plain(hit.message_id)}]: "
-    words = _as_data(hit.text)
+    if isinstance(said, MessageHit):
+        message_id, best = said.message_id, said.excerpt or said.text
+    else:
+        message_id, best = said.id, said.text
+    speaker = (said.name or said.role)[:LONGEST_NAME]
+    head = f"- {said.at:%Y-%m-%d %H:%M} {_plain(speaker)} [{_plain(message_id)}]: "
+    words = _as_data(said.text)
     if counter.count(words) > limit:
-        words = _cut(hit.excerpt or hit.text, counter, limit)
+        words = _cut(best, counter, limit)
     return head + words
 
 

@@ -1,5 +1,6 @@
 """Fast recall: hybrid ranking and a quoted context, with 0 model calls."""
 
+from collections.abc import Sequence
 from time import perf_counter
 from typing import get_args
 
@@ -42,9 +43,14 @@ def search(
 
 
 def recall(
-    services: Services, user_id: str, query: str, k: int | None, max_tokens: int | None
+    services: Services,
+    user_id: str,
+    query: str,
+    k: int | None,
+    max_tokens: int | None,
+    in_view: Sequence[str] = (),
 ) -> Recall:
-    """Search, then quote what fits the budget."""
+    """Search, then quote what fits the budget and is not in view already."""
     start, trail = perf_counter(), Trail()
     settings = services.settings
     k = settings.recall_k if k is None else k
@@ -55,7 +61,10 @@ def recall(
     hits: list[MessageHit] = []
     if services.has(user_id):
         with services.room(user_id) as room:
-            hits = search_messages(room, services.embedder, query, k, settings, trail)
+            found = search_messages(
+                room, services.embedder, query, k + len(in_view), settings, trail
+            )
+            hits = [hit for hit in found if hit.text not in in_view][:k]
     with trail.stage("context"):
         counter = token_counter(settings.encoding)
         context, quoted = build_context(

@@ -188,6 +188,13 @@ def messages_by_id(connection: Connection, ids: Iterable[str]) -> dict[str, Mess
     return {row.message_id: _message(row) for row in rows}
 
 
+def session_end(connection: Connection, session_id: str, count: int) -> list[Message]:
+    """The last messages of a session, in the order they arrived."""
+    own = sessions.c.session_id == session_id
+    latest = _whole.where(own).order_by(messages.c.n.desc()).limit(count)
+    return [_message(row) for row in connection.execute(latest).all()[::-1]]
+
+
 def all_messages(connection: Connection) -> Iterator[Message]:
     """Every message, in the order of arrival."""
     after = 0

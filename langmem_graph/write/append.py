@@ -10,10 +10,17 @@ from langmem_graph.store import appending, lookups, outbox
 from langmem_graph.store.appending import Appended
 from langmem_graph.store.ledger import EMBED
 from langmem_graph.store.room import Room
+from langmem_graph.write import resent
 
 
 def append(
-    services: Services, user_id: str, messages: object, *, session_id: object, at: object
+    services: Services,
+    user_id: str,
+    messages: object,
+    *,
+    session_id: object,
+    at: object,
+    whole_conversation: bool,
 ) -> AddReport:
     """Store messages, acknowledge them, then embed and index what is due."""
     start = perf_counter()
@@ -26,7 +33,9 @@ def append(
     with services.room(user_id) as room:
         room.check_embedder(services.embedder.name)
         with room.database.writing() as connection:
-            done = appending.append(connection, new)
+            known = resent.known_again(connection, new) if whole_conversation else []
+            done = appending.append(connection, new[len(known) :])
+            done.already_known[:0] = known
         own = range(min(done.rows), max(done.rows) + 1) if done.rows else range(0)
         drained = outbox.drain(
             room,

@@ -1,0 +1,38 @@
+"""A chatbot that remembers its users across conversations: recall → chat → write.
+
+The model is the one that OPENAI_API_KEY reaches, or CHAT_MODEL and CHAT_BASE_URL name. Without
+any, a stand-in recites what memory gave it.
+"""
+
+import os
+from typing import Any
+
+from langgraph.graph import START, MessagesState, StateGraph
+
+from langmem_graph import Memory
+from langmem_graph.graphs import (
+    MemoryState,
+    create_recall_node,
+    create_write_node,
+    with_memory,
+)
+from langmem_graph.llm import RecitingChatModel, load_chat_model
+
+memory = Memory.from_environment()
+configured = load_chat_model(os.environ.get("CHAT_MODEL"), os.environ.get("CHAT_BASE_URL"))
+model = configured or RecitingChatModel()
+
+
+async def chat(state: MemoryState) -> dict[str, Any]:
+    """One answer; the recalled text is in the request alone."""
+    return {"messages": [await model.ainvoke(with_memory(state))]}
+
+
+builder = StateGraph(MessagesState)
+builder.add_node("recall", create_recall_node(memory))
+builder.add_node("chat", chat)
+builder.add_node("write", create_write_node(memory))
+builder.add_edge(START, "recall")
+builder.add_edge("recall", "chat")
+builder.add_edge("chat", "write")
+graph = builder.compile(name="chatbot")

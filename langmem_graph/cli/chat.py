@@ -1,0 +1,121 @@
+"""`langmem-graph chat`: a chatbot that remembers; without a model it shows what it would recall."""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+from langchain.agents import create_agent
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from rich.text import Text
+
+from langmem_graph.cli.views import console, fail, note, printable
+from langmem_graph.memory import Memory
+from langmem_graph.middleware import MemoryMiddleware
+
+PROMPT = (
+    "You are a helpful assistant with a long-term memory. What stands between <memory> tags are "
+    "quotes from earlier conversations with this user; use them where they help, and say so when "
+    "you do not know."
+)
+_HELP = "/why: what was recalled for the last answer · /new: a new conversation · /quit"
+Turn = Callable[[str, str], list[str]]
+"""Takes a line and its session, answers on the console; gives the ids of what was recalled."""
+
+
+def run(memory: Memory, user: str, model: BaseChatModel | None) -> None:
+    """Talk until the input ends."""
+    turn = _talking(memory, user, model) if model else _showing(memory, user)
+    if model is None:
+        note(
+            "No language model: set OPENAI_API_KEY, or name one with --model or --base-url. "
+            "Until then every line is kept, and what would have been recalled is shown."
+        )
+    note(_HELP)
+    session, recalled = _new_session(), list[str]()
+    while (line := _next_line()) is not None:
+        if line == "/new":
+            session = _new_session()
+            note("A new conversation; memory stays.")
+        elif line == "/why":
+            _show_why(memory, user, recalled)
+        elif line.startswith("/"):
+            note(_HELP)
+        elif line:
+            recalled = turn(line, session)
+
+
+def _new_session() -> str:
+    return f"chat-{uuid4().hex[:12]}"
+
+
+def _next_line() -> str | None:
+    try:
+        line = console.input("[bold cyan]you[/] ").strip()
+    except (EOFError, KeyboardInterrupt):
+        console.print()
+        return None
+    return None if line in ("/quit", "/exit") else line
+
+
+def _talking(memory: Memory, user: str, model: BaseChatModel) -> Turn:
+    agent = create_agent(
+        model,
+        system_prompt=PROMPT,
+        middleware=[MemoryMiddleware(memory, user_id=user)],
+        checkpointer=InMemorySaver(),
+    )
+
+    def turn(line: str, session: str) -> list[str]:
+        recalled: list[str] = []
+        try:
+            for mode, part in agent.stream(
+                {"messages": [HumanMessage(line)]},
+                {"configurable": {"thread_id": session}},
+                stream_mode=["messages", "custom"],
+            ):
+                if mode == "custom":
+                    recalled += _heard(part)
+                else:
+                    _print_part(part[0])
+            console.print()
+        except Exception as error:  # noqa: BLE001  # a failing model ends its turn, not the chat
+            console.print()
+            fail(f"the model did not answer: {error}")
+        return recalled
+
+    return turn
+
+
+def _heard(event: Any) -> list[str]:
+    """Ids of a recall; a failing memory is said."""
+    if event.get("status") == "failed":
+        fail(f"{event['event']}: {event['error']}")
+    return event.get("message_ids", []) if event.get("event") == "memory_recall" else []
+
+
+def _print_part(message: Any) -> None:
+    if isinstance(message, AIMessage):
+        console.print(Text(printable(str(message.text)), style="green"), end="")
+
+
+def _showing(memory: Memory, user: str) -> Turn:
+    own = memory.user(user)
+
+    def turn(line: str, session: str) -> list[str]:
+        answer = own.recall(line)
+        console.print(Text(printable(answer.context or "Nothing to recall.")))
+        own.add([{"role": "user", "content": line, "id": uuid4().hex}], session_id=session)
+        return [hit.message_id for hit in answer.evidence]
+
+    return turn
+
+
+def _show_why(memory: Memory, user: str, recalled: list[str]) -> None:
+    messages = memory.user(user).get_conversation(recalled)
+    for message in messages:
+        who = message.name or message.role
+        note(printable(f"{message.at:%Y-%m-%d} {who} [{message.id}]: {message.text}"))
+    if not messages:
+        note("Nothing was recalled.")

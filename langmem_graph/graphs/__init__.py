@@ -1,0 +1,22 @@
+"""LangGraph nodes: `create_recall_node` before the model, `create_write_node` after it.
+
+Example:
+    ```python
+    def chat(state: MemoryState) -> dict:
+        return {"messages": model.invoke(with_memory(state))}
+
+    builder = StateGraph(MessagesState)
+    builder.add_sequence([
+        ("recall", create_recall_node(memory)), chat, ("write", create_write_node(memory)),
+    ])
+    ```
+"""
+
+from langmem_graph.graphs.nodes import (
+    MemoryState,
+    create_recall_node,
+    create_write_node,
+    with_memory,
+)
+
+__all__ = ["MemoryState", "create_recall_node", "create_write_node", "with_memory"]

@@ -1,0 +1,98 @@
+"""Whose memory a run may see, and which session it belongs to.
+
+The ids come from outside the graph, never from a model's answer. All places that name a user must
+agree: a client of a server can set `configurable` and the context, so none of them may override
+the user whom the server authenticated.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.runtime import Runtime, get_runtime
+
+from langmem_graph.errors import InvalidInputError, MissingUserError
+from langmem_graph.intake import session_key, user_key
+
+UserId = str | int | Callable[[RunnableConfig], str | int] | None
+"""A fixed user, a function of the run's config, or None: look in the three places."""
+
+_STUDIO = "langgraph-studio-user"  # a developer in LangGraph Studio, who looks at any user's runs
+
+
+def current_runtime() -> Runtime[Any] | None:
+    """The run's LangGraph runtime; None outside a graph, as for a tool called by hand."""
+    try:
+        return get_runtime()
+    except (RuntimeError, KeyError):
+        return None
+
+
+def user_of(config: RunnableConfig, user_id: UserId = None) -> str:
+    """The user of this run.
+
+    Args:
+        config: the run's config.
+        user_id: what the application fixed, if anything; it is not compared with other places.
+
+    Raises:
+        MissingUserError: no place names a user.
+        InvalidInputError: two places name different users.
+    """
+    if callable(user_id):
+        return user_key(user_id(config))
+    if user_id is not None:
+        return user_key(user_id)
+    named = _named_users(config)
+    if not named:
+        raise MissingUserError(
+            "No user id: memory does not know whose turn this is. Give it in one of three places: "
+            'config={"configurable": {"user_id": …}}, a runtime context with a user_id '
+            "(context={'user_id': …}), or LangGraph Server's authentication. "
+            "For a single user, fix it: user_id=… where the node, tool or middleware is made."
+        )
+    if len(set(named.values())) > 1:
+        raise InvalidInputError(
+            f"Different user ids in one run: {', '.join(named)} do not agree. Name the user once, "
+            "or give user_id=… a function of the config that decides."
+        )
+    return next(iter(named.values()))
+
+
+def _named_users(config: RunnableConfig) -> dict[str, str]:
+    configurable = config.get("configurable") or {}
+    named = _present(
+        {
+            "configurable.user_id": configurable.get("user_id"),
+            "the runtime context": _context_value("user_id"),
+        }
+    )
+    authenticated = configurable.get("langgraph_auth_user_id")
+    if authenticated == _STUDIO and named:
+        return named
+    return named | _present({"the authenticated user": authenticated})
+
+
+def _present(places: dict[str, Any]) -> dict[str, str]:
+    return {place: user_key(value) for place, value in places.items() if value not in (None, "")}
+
+
+def _context_value(name: str) -> Any:
+    runtime = current_runtime()
+    context = runtime.context if runtime else None
+    return context.get(name) if isinstance(context, dict) else getattr(context, name, None)
+
+
+def session_of(config: RunnableConfig, messages: Sequence[BaseMessage]) -> str:
+    """The session of this run: `configurable.session_id`, else the thread, else its first message.
+
+    Without a thread, a client that sends a whole conversation with stable message ids still stays
+    in one session.
+    """
+    configurable = config.get("configurable") or {}
+    for name in ("session_id", "thread_id"):
+        if configurable.get(name) not in (None, ""):
+            return session_key(str(configurable[name]))
+    first = next((message.id for message in messages if message.id), None)
+    return f"conversation-{first}" if first else "conversation"

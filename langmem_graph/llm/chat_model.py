@@ -1,0 +1,61 @@
+"""The chat model of the command line, the examples and the served chatbot."""
+
+import os
+
+from langchain_core.language_models import BaseChatModel
+
+from langmem_graph.errors import ChatModelError
+
+DEFAULT_MODEL = "openai:gpt-4o-mini"
+TIMEOUT_SECONDS = 120.0
+
+
+def load_chat_model(model: str | None = None, base_url: str | None = None) -> BaseChatModel | None:
+    """The chat model to talk to, or None where none is configured.
+
+    Args:
+        model: a name that `init_chat_model` takes, such as `openai:gpt-4o-mini`; with `base_url`
+            the server's own name for it. None: the server's first model, or `openai:gpt-4o-mini`
+            when `OPENAI_API_KEY` is set.
+        base_url: any OpenAI-compatible server, such as `http://localhost:11434/v1`. Its key, if it
+            wants one, is taken from `OPENAI_API_KEY`.
+
+    Raises:
+        ChatModelError: the model cannot be made, or the server cannot be asked for its models.
+    """
+    try:
+        if base_url:
+            return _served(model, base_url)
+        if model is None and not os.environ.get("OPENAI_API_KEY"):
+            return None
+        from langchain.chat_models import init_chat_model
+
+        return init_chat_model(model or DEFAULT_MODEL)
+    except Exception as error:  # every provider raises errors of its own
+        raise ChatModelError(
+            f"No chat model {model or DEFAULT_MODEL!r}"
+            f"{f' at {base_url}' if base_url else ''}: {error}"
+        ) from error
+
+
+def _served(model: str | None, base_url: str) -> BaseChatModel:
+    from langchain_openai import ChatOpenAI
+    from pydantic import SecretStr
+
+    key = os.environ.get("OPENAI_API_KEY") or "no-key-needed"
+    return ChatOpenAI(
+        model=model or _first_model(base_url, key),
+        base_url=base_url,
+        api_key=SecretStr(key),
+        timeout=TIMEOUT_SECONDS,
+    )
+
+
+def _first_model(base_url: str, key: str) -> str:
+    from openai import OpenAI
+
+    with OpenAI(base_url=base_url, api_key=key, timeout=TIMEOUT_SECONDS) as client:
+        served = [found.id for found in client.models.list()]
+    if not served:
+        raise LookupError("the server lists no models; name one")
+    return served[0]

@@ -1,0 +1,82 @@
+"""A chat model that says what a test tells it to, and can misbehave."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolCall
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable
+from pydantic import BaseModel, ConfigDict, Field
+
+Line = str | AIMessage | BaseModel | Exception | Callable[[list[BaseMessage]], Any]
+
+
+class ScriptedChatModel(BaseChatModel):
+    """Says its script line by line; the last line again when the script is over.
+
+    A line is a text, a message, a pydantic object (a tool call with its fields), an exception to
+    raise, or a function of the messages that gives one of these. `requests` keeps what was asked.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    script: list[Any] = Field(default_factory=lambda: ["ok"])
+    requests: list[list[BaseMessage]] = Field(default_factory=list)
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **options: Any,
+    ) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=self._next(messages))])
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **options: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        said = self._next(messages)
+        if said.tool_calls:
+            chunk = AIMessageChunk(
+                said.content,
+                tool_calls=said.tool_calls,
+                id=said.id,
+                usage_metadata=said.usage_metadata,
+                chunk_position="last",
+            )
+            yield ChatGenerationChunk(message=chunk)
+            return
+        for word in str(said.content).split(" "):
+            chunk = ChatGenerationChunk(message=AIMessageChunk(f"{word} ", id=said.id))
+            if run_manager:
+                run_manager.on_llm_new_token(word, chunk=chunk)
+            yield chunk
+
+    def _next(self, messages: list[BaseMessage]) -> AIMessage:
+        self.requests.append(list(messages))
+        line = self.script[min(len(self.requests), len(self.script)) - 1]
+        line = line(messages) if callable(line) else line
+        if isinstance(line, Exception):
+            raise line
+        if isinstance(line, BaseModel) and not isinstance(line, BaseMessage):
+            number = len(self.requests)
+            call = ToolCall(name=type(line).__name__, args=line.model_dump(), id=f"call-{number}")
+            line = AIMessage("", tool_calls=[call])
+        said = line if isinstance(line, AIMessage) else AIMessage(str(line))
+        said.usage_metadata = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
+        said.response_metadata = {"model_name": "scripted"}
+        return said
+
+    def bind_tools(
+        self, tools: Sequence[Any], **options: Any
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        return self.bind(tools=list(tools), **options)

@@ -1,0 +1,446 @@
+"""Recall and write nodes in a StateGraph, under invoke, ainvoke, stream and astream."""
+
+import asyncio
+import json
+import logging
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import pytest
+from blockbuster import blockbuster_ctx
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph.message import add_messages
+from pydantic import BaseModel
+
+from langmem_graph import Memory
+from langmem_graph.errors import InvalidInputError, LangMemGraphError, MissingUserError
+from langmem_graph.graphs import (
+    MemoryState,
+    create_recall_node,
+    create_write_node,
+    with_memory,
+)
+from tests.conftest import said
+from tests.scripted import ScriptedChatModel
+
+WAYS = ("invoke", "ainvoke", "stream", "astream")
+
+
+def config(user: Any = "ana", thread: str | None = "t1", **more: Any) -> dict[str, Any]:
+    places = {"user_id": user, "thread_id": thread, **more}
+    return {"configurable": {name: value for name, value in places.items() if value is not None}}
+
+
+def chatbot(
+    memory: Memory,
+    model: Any,
+    *,
+    checkpointer: Any = None,
+    schema: Any = MessagesState,
+    **options: Any,
+) -> Any:
+    def chat(state: MemoryState) -> dict[str, Any]:
+        return {"messages": [model.invoke(with_memory(state))]}
+
+    builder = StateGraph(schema)
+    builder.add_node("recall", create_recall_node(memory, **options))
+    builder.add_node("chat", chat)
+    builder.add_node("write", create_write_node(memory, **options))
+    builder.add_edge(START, "recall")
+    builder.add_edge("recall", "chat")
+    builder.add_edge("chat", "write")
+    return builder.compile(checkpointer=checkpointer)
+
+
+def run(graph: Any, way: str, *args: Any) -> Any:
+    """The graph's last state, whichever way it is run."""
+
+    async def last_streamed() -> Any:
+        return [part async for part in graph.astream(*args, stream_mode="values")][-1]
+
+    if way == "ainvoke":
+        return asyncio.run(graph.ainvoke(*args))
+    if way == "astream":
+        return asyncio.run(last_streamed())
+    if way == "stream":
+        return list(graph.stream(*args, stream_mode="values"))[-1]
+    return graph.invoke(*args)
+
+
+def texts(messages: list[Any]) -> list[str]:
+    return [str(message.content) for message in messages]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_second_thread_recalls_the_first(memory: Memory, way: str) -> None:
+    model = ScriptedChatModel(script=["Noted.", "Aisle, as always."])
+    graph = chatbot(memory, model, checkpointer=InMemorySaver())
+    run(graph, way, {"messages": [("user", "I always take an aisle seat.")]}, config())
+    end = run(graph, way, {"messages": [("user", "Which seat?")]}, config(thread="t2"))
+
+    assert texts(end["messages"]) == ["Which seat?", "Aisle, as always."]
+    if "invoke" in way:  # values that are streamed show every key of a graph
+        assert set(end) == {"messages"}
+    shown, asked = model.requests[-1]
+    assert "I always take an aisle seat." in str(shown.content)
+    assert asked.content == "Which seat?"
+    assert [m["content"] for m in memory.user("ana").export()] == [
+        "I always take an aisle seat.", "Noted.", "Which seat?", "Aisle, as always.",
+    ]  # fmt: skip
+    assert [s.session_id for s in memory.user("ana").sessions()] == ["t1", "t2"]
+
+
+async def test_nothing_blocks_the_loop(memory: Memory) -> None:
+    model = ScriptedChatModel()
+    graph = chatbot(memory, model, report=True, schema=MemoryState)
+    await graph.ainvoke({"messages": "warm up"}, config())
+    with blockbuster_ctx():
+        end = await graph.ainvoke({"messages": "I like tea"}, config())
+        parts = [p async for p in graph.astream({"messages": "tea?"}, config(thread="t2"))]
+    assert end["memory_report"]["write"]["status"] == "ok"
+    assert [next(iter(part)) for part in parts] == ["recall", "chat", "write"]
+
+
+def test_recalled_text_is_never_written_back(memory: Memory) -> None:
+    memory.user("ana").add(said("My locker code is 4711.", id="m1"), session_id="old")
+    echo = ScriptedChatModel(script=[lambda messages: AIMessage("You have a locker.")])
+
+    def careless(state: MemoryState) -> dict[str, Any]:
+        shown = with_memory(state)
+        return {"messages": [*shown, echo.invoke(shown)]}  # recalled text in the state
+
+    builder = StateGraph(MessagesState)
+    builder.add_sequence(
+        [
+            ("recall", create_recall_node(memory)),
+            careless,
+            ("write", create_write_node(memory)),
+        ]
+    )
+    builder.add_edge(START, "recall")
+    graph = builder.compile()
+    for n in range(3):
+        graph.invoke({"messages": "What is my locker code?"}, config(thread=f"t{n}"))
+    kept = [m["content"] for m in memory.user("ana").export()]
+    assert sum("4711" in text for text in kept) == 1
+    assert not any("<memory>" in text for text in kept)
+    assert kept.count("You have a locker.") == 3
+
+
+def test_every_message_of_the_turn_is_kept_by_id(memory: Memory) -> None:
+    call = {"name": "weather", "args": {"city": "Oslo"}, "id": "c1"}
+    turn = [
+        SystemMessage("Be brief.", id="s"),
+        HumanMessage("Weather in Oslo?", id="h1"),
+        HumanMessage("And please in Celsius.", id="h2"),
+        AIMessage("", tool_calls=[call], id="a1"),
+        ToolMessage("4 degrees", tool_call_id="c1", id="t"),
+        AIMessage([{"type": "text", "text": "Four degrees."}], id="a2"),
+    ]
+    builder = StateGraph(MemoryState)
+    builder.add_node("write", create_write_node(memory, report=True))
+    builder.add_edge(START, "write")
+    graph = builder.compile()
+    first = graph.invoke({"messages": turn}, config())
+    again = graph.invoke({"messages": turn}, config())
+    assert first["memory_report"]["write"]["stored"] == 6
+    assert again["memory_report"]["write"]["stored"] == 0
+    kept = memory.user("ana").export()
+    assert [m["id"] for m in kept] == ["s", "h1", "h2", "a1", "t", "a2"]
+    assert kept[3]["tool_calls"][0]["args"] == {"city": "Oslo"}
+
+
+def test_a_stateless_client_that_resends_everything_adds_only_what_is_new(memory: Memory) -> None:
+    model = ScriptedChatModel(script=["one", "two", "three", "four"])
+    graph = chatbot(memory, model)
+    conversation: list[tuple[str, str]] = []
+    for text in ("hello", "my cat is Pico", "yes", "yes"):
+        conversation.append(("user", text))
+        end = graph.invoke({"messages": conversation}, config())
+        conversation.append(("assistant", end["messages"][-1].content))
+    kept = [m["content"] for m in memory.user("ana").export()]
+    assert kept == ["hello", "one", "my cat is Pico", "two", "yes", "three", "yes", "four"]
+
+
+def test_a_client_that_sends_only_the_new_turn_loses_no_repetition(memory: Memory) -> None:
+    graph = chatbot(memory, ScriptedChatModel(script=["ok"]))
+    for _ in range(3):
+        graph.invoke({"messages": [("user", "yes")]}, config())
+    assert [m["content"] for m in memory.user("ana").export()] == ["yes", "ok"] * 3
+
+
+def test_what_is_in_view_is_not_quoted_again(memory: Memory) -> None:
+    model = ScriptedChatModel(script=["noted"])
+    graph = chatbot(memory, model, checkpointer=InMemorySaver())
+    graph.invoke({"messages": "I play the cello."}, config())
+    graph.invoke({"messages": "What do I play?"}, config())
+    assert texts(model.requests[-1]) == ["I play the cello.", "noted", "What do I play?"]
+
+
+def test_the_beginning_of_a_long_conversation_can_come_back(memory: Memory) -> None:
+    model = ScriptedChatModel(script=["noted"])
+    graph = chatbot(memory, model, checkpointer=InMemorySaver())
+    for text in ("I play the cello.", *(f"chatter {n}" for n in range(8)), "cello play?"):
+        graph.invoke({"messages": text}, config())
+    assert any(
+        "<memory>" in text and "I play the cello." in text for text in texts(model.requests[-1])
+    )
+
+
+# --- who and where -----------------------------------------------------------------------------
+
+
+def test_no_user_id_names_the_three_places(memory: Memory) -> None:
+    graph = chatbot(memory, ScriptedChatModel())
+    for way in WAYS:
+        with pytest.raises(MissingUserError) as problem:
+            run(graph, way, {"messages": "hi"}, config(user=None))
+        for place in ("configurable", "context", "authentication"):
+            assert place in str(problem.value)
+
+
+@dataclass
+class Context:
+    user_id: str = ""
+    language: str = "en"
+
+
+def test_the_user_id_comes_from_any_of_the_three_places(memory: Memory) -> None:
+    def write(user: Any = None, context: Any = None, **more: Any) -> None:
+        builder = StateGraph(MessagesState, context_schema=Context)
+        builder.add_node("write", create_write_node(memory))
+        builder.add_edge(START, "write")
+        graph = builder.compile()
+        graph.invoke({"messages": "hi"}, config(user, **more), context=context)
+
+    write(user="a")
+    write(user=7)
+    write(context=Context(user_id="b"))
+    write(context={"user_id": "c"})
+    write(langgraph_auth_user_id="d")
+    write(user="e", context=Context(user_id="e"), langgraph_auth_user_id="e")
+    write(user="f", langgraph_auth_user_id="")  # a server without authentication
+    write(user="g", langgraph_auth_user_id="langgraph-studio-user")
+    for user in ("a", 7, "b", "c", "d", "e", "f", "g"):
+        assert len(memory.user(user).export()) == 1, user
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        {"user": "victim", "langgraph_auth_user_id": "mallory"},
+        {"user": "victim", "context": {"user_id": "mallory"}},
+    ],
+)
+def test_places_that_disagree_are_refused(memory: Memory, places: dict[str, Any]) -> None:
+    memory.user("victim").add(said("secret"), session_id="s")
+    builder = StateGraph(MemoryState, context_schema=Context)
+    builder.add_node("recall", create_recall_node(memory))
+    builder.add_edge(START, "recall")
+    context = places.pop("context", None)
+    with pytest.raises(InvalidInputError, match="do not agree") as problem:
+        builder.compile().invoke({"messages": "secret?"}, config(**places), context=context)
+    assert "victim" not in str(problem.value)
+
+
+def test_the_application_may_decide_the_user(memory: Memory) -> None:
+    fixed = chatbot(memory, ScriptedChatModel(), user_id="house")
+    fixed.invoke({"messages": "fixed"}, config(user="other"))
+    by_tenant = chatbot(
+        memory,
+        ScriptedChatModel(),
+        user_id=lambda config: (
+            f"{config['configurable']['tenant']}/{config['configurable']['who']}"
+        ),
+    )
+    by_tenant.invoke({"messages": "derived"}, config(user=None, tenant="acme", who="bo"))
+    assert memory.user("house").export()[0]["content"] == "fixed"
+    assert memory.user("acme/bo").export()[0]["content"] == "derived"
+    assert not memory.user("other").export()
+
+
+def test_the_session_is_session_id_else_thread_else_the_first_message(memory: Memory) -> None:
+    graph = chatbot(memory, ScriptedChatModel())
+    graph.invoke({"messages": "1"}, config(session_id="chosen"))
+    graph.invoke({"messages": "2"}, config(thread="thread"))
+    conversation = [HumanMessage("3", id="h"), AIMessage("x", id="a"), HumanMessage("4", id="i")]
+    graph.invoke({"messages": conversation[:1]}, config(thread=None))
+    graph.invoke({"messages": conversation}, config(thread=None))
+    sessions = [s.session_id for s in memory.user("ana").sessions()]
+    assert sessions == ["chosen", "thread", "conversation-h"]
+
+
+async def test_two_users_at_once_do_not_mix(memory: Memory) -> None:
+    model = ScriptedChatModel(script=["ok"])
+    graph = chatbot(memory, model, checkpointer=InMemorySaver())
+
+    async def talk(user: str) -> None:
+        for n in range(8):
+            mine = config(user, thread=f"{user}-{n}")
+            await graph.ainvoke({"messages": f"my secret is {user}{n}"}, mine)
+
+    await asyncio.gather(talk("acme"), talk("acme-corp"))
+    for user, other in (("acme", "acme-corp"), ("acme-corp", "acme")):
+        kept = " ".join(m["content"] for m in memory.user(user).export())
+        assert f"my secret is {user}7" in kept
+        assert f"my secret is {other}1" not in kept
+    for request in model.requests:
+        owner = "acme-corp" if "acme-corp" in str(request[-1].content) else "acme"
+        for message in request:
+            assert ("acme-corp" in str(message.content)) <= (owner == "acme-corp")
+
+
+# --- when things go wrong ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_failing_memory_does_not_fail_the_turn(
+    memory: Memory, way: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory.user("ana").add(said("hello"), session_id="s")
+    graph = chatbot(memory, ScriptedChatModel(script=["fine"]), report=True, schema=MemoryState)
+    memory.close()
+    with caplog.at_level(logging.WARNING):
+        end = run(graph, way, {"messages": "hello?"}, config())
+    assert texts(end["messages"]) == ["hello?", "fine"]
+    assert end["memory_context"] == ""
+    for step in ("recall", "write"):
+        report = end["memory_report"][step]
+        assert report["status"] == "failed"
+        assert "ClosedMemoryError" in report["error"]
+        assert f"memory {step} failed" in caplog.text
+    assert "hello" not in caplog.text
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_fail_closed_raises(memory: Memory, way: str) -> None:
+    graph = chatbot(memory, ScriptedChatModel(), fail_closed=True)
+    memory.close()
+    with pytest.raises(LangMemGraphError, match="closed"):
+        run(graph, way, {"messages": "hello?"}, config())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_directory_gone_in_mid_run(memory: Memory, way: str) -> None:
+    def vandal(_: list[Any]) -> str:
+        shutil.rmtree(memory.path)
+        return "done"
+
+    graph = chatbot(memory, ScriptedChatModel(script=[vandal]), report=True, schema=MemoryState)
+    end = run(graph, way, {"messages": "two"}, config())
+    assert end["memory_report"]["write"]["status"] == "ok"
+    assert [m["content"] for m in memory.user("ana").export()] == ["two", "done"]  # made anew
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_directory_becoming_unusable_in_mid_run(memory: Memory, way: str) -> None:
+    def vandal(_: list[Any]) -> str:
+        shutil.rmtree(memory.path)
+        memory.path.write_text("a file where the directory was")
+        return "done"
+
+    graph = chatbot(memory, ScriptedChatModel(script=[vandal]), report=True, schema=MemoryState)
+    end = run(graph, way, {"messages": "two"}, config())
+    assert end["messages"][-1].content == "done"
+    assert end["memory_report"]["write"]["status"] == "failed"
+    assert "StorageError" in end["memory_report"]["write"]["error"]
+    memory.path.unlink()
+
+
+def test_the_model_raising_after_recall_loses_nothing(memory: Memory) -> None:
+    model = ScriptedChatModel(script=[RuntimeError("model is down"), "back again"])
+    graph = chatbot(memory, model, checkpointer=InMemorySaver())
+    with pytest.raises(RuntimeError, match="model is down"):
+        graph.invoke({"messages": "remember: blue"}, config())
+    graph.invoke({"messages": "still there?"}, config())
+    kept = [m["content"] for m in memory.user("ana").export()]
+    assert kept == ["remember: blue", "still there?", "back again"]
+
+
+def test_no_messages_are_nothing_to_do(memory: Memory) -> None:
+    graph = chatbot(memory, ScriptedChatModel(script=["hello"]), report=True, schema=MemoryState)
+    end = graph.invoke({"messages": []}, config())
+    assert end["memory_report"]["recall"]["status"] == "skipped"
+    assert [m["content"] for m in memory.user("ana").export()] == ["hello"]
+    graph = chatbot(memory, ScriptedChatModel(script=["ok"]), report=True, schema=MemoryState)
+    end = graph.invoke({"messages": [HumanMessage([{"type": "image", "url": "x"}])]}, config())
+    assert end["memory_report"]["recall"]["status"] == "skipped"
+    assert end["memory_report"]["write"]["rejected"] == ["no text in the message"]
+
+
+class Elsewhere(MessagesState):
+    history: Annotated[list[Any], add_messages]
+
+
+class Wrong(BaseModel):
+    question: str = ""
+
+
+@pytest.mark.parametrize("make", [create_recall_node, create_write_node])
+def test_a_state_without_messages_is_a_clear_error(
+    memory: Memory, make: Callable[..., Any]
+) -> None:
+    builder = StateGraph(Wrong)
+    builder.add_node("memory", make(memory))
+    builder.add_edge(START, "memory")
+    with pytest.raises(InvalidInputError, match="messages_key"):
+        builder.compile().invoke({"question": "hi"}, config())
+
+
+def test_messages_may_be_elsewhere(memory: Memory) -> None:
+    builder = StateGraph(Elsewhere)
+    builder.add_node("write", create_write_node(memory, messages_key="history"))
+    builder.add_edge(START, "write")
+    builder.compile().invoke({"history": [("user", "over here")]}, config())
+    assert memory.user("ana").export()[0]["content"] == "over here"
+
+
+class Typed(BaseModel):
+    messages: Annotated[list[Any], add_messages] = []
+    memory_context: str = ""
+    memory_report: dict[str, Any] = {}
+
+
+def test_a_pydantic_state(memory: Memory) -> None:
+    memory.user("ana").add(said("I like jazz"), session_id="s")
+    builder = StateGraph(Typed)
+    builder.add_node("recall", create_recall_node(memory, report=True))
+    builder.add_node("write", create_write_node(memory, report=True))
+    builder.add_edge(START, "recall")
+    builder.add_edge("recall", "write")
+    end = builder.compile().invoke({"messages": "jazz?"}, config())
+    assert "I like jazz" in end["memory_context"]
+    assert {"recall", "write"} == set(end["memory_report"])
+
+
+def test_a_model_node_that_cannot_see_memory_says_so() -> None:
+    with pytest.raises(InvalidInputError, match="MemoryState"):
+        with_memory({"messages": [HumanMessage("hi")]})
+
+
+# --- reports and events --------------------------------------------------------------------------
+
+
+def test_reports_and_events_are_json_and_say_what_was_spent(memory: Memory) -> None:
+    memory.user("ana").add(said("I like jazz", id="m1"), session_id="s")
+    graph = chatbot(memory, ScriptedChatModel(), report=True, schema=MemoryState)
+    parts = list(graph.stream({"messages": "jazz?"}, config(), stream_mode=["custom", "values"]))
+    events = [part for mode, part in parts if mode == "custom"]
+    assert [event["event"] for event in events] == ["memory_recall", "memory_write"]
+    reports = parts[-1][1]["memory_report"]
+    assert json.loads(json.dumps(reports)) == reports
+    assert reports["recall"]["message_ids"] == ["m1"]
+    assert reports["recall"]["llm_calls"] == 0
+    assert reports["recall"]["milliseconds"]["total"] > 0
+    assert reports["write"]["stored"] == 2
+    assert reports["write"]["milliseconds"]["total"] > 0
+    assert "I like jazz" not in json.dumps(events)
+
+
+def test_without_report_the_state_holds_no_report(memory: Memory) -> None:
+    graph = chatbot(memory, ScriptedChatModel(), schema=MemoryState)
+    assert "memory_report" not in graph.invoke({"messages": "hi"}, config())
