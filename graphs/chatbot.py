@@ -12,6 +12,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langmem_graph import Memory
 from langmem_graph.graphs import (
     MemoryState,
+    UserContext,
     create_recall_node,
     create_write_node,
     with_memory,
@@ -28,7 +29,7 @@ async def chat(state: MemoryState) -> dict[str, Any]:
     return {"messages": [await model.ainvoke(with_memory(state))]}
 
 
-builder = StateGraph(MessagesState)
+builder = StateGraph(MessagesState, context_schema=UserContext)
 builder.add_node("recall", create_recall_node(memory))
 builder.add_node("chat", chat)
 builder.add_node("write", create_write_node(memory))

@@ -106,14 +106,12 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             context, _ = await self._turn.arecall(messages_in(request.state), get_config())
         return await handler(_with_context(request, context))
 
-    def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+    def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Store the rest of the turn."""
         written = self._turn.write(messages_in(state), get_config())
         return self._finished(state, written)
 
-    async def aafter_agent(
-        self, state: MemoryAgentState, runtime: Runtime[Any]
-    ) -> dict[str, Any] | None:
+    async def aafter_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Async twin of `after_agent`."""
         written = await self._turn.awrite(messages_in(state), get_config())
         return self._finished(state, written)
@@ -122,10 +120,13 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         reports = {"recall": recalled, "write": written}
         return {"memory_report": reports} if self._report else {}
 
-    def _finished(self, state: MemoryAgentState, written: Report) -> dict[str, Any] | None:
+    def _finished(self, state: MemoryAgentState, written: Report) -> dict[str, Any]:
+        spent = {"memory_context": ""}
+        if not self._report:
+            return spent
         earlier = state.get("memory_report") or {}
         written = combined(earlier.get("write"), written)
-        return {"memory_report": {**earlier, "write": written}} if self._report else None
+        return {**spent, "memory_report": {**earlier, "write": written}}
 
 
 def _recalled(request: ModelRequest[Any]) -> str | None:

@@ -14,9 +14,16 @@ Example:
 
 from langmem_graph.graphs.nodes import (
     MemoryState,
+    UserContext,
     create_recall_node,
     create_write_node,
     with_memory,
 )
 
-__all__ = ["MemoryState", "create_recall_node", "create_write_node", "with_memory"]
+__all__ = [
+    "MemoryState",
+    "UserContext",
+    "create_recall_node",
+    "create_write_node",
+    "with_memory",
+]

@@ -72,6 +72,12 @@ def question_of(messages: Sequence[BaseMessage]) -> str:
     return "\n".join(str(m.text) for m in messages[start:end] if m.text.strip())
 
 
+def is_answered(messages: Sequence[BaseMessage]) -> bool:
+    """True when the assistant has the last word: nothing is asked and no tool is called."""
+    last = messages[-1] if messages else None
+    return isinstance(last, AIMessage) and not last.tool_calls
+
+
 def texts_in_view(messages: Sequence[BaseMessage]) -> list[str]:
     """The newest messages' texts, which the model sees anyway."""
     return [str(m.text) for m in messages[-IN_VIEW:] if not is_recalled(m)]

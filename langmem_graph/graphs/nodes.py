@@ -1,14 +1,15 @@
 """Two nodes for any LangGraph `StateGraph`: recall before the model, write after it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.graph import MessagesState
+from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.graphs.conversation import messages_in, place
+from langmem_graph.graphs.conversation import is_answered, messages_in, place
 from langmem_graph.graphs.identity import UserId
 from langmem_graph.graphs.turn import Report, TurnMemory
 from langmem_graph.memory import Memory
@@ -24,9 +25,15 @@ class MemoryState(MessagesState):
     """
 
     memory_context: NotRequired[str]
-    """What memory has to say about the user's last message; empty when nothing."""
+    """What memory has to say about the user's last message; empty when nothing, and afterwards."""
     memory_report: NotRequired[dict[str, Any]]
     """With `report=True`: status, milliseconds and usage under `recall` and `write`."""
+
+
+class UserContext(TypedDict, total=False):
+    """A `context_schema` that names the user; LangGraph Studio then shows a field for it."""
+
+    user_id: str
 
 
 def with_memory(state: Mapping[str, Any], *, messages_key: str = "messages") -> list[BaseMessage]:
@@ -119,14 +126,21 @@ def create_write_node(
     turn = TurnMemory(memory, user_id, fail_closed=fail_closed)
 
     def write(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        done = turn.write(messages_in(state, messages_key), config)
-        return _asked_for(report, {**_reported(state), "write": done})
+        messages = messages_in(state, messages_key)
+        done = turn.write(messages, config)
+        return _spent(messages) | _asked_for(report, {**_reported(state), "write": done})
 
     async def awrite(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        done = await turn.awrite(messages_in(state, messages_key), config)
-        return _asked_for(report, {**_reported(state), "write": done})
+        messages = messages_in(state, messages_key)
+        done = await turn.awrite(messages, config)
+        return _spent(messages) | _asked_for(report, {**_reported(state), "write": done})
 
     return RunnableLambda(write, awrite, name="write")
+
+
+def _spent(messages: Sequence[BaseMessage]) -> dict[str, Any]:
+    """Once the turn is answered, the recalled text leaves the state."""
+    return {"memory_context": ""} if is_answered(messages) else {}
 
 
 def _asked_for(report: bool, reports: dict[str, Report]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import pytest
 from langmem_graph import Memory, Settings
 from langmem_graph.errors import InvalidInputError
 from tests.conftest import said
+from tests.integration.loopback import free_port, loopback_alone
 
 pytestmark = pytest.mark.enable_socket  # loopback only, see the fixture
 SMALL = Settings(index_batch=4)
@@ -20,11 +21,8 @@ SMALL = Settings(index_batch=4)
 
 @pytest.fixture(autouse=True)
 def loopback_only(socket_enabled: None) -> Iterator[None]:
-    import pytest_socket
-
-    pytest_socket.socket_allow_hosts(["127.0.0.1", "localhost", "::1"], allow_unix_socket=True)
-    yield
-    pytest_socket._remove_restrictions()
+    with loopback_alone():
+        yield
 
 
 class Server:
@@ -32,9 +30,7 @@ class Server:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        with closing(socket.socket()) as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = probe.getsockname()[1]
+        self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}"
         self.start()
 

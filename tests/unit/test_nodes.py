@@ -83,8 +83,7 @@ def test_a_second_thread_recalls_the_first(memory: Memory, way: str) -> None:
     end = run(graph, way, {"messages": [("user", "Which seat?")]}, config(thread="t2"))
 
     assert texts(end["messages"]) == ["Which seat?", "Aisle, as always."]
-    if "invoke" in way:  # values that are streamed show every key of a graph
-        assert set(end) == {"messages"}
+    assert not end.get("memory_context")  # streamed values show every key of a graph
     shown, asked = model.requests[-1]
     assert "I always take an aisle seat." in str(shown.content)
     assert asked.content == "Which seat?"
@@ -413,7 +412,7 @@ def test_a_pydantic_state(memory: Memory) -> None:
     builder.add_edge(START, "recall")
     builder.add_edge("recall", "write")
     end = builder.compile().invoke({"messages": "jazz?"}, config())
-    assert "I like jazz" in end["memory_context"]
+    assert "I like jazz" in end["memory_context"]  # nothing has been answered yet
     assert {"recall", "write"} == set(end["memory_report"])
 
 

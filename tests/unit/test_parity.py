@@ -11,7 +11,7 @@ from blockbuster import blockbuster_ctx
 from langmem_graph import Memory, UserMemory
 from tests.conftest import said
 
-NOT_TWINNED = {"user"}  # opens nothing, waits for nothing
+NOT_TWINNED = {"user", "as_retriever"}  # open nothing, wait for nothing
 
 
 def _public(cls: type) -> set[str]:

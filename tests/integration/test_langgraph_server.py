@@ -1,0 +1,126 @@
+"""`langgraph dev` serves graphs/: real HTTP, real threads, its own blocking-call detection."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.integration.loopback import free_port, loopback_alone
+
+pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(180)]
+REPOSITORY = Path(__file__).parents[2]
+langgraph = Path(sys.executable).parent / "langgraph"
+
+if not langgraph.exists():
+    pytest.skip("langgraph-cli[inmem] is not installed", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    port, home = free_port(), tmp_path_factory.mktemp("server")
+    settings = json.loads((REPOSITORY / "langgraph.json").read_text())
+    settings["dependencies"] = [str(REPOSITORY)]
+    settings["graphs"] = {n: str(REPOSITORY / place) for n, place in settings["graphs"].items()}
+    (home / "langgraph.json").write_text(json.dumps(settings))
+    environment = {name: value for name, value in os.environ.items() if name != "OPENAI_API_KEY"}
+    environment |= {"LANGMEM_GRAPH_DIR": str(home / "memory"), "LANGMEM_GRAPH_EMBEDDINGS": "hash"}
+    log = (home / "log").open("w")
+    process = subprocess.Popen(
+        [langgraph, "dev", "--no-browser", "--no-reload", "--port", str(port)],
+        cwd=home,  # it keeps files of its own there
+        env=environment,
+        stdout=log,
+        stderr=log,
+    )
+    with loopback_alone():
+        url = f"http://127.0.0.1:{port}"
+        try:
+            _wait(url, process, home / "log")
+            yield url
+        finally:
+            process.terminate()
+            process.wait(30)
+            log.close()
+
+
+def _wait(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    for _ in range(900):
+        try:
+            if httpx.get(f"{url}/ok").is_success:
+                return
+        except httpx.TransportError:
+            time.sleep(0.1)
+        if process.poll() is not None:
+            break
+    raise RuntimeError(f"langgraph dev did not start:\n{log.read_text()}")
+
+
+def post(url: str, **body: Any) -> Any:
+    answer = httpx.post(url, json=body, timeout=60)
+    assert answer.is_success, answer.text
+    return answer.json()
+
+
+def run(server: str, graph: str, text: str, thread: str | None = None, **places: Any) -> Any:
+    where = f"{server}/threads/{thread}/runs/wait" if thread else f"{server}/runs/wait"
+    said = {"messages": [{"role": "user", "content": text}]}
+    return post(where, assistant_id=graph, input=said, **places)
+
+
+def as_user(user: str) -> dict[str, Any]:
+    return {"config": {"configurable": {"user_id": user}}}
+
+
+def test_a_second_thread_recalls_the_first(server: str) -> None:
+    first, second = (post(f"{server}/threads")["thread_id"] for _ in range(2))
+    run(server, "chatbot", "I always take an aisle seat.", first, **as_user("ana"))
+    end = run(server, "chatbot", "Which seat do I take?", second, **as_user("ana"))
+    assert "I always take an aisle seat." in end["messages"][-1]["content"]
+    assert len(end["messages"]) == 2
+    other = run(server, "chatbot", "Which seat do I take?", **as_user("bob"))
+    assert "aisle" not in other["messages"][-1]["content"]
+
+
+def test_the_user_may_come_from_the_context(server: str) -> None:
+    run(server, "write", "My bike is red.", context={"user_id": "cleo"})
+    end = run(server, "recall", "bike?", context={"user_id": "cleo"})
+    assert "My bike is red." in end["memory_context"]
+    assert end["memory_report"]["recall"]["status"] == "ok"
+
+
+def test_no_user_is_an_error_that_names_the_places(server: str) -> None:
+    error = run(server, "recall", "hello")["__error__"]
+    assert error["error"] == "MissingUserError"
+    assert "configurable" in error["message"]
+
+
+def test_events_are_streamed(server: str) -> None:
+    body = {
+        "assistant_id": "chatbot",
+        "input": {"messages": [{"role": "user", "content": "hi"}]},
+        "stream_mode": ["custom"],
+        **as_user("dora"),
+    }
+    with httpx.stream("POST", f"{server}/runs/stream", json=body, timeout=60) as stream:
+        lines = [json.loads(line[6:]) for line in stream.iter_lines() if line.startswith("data: {")]
+    assert [e["event"] for e in lines if "event" in e] == ["memory_recall", "memory_write"]
+
+
+@pytest.mark.parametrize(
+    ("graph", "nodes"),
+    [("chatbot", ["recall", "chat", "write"]), ("recall", ["recall"]), ("write", ["write"])],
+)
+def test_studio_sees_the_nodes(server: str, graph: str, nodes: list[str]) -> None:
+    (assistant,) = post(f"{server}/assistants/search", graph_id=graph)
+    drawn = httpx.get(f"{server}/assistants/{assistant['assistant_id']}/graph").json()
+    shown = [node["id"] for node in drawn["nodes"] if not node["id"].startswith("__")]
+    assert shown == nodes
+    schemas = httpx.get(f"{server}/assistants/{assistant['assistant_id']}/schemas").json()
+    assert "user_id" in schemas["context_schema"]["properties"]

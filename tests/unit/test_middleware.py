@@ -1,0 +1,181 @@
+"""MemoryMiddleware in create_agent, under invoke, ainvoke, stream and astream."""
+
+from typing import Any
+
+import pytest
+from blockbuster import blockbuster_ctx
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+from pydantic import BaseModel
+
+from langmem_graph import Memory, MemoryMiddleware
+from langmem_graph.errors import ClosedMemoryError, MissingUserError
+from langmem_graph.graphs.conversation import is_recalled, place
+from langmem_graph.tools import create_memory_tools
+from tests.conftest import said
+from tests.scripted import ScriptedChatModel
+from tests.unit.test_nodes import WAYS, config, run, texts
+
+
+@tool
+def weather(city: str) -> str:
+    """The weather in a city."""
+    return f"4 degrees in {city}"
+
+
+class weather_call(BaseModel):  # noqa: N801
+    city: str
+
+
+weather_call.__name__ = "weather"
+
+
+def agent(memory: Memory, model: Any, tools: Any = (), more: Any = (), **options: Any) -> Any:
+    return create_agent(
+        model,
+        tools=list(tools),
+        middleware=[MemoryMiddleware(memory, **options), *more],
+        checkpointer=InMemorySaver(),
+    )
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_turn_with_a_tool_call(memory: Memory, way: str) -> None:
+    memory.user("ana").add(said("I moved to Oslo.", id="m1"), session_id="old")
+    model = ScriptedChatModel(script=[weather_call(city="Oslo"), "Four degrees in Oslo."])
+    end = run(
+        agent(memory, model, [weather]), way, {"messages": "Weather at home in Oslo?"}, config()
+    )
+
+    assert texts(end["messages"]) == [
+        "Weather at home in Oslo?", "", "4 degrees in Oslo", "Four degrees in Oslo.",
+    ]  # fmt: skip
+    assert not end.get("memory_context")
+    first, second = model.requests
+    assert "I moved to Oslo." in str(first[0].content)
+    assert [m.type for m in first] == ["human", "human"]
+    assert [m.type for m in second] == ["human", "human", "ai", "tool"]
+    assert second[0].content == first[0].content
+    kept = memory.user("ana").export()
+    assert [m["role"] for m in kept] == ["user", "user", "assistant", "tool", "assistant"]
+    assert sum("I moved to Oslo." in m["content"] for m in kept) == 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_recalled_text_is_in_no_checkpoint(memory: Memory, way: str) -> None:
+    memory.user("ana").add(said("canary-8812 is my plate", id="m1"), session_id="old")
+    model = ScriptedChatModel(script=["yes"])
+    bot = agent(memory, model, report=True)
+    end = run(bot, way, {"messages": "plate canary?"}, config())
+    assert "canary-8812" in str(model.requests[0])
+    assert "canary-8812" not in str(end)
+    assert "canary-8812" not in str(list(bot.get_state_history(config())))
+    assert end["memory_report"]["recall"]["message_ids"] == ["m1"]
+    assert end["memory_report"]["write"]["stored"] == 2
+
+
+async def test_nothing_blocks_the_loop(memory: Memory) -> None:
+    bot = agent(memory, ScriptedChatModel(), create_memory_tools(memory))
+    await bot.ainvoke({"messages": "warm up"}, config())
+    with blockbuster_ctx():
+        await bot.ainvoke({"messages": "I like tea"}, config())
+        parts = [p async for p in bot.astream({"messages": "t?"}, config(), stream_mode="custom")]
+    assert [p["event"] for p in parts] == ["memory_recall", "memory_write", "memory_write"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_after_an_interrupt_memory_is_recalled_again(memory: Memory, way: str) -> None:
+    memory.user("ana").add(said("I moved to Oslo."), session_id="old")
+    model = ScriptedChatModel(script=[weather_call(city="Oslo"), "Four degrees."])
+    ask = HumanInTheLoopMiddleware(interrupt_on={"weather": True})
+    bot = agent(memory, model, [weather], [ask])
+    run(bot, way, {"messages": "Weather in Oslo?"}, config())
+    end = run(bot, way, Command(resume={"decisions": [{"type": "approve"}]}), config())
+    assert end["messages"][-1].content == "Four degrees."
+    assert "I moved to Oslo." in str(model.requests[-1][0].content)
+    assert len(memory.user("ana").export()) == 5
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_the_user_said_is_kept_when_the_model_fails(memory: Memory, way: str) -> None:
+    bot = agent(memory, ScriptedChatModel(script=[RuntimeError("down"), "up"]))
+    with pytest.raises(RuntimeError, match="down"):
+        run(bot, way, {"messages": "My code is blue."}, config())
+    assert [m["content"] for m in memory.user("ana").export()] == ["My code is blue."]
+    run(bot, way, {"messages": "Hello?"}, config())
+    assert [m["content"] for m in memory.user("ana").export()] == [
+        "My code is blue.", "Hello?", "up",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_failing_memory(memory: Memory, way: str) -> None:
+    open_bot = agent(memory, ScriptedChatModel(script=["fine"]), report=True)
+    closed_bot = agent(memory, ScriptedChatModel(), fail_closed=True)
+    memory.close()
+    end = run(open_bot, way, {"messages": "hi"}, config())
+    assert end["messages"][-1].content == "fine"
+    assert {r["status"] for r in end["memory_report"].values()} == {"failed"}
+    with pytest.raises(ClosedMemoryError):
+        run(closed_bot, way, {"messages": "hi"}, config())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_user_id(memory: Memory, way: str) -> None:
+    with pytest.raises(MissingUserError, match="configurable"):
+        run(agent(memory, ScriptedChatModel()), way, {"messages": "hi"}, config(user=None))
+
+
+def test_the_report_of_one_turn_is_not_the_last_ones(memory: Memory) -> None:
+    bot = agent(memory, ScriptedChatModel(), report=True)
+    for _ in range(3):
+        end = bot.invoke({"messages": "hi"}, config())
+    assert end["memory_report"]["write"]["stored"] == 2
+
+
+# --- recalled text and tool calls ----------------------------------------------------------------
+
+
+def _blocks() -> st.SearchStrategy[list[BaseMessage]]:
+    """Pieces of conversations: a question, an answer, calls with their results, mixed up or not."""
+    human = st.builds(lambda: [HumanMessage("q")])
+    answer = st.builds(lambda: [AIMessage("a")])
+
+    @st.composite
+    def calls(draw: st.DrawFn) -> list[BaseMessage]:
+        ids = [
+            f"c{n}"
+            for n in draw(st.lists(st.integers(0, 999), min_size=1, unique=True, max_size=3))
+        ]
+        asks = AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": i} for i in ids])
+        results: list[BaseMessage] = [ToolMessage("r", tool_call_id=i) for i in ids]
+        if draw(st.booleans()):
+            results.insert(draw(st.integers(0, len(results))), HumanMessage("wait!"))
+        return [asks, *results]
+
+    return st.one_of(human, answer, calls())
+
+
+@given(st.lists(_blocks(), max_size=8).map(lambda blocks: [m for block in blocks for m in block]))
+def test_recalled_text_never_parts_a_call_from_its_result(messages: list[BaseMessage]) -> None:
+    placed = place(messages, "<memory>x</memory>")
+    assert [m for m in placed if not is_recalled(m)] == messages
+    at = [n for n, m in enumerate(placed) if is_recalled(m)]
+    assert len(at) == any(isinstance(m, HumanMessage) for m in messages)
+    for position in at:
+        assert any(isinstance(m, HumanMessage) for m in placed[position + 1 :])
+        asked = {
+            c["id"] for m in placed[:position] if isinstance(m, AIMessage) for c in m.tool_calls
+        }
+        answered_before = {m.tool_call_id for m in placed[:position] if isinstance(m, ToolMessage)}
+        answered_after = {m.tool_call_id for m in placed[position:] if isinstance(m, ToolMessage)}
+        reasked = {
+            c["id"] for m in placed[position:] if isinstance(m, AIMessage) for c in m.tool_calls
+        }
+        assert not (asked - answered_before) & (answered_after - reasked)
