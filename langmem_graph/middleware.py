@@ -1,7 +1,7 @@
 """`MemoryMiddleware`: memory for `langchain.agents.create_agent` in one argument.
 
-Before the agent starts, the user's message is looked up and then stored; before each model call,
-what was found is placed into that request; when the agent is done, the rest of the turn is stored.
+Before the agent starts, the user's message is looked up. Before the model is called, that message
+is stored, and what was found is placed into the request. At the end the rest of the turn is stored.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ from langgraph.channels import UntrackedValue
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
-from langmem_graph.graphs.conversation import messages_in, place
+from langmem_graph.graphs.conversation import is_asked, messages_in, place
 from langmem_graph.graphs.identity import UserId
 from langmem_graph.graphs.turn import Report, TurnMemory, combined
 from langmem_graph.memory import Memory
@@ -34,6 +34,9 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     Recalled text goes into the model's request before the user's message. It is never part of the
     conversation's state and never stored again. Custom stream events: `memory_recall` and
     `memory_write`.
+
+    Give it as the last one of several: what middleware before it redacts or trims is then redacted
+    and trimmed in memory's eyes too.
 
     Example:
         ```python
@@ -71,18 +74,28 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         self._report = report
 
     def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Recall, then store what the user said: a failing model does not lose it."""
-        messages, config = messages_in(state), get_config()
-        context, recalled = self._turn.recall(messages, config)
-        written = self._turn.write(messages, config)
-        return {"memory_context": context, **self._reports(recalled, written)}
+        """Recall what matters for the user's message."""
+        context, recalled = self._turn.recall(messages_in(state), get_config())
+        return self._begun(context, recalled)
 
     async def abefore_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Async twin of `before_agent`."""
-        messages, config = messages_in(state), get_config()
-        context, recalled = await self._turn.arecall(messages, config)
-        written = await self._turn.awrite(messages, config)
-        return {"memory_context": context, **self._reports(recalled, written)}
+        context, recalled = await self._turn.arecall(messages_in(state), get_config())
+        return self._begun(context, recalled)
+
+    def before_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
+        """Store what the user said: a failing model does not lose it."""
+        messages = messages_in(state)
+        if not is_asked(messages):
+            return {}
+        return self._noted(state, self._turn.write(messages, get_config()))
+
+    async def abefore_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
+        """Async twin of `before_model`."""
+        messages = messages_in(state)
+        if not is_asked(messages):
+            return {}
+        return self._noted(state, await self._turn.awrite(messages, get_config()))
 
     def wrap_model_call(
         self,
@@ -107,26 +120,24 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         return await handler(_with_context(request, context))
 
     def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Store the rest of the turn."""
+        """Store the rest of the turn; recalled text leaves the state."""
         written = self._turn.write(messages_in(state), get_config())
-        return self._finished(state, written)
+        return {"memory_context": "", **self._noted(state, written)}
 
     async def aafter_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Async twin of `after_agent`."""
         written = await self._turn.awrite(messages_in(state), get_config())
-        return self._finished(state, written)
+        return {"memory_context": "", **self._noted(state, written)}
 
-    def _reports(self, recalled: Report, written: Report) -> dict[str, Any]:
-        reports = {"recall": recalled, "write": written}
-        return {"memory_report": reports} if self._report else {}
+    def _begun(self, context: str, recalled: Report) -> dict[str, Any]:
+        report = {"memory_report": {"recall": recalled}} if self._report else {}
+        return {"memory_context": context, **report}
 
-    def _finished(self, state: MemoryAgentState, written: Report) -> dict[str, Any]:
-        spent = {"memory_context": ""}
+    def _noted(self, state: MemoryAgentState, written: Report) -> dict[str, Any]:
         if not self._report:
-            return spent
+            return {}
         earlier = state.get("memory_report") or {}
-        written = combined(earlier.get("write"), written)
-        return {**spent, "memory_report": {**earlier, "write": written}}
+        return {"memory_report": {**earlier, "write": combined(earlier.get("write"), written)}}
 
 
 def _recalled(request: ModelRequest[Any]) -> str | None:

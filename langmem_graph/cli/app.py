@@ -91,6 +91,9 @@ def chat(
     base_url: Annotated[
         str | None, typer.Option("--base-url", help="Any OpenAI-compatible server.")
     ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option("--max-tokens", min=1, help="Longest answer.")
+    ] = None,
     directory: DirectoryOption = DEFAULT_DIRECTORY,
     chroma: ChromaOption = None,
     embeddings: EmbeddingsOption = None,
@@ -99,7 +102,8 @@ def chat(
     from langmem_graph.cli import chat as talk  # agents are slow to import
     from langmem_graph.llm import load_chat_model
 
-    chosen = load_chat_model(model, base_url)
+    limits = {"max_tokens": max_tokens} if max_tokens else {}
+    chosen = load_chat_model(model, base_url, **limits)
     with _opened(directory, chroma, embeddings) as memory:
         talk.run(memory, user, chosen)
 

@@ -72,6 +72,11 @@ def question_of(messages: Sequence[BaseMessage]) -> str:
     return "\n".join(str(m.text) for m in messages[start:end] if m.text.strip())
 
 
+def is_asked(messages: Sequence[BaseMessage]) -> bool:
+    """True when the user has the last word."""
+    return bool(messages) and isinstance(messages[-1], HumanMessage)
+
+
 def is_answered(messages: Sequence[BaseMessage]) -> bool:
     """True when the assistant has the last word: nothing is asked and no tool is called."""
     last = messages[-1] if messages else None

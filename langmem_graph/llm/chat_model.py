@@ -1,6 +1,7 @@
 """The chat model of the command line, the examples and the served chatbot."""
 
 import os
+from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
@@ -8,9 +9,12 @@ from langmem_graph.errors import ChatModelError
 
 DEFAULT_MODEL = "openai:gpt-4o-mini"
 TIMEOUT_SECONDS = 120.0
+MAX_TOKENS = 1_024
 
 
-def load_chat_model(model: str | None = None, base_url: str | None = None) -> BaseChatModel | None:
+def load_chat_model(
+    model: str | None = None, base_url: str | None = None, **options: Any
+) -> BaseChatModel | None:
     """The chat model to talk to, or None where none is configured.
 
     Args:
@@ -19,18 +23,21 @@ def load_chat_model(model: str | None = None, base_url: str | None = None) -> Ba
             when `OPENAI_API_KEY` is set.
         base_url: any OpenAI-compatible server, such as `http://localhost:11434/v1`. Its key, if it
             wants one, is taken from `OPENAI_API_KEY`.
+        options: for the model's constructor, such as `max_tokens` (with `base_url` 1,024: small
+            models do not always find an end) or `timeout` in seconds (with `base_url` 120).
 
     Raises:
         ChatModelError: the model cannot be made, or the server cannot be asked for its models.
     """
     try:
         if base_url:
-            return _served(model, base_url)
+            return _served(model, base_url, options)
         if model is None and not os.environ.get("OPENAI_API_KEY"):
             return None
         from langchain.chat_models import init_chat_model
 
-        return init_chat_model(model or DEFAULT_MODEL)
+        made: BaseChatModel = init_chat_model(model or DEFAULT_MODEL, **options)
+        return made
     except Exception as error:  # every provider raises errors of its own
         raise ChatModelError(
             f"No chat model {model or DEFAULT_MODEL!r}"
@@ -38,7 +45,7 @@ def load_chat_model(model: str | None = None, base_url: str | None = None) -> Ba
         ) from error
 
 
-def _served(model: str | None, base_url: str) -> BaseChatModel:
+def _served(model: str | None, base_url: str, options: dict[str, Any]) -> BaseChatModel:
     from langchain_openai import ChatOpenAI
     from pydantic import SecretStr
 
@@ -47,7 +54,7 @@ def _served(model: str | None, base_url: str) -> BaseChatModel:
         model=model or _first_model(base_url, key),
         base_url=base_url,
         api_key=SecretStr(key),
-        timeout=TIMEOUT_SECONDS,
+        **{"timeout": TIMEOUT_SECONDS, "max_tokens": MAX_TOKENS, **options},
     )
 
 

@@ -7,7 +7,7 @@ from blockbuster import blockbuster_ctx
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain.agents import create_agent
-from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain.agents.middleware import HumanInTheLoopMiddleware, PIIMiddleware
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -130,6 +130,16 @@ def test_failing_memory(memory: Memory, way: str) -> None:
 def test_no_user_id(memory: Memory, way: str) -> None:
     with pytest.raises(MissingUserError, match="configurable"):
         run(agent(memory, ScriptedChatModel()), way, {"messages": "hi"}, config(user=None))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_redacting_middleware_before_it_redacts_what_is_kept(memory: Memory, way: str) -> None:
+    model = ScriptedChatModel(script=["noted"])
+    redact = PIIMiddleware("email", strategy="redact")
+    bot = create_agent(model, middleware=[redact, MemoryMiddleware(memory)])
+    run(bot, way, {"messages": "I am ana@example.org"}, config())
+    kept = [m["content"] for m in memory.user("ana").export()]
+    assert kept == ["I am [REDACTED_EMAIL]", "noted"]
 
 
 def test_the_report_of_one_turn_is_not_the_last_ones(memory: Memory) -> None:

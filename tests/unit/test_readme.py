@@ -4,18 +4,31 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import pytest
+from pydantic import BaseModel
+
+from tests.conftest import said
+from tests.scripted import ScriptedChatModel
 from tests.unit.test_embeddings import needs_model
+from tests.unit.test_nodes import WAYS, run
 
 REPOSITORY = Path(__file__).parents[2]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 
+def example(name: str) -> str:
+    """The Python block that begins with this comment."""
+    blocks = re.findall(r"```python\n# (.+?)\n(.*?)```", README, re.DOTALL)
+    (code,) = [code for title, code in blocks if title == name]
+    return str(code)
+
+
 @needs_model
-def test_the_python_example_runs_as_shown(tmp_path: Path) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+def test_the_library_example_runs_as_shown(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-W", "ignore::UserWarning", "-c", example],
+        [sys.executable, "-W", "error", "-W", "ignore::UserWarning", "-c", example("library")],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -25,6 +38,45 @@ def test_the_python_example_runs_as_shown(tmp_path: Path) -> None:
     assert first.startswith("['m1', 'm-")
     assert "I always take an aisle seat." in others[0]
     assert "<memory>" in done.stdout
+
+
+class search_conversation(BaseModel):  # noqa: N801  # a scripted call of the tool
+    query: str
+
+
+SCRIPTS: dict[str, list[Any]] = {
+    "StateGraph": ["Noted.", "Aisle."],
+    "create_agent": ["Noted.", "Aisle."],
+    "tools": ["Noted.", search_conversation(query="seat"), "Aisle."],
+}
+
+
+@needs_model
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("surface", SCRIPTS)
+def test_an_integration_works_as_shown(
+    surface: str, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"model": ScriptedChatModel(script=SCRIPTS[surface])}
+    exec(example(surface), names)
+    model, graph, memory = names["model"], names["graph"], names["memory"]
+    with memory:
+        if surface == "tools":  # they read; something else has written
+            memory.user("alice").add(said("I always take an aisle seat."), session_id="s")
+        exec(example("run"), names)
+        end = run(graph, way, {"messages": [("user", "Which seat?")]}, names["config"])
+        kept = len(memory.user("alice").export())
+    assert end["messages"][-1].content == "Aisle."
+    shown = "".join(str(message.content) for message in model.requests[-1])
+    assert "I always take an aisle seat." in shown
+    assert kept == {"StateGraph": 4, "create_agent": 4, "tools": 1}[surface]
+
+
+def test_an_integration_is_five_lines_or_fewer_beside_imports() -> None:
+    for surface in SCRIPTS:
+        lines = [line for line in example(surface).splitlines() if not line.startswith("from ")]
+        assert 0 < sum("emory" in line for line in lines) <= 5, surface
 
 
 def test_every_link_of_the_documents_leads_somewhere() -> None:

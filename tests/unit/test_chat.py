@@ -1,0 +1,168 @@
+"""`langmem-graph chat`, its models, and the examples, as a user runs them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langchain_openai import ChatOpenAI
+from typer.testing import CliRunner
+
+import langmem_graph.llm
+from langmem_graph import Memory
+from langmem_graph.cli import app as commands
+from langmem_graph.errors import ChatModelError
+from langmem_graph.llm import RecitingChatModel, load_chat_model
+from tests.conftest import said
+from tests.scripted import ScriptedChatModel
+from tests.unit.test_embeddings import needs_model
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANGMEM_GRAPH_DIR", str(tmp_path / "memory"))
+    monkeypatch.setenv("LANGMEM_GRAPH_EMBEDDINGS", "hash")
+    monkeypatch.setenv("COLUMNS", "160")
+    for name in ("OPENAI_API_KEY", "LANGMEM_GRAPH_USER", "LANGMEM_GRAPH_CHROMA"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def chat(*lines: str, code: int = 0) -> str:
+    done = CliRunner().invoke(commands.app, ["chat"], input="\n".join(lines))
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def kept() -> list[str]:
+    with Memory.from_environment() as memory:
+        return [m["content"] for m in memory.user("me").export()]
+
+
+def test_without_a_model_it_says_so_and_shows_what_it_would_recall() -> None:
+    output = chat("I always take an aisle seat.", "/new", "Which seat?", "/why", "/quit", "unread")
+    assert "No language model" in output
+    assert "OPENAI_API_KEY" in output
+    before, after = output.split("A new conversation")
+    assert "Nothing to recall." in before
+    assert after.count('"I always take an aisle seat."') == 1  # the recall
+    assert after.count("I always take an aisle seat.") == 2  # and /why
+    assert kept() == ["I always take an aisle seat.", "Which seat?"]
+    assert "I always take an aisle seat." in chat("Seat?")  # another run remembers
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> ScriptedChatModel:
+    model = ScriptedChatModel()
+    monkeypatch.setattr(langmem_graph.llm, "load_chat_model", lambda *_, **__: model)
+    return model
+
+
+def test_with_a_model_it_talks_and_remembers(scripted: ScriptedChatModel) -> None:
+    scripted.script = ["Noted, an aisle seat.", "The \x1b[31maisle."]
+    output = chat("I always take an aisle seat.", "/new", "", "Which seat?", "/nonsense")
+    assert "Noted, an aisle seat." in output
+    assert "\x1b[31maisle" not in output
+    assert "/why: what was recalled" in output
+    system, shown, asked = scripted.requests[-1]
+    assert system.type == "system"
+    assert "I always take an aisle seat." in str(shown.content)
+    assert asked.content == "Which seat?"
+    assert len(kept()) == 4
+
+
+def test_why_says_when_nothing_was_recalled(scripted: ScriptedChatModel) -> None:
+    assert "Nothing was recalled." in chat("/why")
+
+
+def test_a_failing_model_ends_its_turn_alone(scripted: ScriptedChatModel) -> None:
+    scripted.script = [ConnectionError("server is out"), "Here again."]
+    output = chat("My code is blue.", "Hello?")
+    assert "did not answer: server is out" in output
+    assert "Here again." in output
+    assert kept() == ["My code is blue.", "Hello?", "Here again. "]
+
+
+def test_failing_memory_is_said(
+    scripted: ScriptedChatModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise OSError("disk is gone")
+
+    monkeypatch.setattr("langmem_graph.user.append.append", broken)
+    output = chat("Hello?")
+    assert "memory_write: OSError: disk is gone" in output
+    assert "ok" in output
+
+
+# --- which model talks ---------------------------------------------------------------------------
+
+
+def test_the_model_is_chosen_by_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_chat_model() is None
+    with pytest.raises(ChatModelError, match="OPENAI_API_KEY"):
+        load_chat_model("openai:gpt-4o-mini")
+    with pytest.raises(ChatModelError, match="no-such-provider"):
+        load_chat_model("no-such-provider:x")
+    with pytest.raises(ChatModelError, match=r"127\.0\.0\.1:1/v1"):
+        load_chat_model(base_url="http://127.0.0.1:1/v1")
+    served = load_chat_model("mine", "http://127.0.0.1:1/v1", max_tokens=7)
+    assert isinstance(served, ChatOpenAI)
+    assert (served.model_name, served.max_tokens) == ("mine", 7)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    default = load_chat_model()
+    assert isinstance(default, ChatOpenAI)
+    assert default.model_name == "gpt-4o-mini"
+
+
+def test_the_stand_in_recites_what_memory_gave_it(tmp_path: Path) -> None:
+    model = RecitingChatModel()
+    assert "nothing in memory" in model.invoke("hello").text
+    with Memory(tmp_path / "m", embeddings="hash") as memory:
+        user = memory.user("u")
+        user.add([said('I said "no"\nwalnuts', id="1", at="2025-03-01")], session_id="s")
+        shown = user.recall("walnuts").context
+    answer = model.invoke([HumanMessage(shown), HumanMessage("nuts?")]).text
+    assert answer == 'From memory, you said:\n- 2025-03-01: I said "no"\nwalnuts'
+
+
+# --- examples ------------------------------------------------------------------------------------
+
+
+@needs_model
+@pytest.mark.parametrize(
+    ("example", "remembered"),
+    [
+        ("state_graph_chatbot", "I am vegan, and I cannot stand coriander."),
+        ("agent_chatbot", "Our puppy Miso is teething and chews everything"),
+    ],
+)
+def test_an_example_runs_offline(example: str, remembered: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-W",
+            "error",
+            "-W",
+            "ignore::UserWarning",
+            REPOSITORY / f"examples/{example}.py",
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    last = done.stdout.split("---")[-1]
+    assert remembered in last.split("bot:")[-1]
+    assert not list(tmp_path.iterdir())
+
+
+def test_langgraph_json_names_files_that_are_there() -> None:
+    settings = json.loads((REPOSITORY / "langgraph.json").read_text())
+    assert set(settings["graphs"]) == {"chatbot", "recall", "write"}
+    for place in settings["graphs"].values():
+        assert (REPOSITORY / place.split(":")[0]).exists()
