@@ -146,6 +146,11 @@ def read_messages(
     return accepted, rejected
 
 
+def text_of(raw: object) -> str:
+    """A message's words as they are stored; empty where it holds none."""
+    return "\n".join(part for part in _parts(_fields(raw).get("content")) if part.strip())
+
+
 def _as_sequence(messages: object) -> Sequence[object]:
     if isinstance(messages, Mapping) or _is_langchain(messages):
         return [messages]
@@ -169,12 +174,15 @@ def _fields(raw: object) -> Mapping[str, Any]:
         raise UnusableMessageError(
             f"not a message: {type(raw).__name__}; give a dict or a LangChain message"
         )
-    role = getattr(raw, "role", None) if getattr(raw, "type", None) == "chat" else None
+    role, name = getattr(raw, "type", None), getattr(raw, "name", None)
+    if role == "chat":  # LangChain's message of a speaker with any role
+        own = getattr(raw, "role", None)
+        role, name = (own, name) if own in ROLES else ("assistant", name or own)
     return {
-        "role": role or getattr(raw, "type", None),
+        "role": role,
         "content": getattr(raw, "content", None),
         "id": getattr(raw, "id", None),
-        "name": getattr(raw, "name", None),
+        "name": name,
         "at": (getattr(raw, "additional_kwargs", None) or {}).get("at"),
         "tool_calls": getattr(raw, "tool_calls", None),
         "tool_call_id": getattr(raw, "tool_call_id", None),
@@ -229,7 +237,7 @@ def _tool_calls(value: object) -> list[dict[str, Any]]:
     if not value:
         return []
     try:
-        plain = json.dumps(value, ensure_ascii=False)
+        plain = json.dumps(value, ensure_ascii=False, default=str)
         plain.encode("utf-8")
         calls = json.loads(plain)
     except (TypeError, ValueError, RecursionError) as error:

@@ -1,39 +1,42 @@
 """`MemoryMiddleware`: memory for `langchain.agents.create_agent` in one argument.
 
-Before the agent starts, the user's message is looked up. Before the model is called, that message
-is stored, and what was found is placed into the request. At the end the rest of the turn is stored.
+Before the model is called, the user's message is looked up, and what is new in the conversation is
+stored. What was found is placed into the request. At the end the rest of the turn is stored.
 """
 
+import threading
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, NotRequired, cast
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
 from langchain.agents.middleware.types import OmitFromInput, PrivateStateAttr
-from langchain_core.messages import AnyMessage
-from langgraph.channels import UntrackedValue
+from langchain_core.messages import AnyMessage, BaseMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
-from langmem_graph.graphs.conversation import is_asked, messages_in, place
+from langmem_graph.graphs.conversation import messages_in, place, question_key
 from langmem_graph.graphs.identity import UserId
+from langmem_graph.graphs.ownership import own_part, owner_of
 from langmem_graph.graphs.turn import Report, TurnMemory, combined
 from langmem_graph.memory import Memory
 
 
 class MemoryAgentState(AgentState[Any]):
-    """The agent's state with memory's own keys."""
+    """The agent's state with memory's own keys; recalled text is not among them."""
 
-    memory_context: NotRequired[Annotated[str, UntrackedValue(str), PrivateStateAttr]]
-    """Recalled text of this turn: never in a checkpoint, nor in the agent's output."""
+    memory_owner: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]
+    """Who speaks in this thread, and from which message on."""
     memory_report: NotRequired[Annotated[dict[str, Any], OmitFromInput]]
 
 
 class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     """Recalls before the model speaks and stores every message of the turn.
 
-    Recalled text goes into the model's request before the user's message. It is never part of the
-    conversation's state and never stored again. Custom stream events: `memory_recall` and
-    `memory_write`.
+    Recalled text goes into the model's request before the user's message. It is no part of the
+    agent's state: in no checkpoint, no stream and no output, and it is never stored again. Custom
+    stream events: `memory_recall` and `memory_write`.
 
     Give it as the last one of several: what middleware before it redacts or trims is then redacted
     and trimmed in memory's eyes too.
@@ -54,6 +57,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         fail_closed: raise when memory fails, instead of going on without it.
 
     Raises:
+        InvalidInputError: for an unusable option.
         MissingUserError: at run time, when no place names a user.
     """
 
@@ -72,30 +76,37 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         super().__init__()
         self._turn = TurnMemory(memory, user_id, k, max_tokens, fail_closed)
         self._report = report
+        self._held = _HeldContexts()
 
-    def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Recall what matters for the user's message."""
-        context, recalled = self._turn.recall(messages_in(state), get_config())
-        return self._begun(context, recalled)
+    def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> None:
+        """A new run looks up anew."""
+        self._held.drop(self._key(messages_in(state), get_config()))
 
-    async def abefore_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
+    async def abefore_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> None:
         """Async twin of `before_agent`."""
-        context, recalled = await self._turn.arecall(messages_in(state), get_config())
-        return self._begun(context, recalled)
+        self.before_agent(state, runtime)
 
     def before_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Store what the user said: a failing model does not lose it."""
-        messages = messages_in(state)
-        if not is_asked(messages):
-            return {}
-        return self._noted(state, self._turn.write(messages, get_config()))
+        """Recall, once a question; store what is new, so that a failing model loses nothing."""
+        messages, config = messages_in(state), get_config()
+        key, recalled = self._key(messages, config), None
+        if self._held.get(key) is None:
+            context, recalled = self._turn.recall(messages, config)
+            self._held.put(key, context)
+        owner = self._owner(state, messages, config)
+        written = self._turn.write(own_part(messages, owner), config)
+        return {"memory_owner": owner, **self._reports(state, recalled, written)}
 
     async def abefore_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Async twin of `before_model`."""
-        messages = messages_in(state)
-        if not is_asked(messages):
-            return {}
-        return self._noted(state, await self._turn.awrite(messages, get_config()))
+        messages, config = messages_in(state), get_config()
+        key, recalled = self._key(messages, config), None
+        if self._held.get(key) is None:
+            context, recalled = await self._turn.arecall(messages, config)
+            self._held.put(key, context)
+        owner = self._owner(state, messages, config)
+        written = await self._turn.awrite(own_part(messages, owner), config)
+        return {"memory_owner": owner, **self._reports(state, recalled, written)}
 
     def wrap_model_call(
         self,
@@ -103,10 +114,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
     ) -> ModelResponse[Any]:
         """Show the model what was recalled, before the user's message."""
-        context = _recalled(request)
-        if context is None:  # resumed after an interrupt: recalled text is in no checkpoint
-            context, _ = self._turn.recall(messages_in(request.state), get_config())
-        return handler(_with_context(request, context))
+        return handler(self._with_context(request))
 
     async def awrap_model_call(
         self,
@@ -114,35 +122,72 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
         """Async twin of `wrap_model_call`."""
-        context = _recalled(request)
-        if context is None:
-            context, _ = await self._turn.arecall(messages_in(request.state), get_config())
-        return await handler(_with_context(request, context))
+        return await handler(self._with_context(request))
 
     def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Store the rest of the turn; recalled text leaves the state."""
-        written = self._turn.write(messages_in(state), get_config())
-        return {"memory_context": "", **self._noted(state, written)}
+        """Store the rest of the turn."""
+        messages, config = messages_in(state), get_config()
+        self._held.drop(self._key(messages, config))
+        owner = self._owner(state, messages, config)
+        written = self._turn.write(own_part(messages, owner), config)
+        return self._reports(state, None, written)
 
     async def aafter_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Async twin of `after_agent`."""
-        written = await self._turn.awrite(messages_in(state), get_config())
-        return {"memory_context": "", **self._noted(state, written)}
+        messages, config = messages_in(state), get_config()
+        self._held.drop(self._key(messages, config))
+        owner = self._owner(state, messages, config)
+        written = await self._turn.awrite(own_part(messages, owner), config)
+        return self._reports(state, None, written)
 
-    def _begun(self, context: str, recalled: Report) -> dict[str, Any]:
-        report = {"memory_report": {"recall": recalled}} if self._report else {}
-        return {"memory_context": context, **report}
+    def _key(self, messages: list[BaseMessage], config: RunnableConfig) -> tuple[str, ...]:
+        thread = str((config.get("configurable") or {}).get("thread_id", ""))
+        return self._turn.user(config), thread, question_key(messages)
 
-    def _noted(self, state: MemoryAgentState, written: Report) -> dict[str, Any]:
+    def _owner(
+        self, state: MemoryAgentState, messages: list[BaseMessage], config: RunnableConfig
+    ) -> dict[str, Any]:
+        return owner_of(messages, self._turn.user(config), state.get("memory_owner"))
+
+    def _with_context(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
+        key = self._key(messages_in(request.state), get_config())
+        placed = place(request.messages, self._held.get(key) or "")
+        return request.override(messages=cast(list[AnyMessage], placed))
+
+    def _reports(
+        self, state: MemoryAgentState, recalled: Report | None, written: Report
+    ) -> dict[str, Any]:
+        """The turn's report so far; a recall begins a new one."""
         if not self._report:
             return {}
-        earlier = state.get("memory_report") or {}
-        return {"memory_report": {**earlier, "write": combined(earlier.get("write"), written)}}
+        earlier = {"recall": recalled} if recalled else state.get("memory_report") or {}
+        written = combined(earlier.get("write"), written)
+        return {"memory_report": {**earlier, "write": written}}
 
 
-def _recalled(request: ModelRequest[Any]) -> str | None:
-    return cast(MemoryAgentState, request.state).get("memory_context")
+class _HeldContexts:
+    """Recalled text of the questions being answered right now, by user, thread and question.
 
+    It is here and not in the agent's state, which is streamed and saved. After an interrupt that
+    another process resumes it is looked up again.
+    """
 
-def _with_context(request: ModelRequest[Any], context: str) -> ModelRequest[Any]:
-    return request.override(messages=cast(list[AnyMessage], place(request.messages, context)))
+    MOST = 1_024
+
+    def __init__(self) -> None:
+        self._contexts: OrderedDict[tuple[str, ...], str] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: tuple[str, ...]) -> str | None:
+        with self._lock:
+            return self._contexts.get(key)
+
+    def put(self, key: tuple[str, ...], context: str) -> None:
+        with self._lock:
+            self._contexts[key] = context
+            while len(self._contexts) > self.MOST:
+                self._contexts.popitem(last=False)
+
+    def drop(self, key: tuple[str, ...]) -> None:
+        with self._lock:
+            self._contexts.pop(key, None)

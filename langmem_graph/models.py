@@ -107,11 +107,106 @@ class Recall(_Model):
     report: RecallReport
 
 
+Kind = Literal["fact", "event", "instruction", "preference"]
+Facet = Literal["none", "persona", "project_state", "schedule"]
+Confirmation = Literal["confirmed", "draft", "inferred"]
+Status = Literal["active", "superseded", "discarded", "expired"]
+
+
+class Record(_Model):
+    """One thing that is known, with its sources; change never deletes it."""
+
+    record_id: str
+    text: str
+    """One standalone sentence."""
+    kind: Kind = "fact"
+    facet: Facet = "none"
+    project: str | None = None
+    subject: str | None = None
+    """Whom or what it is about."""
+    attribute: str | None = None
+    """What of the subject it says; only records of one subject and attribute supersede another."""
+    confirmation: Confirmation = "confirmed"
+    """`draft`: proposed, not agreed; `inferred`: not said in these words."""
+    status: Status = "active"
+    priority: int = Field(default=50, ge=0, le=100)
+    said_at: datetime
+    event_time: dict[str, Any] | None = None
+    """When it takes place, for events and schedule items: start, end, granularity, recurrence."""
+    valid_from: datetime
+    valid_to: datetime | None = None
+    scene: str | None = None
+    entities: list[str] = Field(default_factory=list)
+    values: list[dict[str, Any]] = Field(default_factory=list)
+    """Numbers, dates, names and the like; each `raw` is an exact part of a source message."""
+    message_ids: list[str] = Field(min_length=1)
+    """The messages it was made of; never empty."""
+    supersedes: list[str] = Field(default_factory=list)
+    superseded_by: list[str] = Field(default_factory=list)
+    refines: list[str] = Field(default_factory=list)
+    made_by: str = "import"
+    created_at: datetime
+    updated_at: datetime
+
+
+class RecordHit(_Model):
+    """One record found by a search, best first; `score` compares hits of one search only."""
+
+    record_id: str
+    kind: Kind
+    text: str
+    at: datetime
+    """When it was said, in UTC."""
+    message_ids: list[str]
+    score: float
+    facet: Facet = "none"
+    subject: str | None = None
+    attribute: str | None = None
+    confirmation: Confirmation = "confirmed"
+    status: Status = "active"
+    signals: dict[str, float] | None = None
+
+
+class RejectedRecord(_Model):
+    """A record that was not stored; `position` counts from 0 in the call's list."""
+
+    position: int
+    reason: str
+    record_id: str | None = None
+
+
+class RecordsReport(_Model):
+    """What happened to each record of one `add_records` call; each is in exactly one list."""
+
+    stored: list[str] = Field(default_factory=list)
+    already_known: list[str] = Field(default_factory=list)
+    """Their new sources were added to the record that says the same."""
+    rejected: list[RejectedRecord] = Field(default_factory=list)
+    not_yet_embedded: list[str] = Field(default_factory=list)
+    warnings: list[str] = Field(default_factory=list)
+    milliseconds: float = 0.0
+
+
+class HistoryEntry(_Model):
+    """One change of a record, oldest first."""
+
+    change: str
+    """Entries with the same id happened together, and are undone together."""
+    record_id: str
+    op: str
+    at: datetime
+    by: str
+    reason: str | None = None
+    before: dict[str, Any] | None = None
+    """The fields that changed, as they were; None when the record was made."""
+
+
 class Health(_Model):
     """What `doctor` found in one user's room: the ledger against the index."""
 
     messages: int
     sessions: int
+    records: int
     vectors: int
     indexed: int
     """Vectors Chroma holds; -1 when it could not be asked."""

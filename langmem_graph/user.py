@@ -105,7 +105,7 @@ class UserMemory:
             query: usually the user's last message.
             k: messages to consider; default `Settings.recall_k`.
             max_tokens: budget of the context; default `Settings.context_tokens`.
-            in_view: texts that the model sees anyway; messages with these words are not quoted.
+            in_view: ids or texts of messages that the model sees anyway; they are not quoted.
 
         Returns:
             `context` (empty when nothing was found), `evidence` best first, and a `report` with

@@ -10,7 +10,7 @@ from langmem_graph.errors import IndexUnavailableError
 from langmem_graph.models import Health
 from langmem_graph.services import Services
 from langmem_graph.store import ledger, lookups, outbox
-from langmem_graph.store.ledger import EMBED, INDEX
+from langmem_graph.store.ledger import EMBED, INDEX, LAYERS
 from langmem_graph.store.lookups import Counts
 from langmem_graph.store.room import Room
 
@@ -33,6 +33,7 @@ def examine(services: Services, user_id: str, sample: int) -> Health:
     return Health(
         messages=held.messages,
         sessions=held.sessions,
+        records=held.records,
         vectors=held.vectors,
         indexed=indexed,
         waiting_to_embed=held.waiting.get(EMBED, 0),
@@ -45,7 +46,7 @@ def examine(services: Services, user_id: str, sample: int) -> Health:
 
 
 def _nobody(user_id: str) -> Health:
-    nothing = dict.fromkeys(("messages", "sessions", "vectors", "indexed"), 0)
+    nothing = dict.fromkeys(("messages", "sessions", "records", "vectors", "indexed"), 0)
     due = dict.fromkeys(("waiting_to_embed", "waiting_to_index", "reachable", "sampled"), 0)
     problems = [f"Nothing is stored of user {user_id!r}."]
     return Health(**nothing, **due, embedder=None, problems=problems)
@@ -58,7 +59,7 @@ def _ask_index(
     if room.read_only or held.vectors == waiting:
         return (-1 if room.read_only else 0), 0, 0
     try:
-        indexed = room.index.count()
+        indexed = sum(room.index.count(layer) for layer in LAYERS)
         sampled, reachable = _reach(room, sample) if indexed else (0, 0)
     except IndexUnavailableError as error:
         problems.append(str(error))
@@ -69,15 +70,21 @@ def _ask_index(
 def _reach(room: Room, sample: int) -> tuple[int, int]:
     """Asks Chroma for stored vectors: a lost one is counted by Chroma but never found."""
     with room.database.reading() as connection:
-        ids = lookups.indexed_vector_ids(connection)
+        by_layer = lookups.indexed_vector_ids(connection)
+        ids = [(layer, n) for layer in LAYERS for n in by_layer[layer]]
         chosen = ids if sample == 0 else random.sample(ids, min(sample, len(ids)))
-        rows = lookups.vectors_by_id(connection, chosen)
-        found = [_is_found(room, connection, vector) for vector in rows.matrix]
+        found = [
+            _is_found(room, connection, layer, vector)
+            for layer in LAYERS
+            for vector in lookups.vectors_by_id(
+                connection, [n for own, n in chosen if own == layer]
+            ).matrix
+        ]
     return len(found), sum(found)
 
 
-def _is_found(room: Room, connection: Connection, vector: NDArray[np.float32]) -> bool:
-    nearest = lookups.vectors_by_id(connection, room.index.query(vector, 10))
+def _is_found(room: Room, connection: Connection, layer: str, vector: NDArray[np.float32]) -> bool:
+    nearest = lookups.vectors_by_id(connection, room.index.query(layer, vector, 10))
     return len(nearest) > 0 and float(np.max(nearest.matrix @ vector)) >= SAME
 
 
@@ -87,7 +94,7 @@ def _shortfalls(
     problems = []
     if due := held.waiting.get(EMBED, 0):
         problems.append(
-            f"{due} messages have no vector yet; they are found by their words only. "
+            f"{due} messages or records have no vector yet; they are found by their words only. "
             "The next add or opening embeds them."
         )
     expected = held.vectors - waiting

@@ -1,5 +1,6 @@
 """`langmem-graph chat`: a chatbot that remembers; without a model it shows what it would recall."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
@@ -20,6 +21,7 @@ PROMPT = (
     "you do not know."
 )
 _HELP = "/why: what was recalled for the last answer · /new: a new conversation · /quit"
+_COMMAND = re.compile(r"/[a-z]+")
 Turn = Callable[[str, str], list[str]]
 """Takes a line and its session, answers on the console; gives the ids of what was recalled."""
 
@@ -40,7 +42,7 @@ def run(memory: Memory, user: str, model: BaseChatModel | None) -> None:
             note("A new conversation; memory stays.")
         elif line == "/why":
             _show_why(memory, user, recalled)
-        elif line.startswith("/"):
+        elif _COMMAND.fullmatch(line):
             note(_HELP)
         elif line:
             recalled = turn(line, session)
@@ -53,6 +55,7 @@ def _new_session() -> str:
 def _next_line() -> str | None:
     try:
         line = console.input("[bold cyan]you[/] ").strip()
+        line = line.encode("utf-8", "replace").decode("utf-8")  # bytes that are no text
     except (EOFError, KeyboardInterrupt):
         console.print()
         return None

@@ -1,10 +1,12 @@
 """A conversation's messages: the question in them, memory placed among them, what is kept.
 
-Recalled text is marked, so that it is never taken for something that was said.
+What nobody said (recalled text, a summary made by a middleware) is told from what was said, so
+that it is never asked, quoted or stored as the user's words.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from uuid import uuid4
 
 from langchain_core.messages import (
     AIMessage,
@@ -15,9 +17,11 @@ from langchain_core.messages import (
 )
 
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.intake import text_of
+from langmem_graph.recall.context import OPENING
 
 MARK = {"langmem_graph": "recalled"}
-"""In `additional_kwargs` of a message, or in a tool message's artifact: this is recalled text."""
+"""In `additional_kwargs` of a placed message, and in the artifact of a memory tool's answer."""
 
 IN_VIEW = 10
 """The newest messages of a conversation count as seen by the model, and are not quoted to it again.
@@ -30,33 +34,72 @@ def messages_in(state: Any, key: str = "messages") -> list[BaseMessage]:
     Raises:
         InvalidInputError: the state has no such key, or holds no messages there.
     """
-    there = key in state if isinstance(state, Mapping) else hasattr(state, key)
-    if not there:
+    value = value_in(state, key)
+    if value is None:
         has = ", ".join(state) if isinstance(state, Mapping) else type(state).__name__
         raise InvalidInputError(
             f"The state has no {key!r} (it has: {has or 'nothing'}). Derive it from "
             "langgraph.graph.MessagesState, or name your key: messages_key=…."
         )
-    value = state[key] if isinstance(state, Mapping) else getattr(state, key)
     if isinstance(value, str | BaseMessage):
         value = [value]
     try:
-        return convert_to_messages(value or [])
+        return convert_to_messages(value)
     except (ValueError, TypeError, NotImplementedError) as error:
         raise InvalidInputError(f"The state's {key!r} holds no messages: {error}") from error
 
 
-def is_recalled(message: BaseMessage) -> bool:
-    """True for text that came out of memory."""
-    marked = message.additional_kwargs
-    if isinstance(message, ToolMessage) and isinstance(message.artifact, Mapping):
-        marked = dict(message.artifact)
-    return all(marked.get(name) == value for name, value in MARK.items())
+def value_in(state: Any, key: str) -> Any:
+    """A value of a graph's state, whatever the state's class; None where it is not there."""
+    return state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)
+
+
+# --- what was said, and what was not ---
+
+
+def was_said(message: BaseMessage) -> bool:
+    """False for recalled text and for summaries that a middleware put in the place of messages."""
+    if isinstance(message, ToolMessage):
+        return not _is_memory_answer(message)
+    extra = message.additional_kwargs
+    return extra.get("lc_source") != "summarization" and not extra.items() >= MARK.items()
+
+
+def _is_memory_answer(message: ToolMessage) -> bool:
+    """By its mark, or, where a client has dropped that, by how it begins."""
+    marked = message.artifact if isinstance(message.artifact, Mapping) else {}
+    return marked.items() >= MARK.items() or str(message.text).startswith(OPENING)
+
+
+def worth_keeping(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """What was said, without the bare tool calls that asked memory; each message has an id."""
+    answers = {m.tool_call_id for m in messages if isinstance(m, ToolMessage) and not was_said(m)}
+    kept = [m for m in messages if was_said(m) and not _only_asks_memory(m, answers)]
+    return [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in kept]
+
+
+def _only_asks_memory(message: BaseMessage, answers: set[str]) -> bool:
+    if not isinstance(message, AIMessage) or not message.tool_calls or message.text.strip():
+        return False
+    return _call_ids(message) <= answers
+
+
+def _call_ids(message: AIMessage) -> set[str | None]:
+    return {call["id"] for call in message.tool_calls}
+
+
+# --- the question ---
+
+
+def question_in(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
+    """The last run of messages that the user said; empty where there is none."""
+    start, end = _question_span(messages)
+    return messages[start:end]
 
 
 def _question_span(messages: Sequence[BaseMessage]) -> tuple[int, int]:
-    """Start and end of the last run of human messages; (n, n) where there is none."""
-    said = [isinstance(m, HumanMessage) and not is_recalled(m) for m in messages]
+    """Start and end of the question; (n, n) where there is none."""
+    said = [isinstance(m, HumanMessage) and was_said(m) for m in messages]
     if not any(said):
         return len(messages), len(messages)
     end = len(said) - said[::-1].index(True)
@@ -66,15 +109,20 @@ def _question_span(messages: Sequence[BaseMessage]) -> tuple[int, int]:
     return start, end
 
 
-def question_of(messages: Sequence[BaseMessage]) -> str:
-    """What the user said last, as a query; empty where there are no words."""
-    start, end = _question_span(messages)
-    return "\n".join(str(m.text) for m in messages[start:end] if m.text.strip())
+def query_of(messages: Sequence[BaseMessage]) -> str:
+    """The question's words; empty where there are none."""
+    return "\n".join(filter(None, map(text_of, question_in(messages))))
 
 
-def is_asked(messages: Sequence[BaseMessage]) -> bool:
-    """True when the user has the last word."""
-    return bool(messages) and isinstance(messages[-1], HumanMessage)
+def question_key(messages: Sequence[BaseMessage]) -> str:
+    """Tells one question from another: recalled text belongs to one."""
+    return "\n".join(m.id or text_of(m) for m in question_in(messages))
+
+
+def in_view(messages: Sequence[BaseMessage]) -> list[str]:
+    """Ids and texts of what the model sees anyway: the question and the newest messages."""
+    seen = [m for m in (*question_in(messages), *messages[-IN_VIEW:]) if was_said(m)]
+    return [name for m in seen for name in (m.id, text_of(m)) if name]
 
 
 def is_answered(messages: Sequence[BaseMessage]) -> bool:
@@ -83,9 +131,7 @@ def is_answered(messages: Sequence[BaseMessage]) -> bool:
     return isinstance(last, AIMessage) and not last.tool_calls
 
 
-def texts_in_view(messages: Sequence[BaseMessage]) -> list[str]:
-    """The newest messages' texts, which the model sees anyway."""
-    return [str(m.text) for m in messages[-IN_VIEW:] if not is_recalled(m)]
+# --- memory in the request ---
 
 
 def place(messages: Sequence[BaseMessage], context: str) -> list[BaseMessage]:
@@ -108,19 +154,3 @@ def _before_open_calls(messages: Sequence[BaseMessage], position: int) -> int:
         if isinstance(message, AIMessage) and answered & _call_ids(message):
             return index
     return position
-
-
-def _call_ids(message: AIMessage) -> set[str | None]:
-    return {call["id"] for call in message.tool_calls}
-
-
-def worth_keeping(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """What was said: without recalled text, and without the bare tool calls that asked for it."""
-    recalled = {m.tool_call_id for m in messages if isinstance(m, ToolMessage) and is_recalled(m)}
-    return [m for m in messages if not is_recalled(m) and not _only_asks_memory(m, recalled)]
-
-
-def _only_asks_memory(message: BaseMessage, recalled: set[str]) -> bool:
-    if not isinstance(message, AIMessage) or not message.tool_calls or message.text.strip():
-        return False
-    return _call_ids(message) <= recalled

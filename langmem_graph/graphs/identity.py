@@ -5,20 +5,20 @@ agree: a client of a server can set `configurable` and the context, so none of t
 the user whom the server authenticated.
 """
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.runtime import Runtime, get_runtime
+from langgraph_sdk.auth.types import StudioUser
 
 from langmem_graph.errors import InvalidInputError, MissingUserError
-from langmem_graph.intake import session_key, user_key
+from langmem_graph.intake import session_key, text_of, user_key
 
 UserId = str | int | Callable[[RunnableConfig], str | int] | None
 """A fixed user, a function of the run's config, or None: look in the three places."""
-
-_STUDIO = "langgraph-studio-user"  # a developer in LangGraph Studio, who looks at any user's runs
 
 
 def current_runtime() -> Runtime[Any] | None:
@@ -69,8 +69,8 @@ def _named_users(config: RunnableConfig) -> dict[str, str]:
         }
     )
     authenticated = configurable.get("langgraph_auth_user_id")
-    if authenticated == _STUDIO and named:
-        return named
+    if named and isinstance(configurable.get("langgraph_auth_user"), StudioUser):
+        return named  # a developer in LangGraph Studio, who looks at any user's runs
     return named | _present({"the authenticated user": authenticated})
 
 
@@ -85,14 +85,14 @@ def _context_value(name: str) -> Any:
 
 
 def session_of(config: RunnableConfig, messages: Sequence[BaseMessage]) -> str:
-    """The session of this run: `configurable.session_id`, else the thread, else its first message.
+    """The session of this run: `configurable.session_id`, else the thread, else how it begins.
 
-    Without a thread, a client that sends a whole conversation with stable message ids still stays
-    in one session.
+    Without a thread, conversations are told apart by their first words: a client that sends the
+    whole conversation with every turn then stays in one session.
     """
     configurable = config.get("configurable") or {}
     for name in ("session_id", "thread_id"):
         if configurable.get(name) not in (None, ""):
             return session_key(str(configurable[name]))
-    first = next((message.id for message in messages if message.id), None)
-    return f"conversation-{first}" if first else "conversation"
+    first = next((text_of(message) for message in messages), "")
+    return f"conversation-{hashlib.sha256(first.encode('utf-8', 'replace')).hexdigest()[:16]}"

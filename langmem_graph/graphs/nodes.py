@@ -1,7 +1,7 @@
 """Two nodes for any LangGraph `StateGraph`: recall before the model, write after it."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NotRequired
+from collections.abc import Sequence
+from typing import Annotated, Any, NotRequired
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
@@ -9,25 +9,57 @@ from langgraph.graph import MessagesState
 from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.graphs.conversation import is_answered, messages_in, place
+from langmem_graph.graphs.conversation import (
+    is_answered,
+    messages_in,
+    place,
+    question_key,
+    value_in,
+)
 from langmem_graph.graphs.identity import UserId
+from langmem_graph.graphs.ownership import own_part, owner_of
 from langmem_graph.graphs.turn import Report, TurnMemory
 from langmem_graph.memory import Memory
 
 Node = RunnableLambda[Any, dict[str, Any]]
 
 
+def _latest(_: Any, new: Any) -> Any:
+    """Parallel branches may both recall or write."""
+    return new
+
+
+def _joined(old: Report, new: Report) -> Report:
+    return {**old, **new}
+
+
 class MemoryState(MessagesState):
     """What a node that reads recalled memory takes as its `state`.
 
     A graph may have it as its own state too. Annotating only the model's node is enough, and keeps
-    both keys out of the graph's output.
+    these keys out of the graph's output.
     """
 
-    memory_context: NotRequired[str]
+    memory_context: NotRequired[Annotated[str, _latest]]
     """What memory has to say about the user's last message; empty when nothing, and afterwards."""
-    memory_report: NotRequired[dict[str, Any]]
+    memory_question: NotRequired[Annotated[str, _latest]]
+    """The ids of the messages that the context belongs to."""
+    memory_owner: NotRequired[Annotated[dict[str, Any], _latest]]
+    """Who speaks in this thread, and from which message on."""
+    memory_report: NotRequired[Annotated[dict[str, Any], _joined]]
     """With `report=True`: status, milliseconds and usage under `recall` and `write`."""
+
+
+class _WriteInput(TypedDict, total=False):
+    messages: list[Any]  # as the graph's own state has it
+    memory_owner: Annotated[dict[str, Any], _latest]
+
+
+class _WriteNode(RunnableLambda[Any, dict[str, Any]]):
+    """A runnable whose annotation tells `add_node` that it also reads `memory_owner`."""
+
+    def __call__(self, state: _WriteInput, config: RunnableConfig | None = None) -> dict[str, Any]:
+        return self.invoke(state, config)
 
 
 class UserContext(TypedDict, total=False):
@@ -36,24 +68,30 @@ class UserContext(TypedDict, total=False):
     user_id: str
 
 
-def with_memory(state: Mapping[str, Any], *, messages_key: str = "messages") -> list[BaseMessage]:
+def with_memory(state: Any, *, messages_key: str = "messages") -> list[BaseMessage]:
     """The messages to send to a model: the conversation, with recalled memory before the question.
 
     Use it for the call alone; do not return it as the new state.
 
     Args:
-        state: the node's state, annotated as `MemoryState`.
+        state: the node's state; annotate it as `MemoryState`, or give your own state class a
+            `memory_context: str`.
         messages_key: where the conversation is.
 
     Raises:
-        InvalidInputError: the recall node has not run before, or the node does not see its key.
+        InvalidInputError: the node does not see the recalled text.
     """
-    if "memory_context" not in state:
+    context = value_in(state, "memory_context")
+    if context is None:
         raise InvalidInputError(
             "The state has no 'memory_context'. Put create_recall_node(memory) before this node, "
-            "and annotate this node's state as langmem_graph.graphs.MemoryState."
+            "and annotate this node's state as langmem_graph.graphs.MemoryState (or give your own "
+            "state class a memory_context: str)."
         )
-    return place(messages_in(state, messages_key), state["memory_context"])
+    messages = messages_in(state, messages_key)
+    asked = value_in(state, "memory_question")
+    fits = asked is None or asked == question_key(messages)
+    return place(messages, context if fits else "")
 
 
 def create_recall_node(
@@ -83,17 +121,19 @@ def create_recall_node(
 
     Raises:
         MissingUserError: at run time, when no place names a user.
-        InvalidInputError: at run time, when the state has no messages key.
+        InvalidInputError: for an unusable option; at run time, when the state has no messages key.
     """
     turn = TurnMemory(memory, user_id, k, max_tokens, fail_closed)
 
     def recall(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        context, spent = turn.recall(messages_in(state, messages_key), config)
-        return {"memory_context": context, **_asked_for(report, {"recall": spent})}
+        messages = messages_in(state, messages_key)
+        context, spent = turn.recall(messages, config)
+        return _recalled(messages, context) | _asked_for(report, {"recall": spent})
 
     async def arecall(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        context, spent = await turn.arecall(messages_in(state, messages_key), config)
-        return {"memory_context": context, **_asked_for(report, {"recall": spent})}
+        messages = messages_in(state, messages_key)
+        context, spent = await turn.arecall(messages, config)
+        return _recalled(messages, context) | _asked_for(report, {"recall": spent})
 
     return RunnableLambda(recall, arecall, name="recall")
 
@@ -127,28 +167,29 @@ def create_write_node(
 
     def write(state: Any, config: RunnableConfig) -> dict[str, Any]:
         messages = messages_in(state, messages_key)
-        done = turn.write(messages, config)
-        return _spent(messages) | _asked_for(report, {**_reported(state), "write": done})
+        owner = owner_of(messages, turn.user(config), value_in(state, "memory_owner"))
+        done = turn.write(own_part(messages, owner), config)
+        return _written(messages, owner) | _asked_for(report, {"write": done})
 
     async def awrite(state: Any, config: RunnableConfig) -> dict[str, Any]:
         messages = messages_in(state, messages_key)
-        done = await turn.awrite(messages, config)
-        return _spent(messages) | _asked_for(report, {**_reported(state), "write": done})
+        owner = owner_of(messages, turn.user(config), value_in(state, "memory_owner"))
+        done = await turn.awrite(own_part(messages, owner), config)
+        return _written(messages, owner) | _asked_for(report, {"write": done})
 
-    return RunnableLambda(write, awrite, name="write")
+    made = _WriteNode if messages_key == "messages" else RunnableLambda
+    return made(write, awrite, name="write")
 
 
-def _spent(messages: Sequence[BaseMessage]) -> dict[str, Any]:
+def _recalled(messages: Sequence[BaseMessage], context: str) -> dict[str, Any]:
+    return {"memory_context": context, "memory_question": question_key(messages)}
+
+
+def _written(messages: Sequence[BaseMessage], owner: dict[str, Any]) -> dict[str, Any]:
     """Once the turn is answered, the recalled text leaves the state."""
-    return {"memory_context": ""} if is_answered(messages) else {}
+    spent = {"memory_context": ""} if is_answered(messages) else {}
+    return {"memory_owner": owner, **spent}
 
 
 def _asked_for(report: bool, reports: dict[str, Report]) -> dict[str, Any]:
     return {"memory_report": reports} if report else {}
-
-
-def _reported(state: Any) -> dict[str, Report]:
-    """What the recall node has reported in this turn."""
-    if isinstance(state, Mapping):
-        return dict(state.get("memory_report") or {})
-    return dict(getattr(state, "memory_report", None) or {})

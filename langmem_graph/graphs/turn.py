@@ -13,20 +13,22 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
-from langmem_graph.graphs.conversation import question_of, texts_in_view, worth_keeping
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.graphs.conversation import in_view, query_of, worth_keeping
 from langmem_graph.graphs.identity import UserId, current_runtime, session_of, user_of
 from langmem_graph.memory import Memory
 from langmem_graph.models import AddReport, Recall
 
 _log = logging.getLogger(__name__)
 
+NOT_A_LOSS = "no text in the message"  # pictures and empty answers
 Report = dict[str, Any]
 """JSON-shaped: `status` (ok, degraded, failed or skipped), `error`, and what was done and spent."""
 
 
 @dataclass(frozen=True)
 class TurnMemory:
-    """The memory of whoever's turn it is."""
+    """The memory of whoever's turn it is; the options are those of the nodes."""
 
     memory: Memory
     user_id: UserId = None
@@ -34,64 +36,72 @@ class TurnMemory:
     max_tokens: int | None = None
     fail_closed: bool = False
 
+    def __post_init__(self) -> None:
+        for name in ("k", "max_tokens"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise InvalidInputError(f"{name} must be a whole number above 0, not {value!r}.")
+
+    def user(self, config: RunnableConfig) -> str:
+        """Whose turn it is."""
+        return user_of(config, self.user_id)
+
     def recall(self, messages: Sequence[BaseMessage], config: RunnableConfig) -> tuple[str, Report]:
         """The context for this turn (empty when there is none) and a report."""
-        user, report = user_of(config, self.user_id), _new_report()
+        user, query, report = self.user(config), query_of(messages), _new_report()
         context = ""
-        if query := question_of(messages):
-            with self._guarded("recall", report):
+        with self._guarded("memory_recall", report):
+            if query:
                 found = self.memory.user(user).recall(query, **self._options(messages))
                 context = _note_recall(report, found)
-        _emit("memory_recall", report)
         return context, report
 
     async def arecall(
         self, messages: Sequence[BaseMessage], config: RunnableConfig
     ) -> tuple[str, Report]:
         """Async twin of `recall`."""
-        user, report = user_of(config, self.user_id), _new_report()
+        user, query, report = self.user(config), query_of(messages), _new_report()
         context = ""
-        if query := question_of(messages):
-            with self._guarded("recall", report):
+        with self._guarded("memory_recall", report):
+            if query:
                 found = await self.memory.user(user).arecall(query, **self._options(messages))
                 context = _note_recall(report, found)
-        _emit("memory_recall", report)
         return context, report
 
     def write(self, messages: Sequence[BaseMessage], config: RunnableConfig) -> Report:
         """Store what was said and is not known yet."""
-        user, report = user_of(config, self.user_id), _new_report()
-        if said := worth_keeping(messages):
-            session = session_of(config, messages)
-            with self._guarded("write", report):
+        user, report, said = self.user(config), _new_report(), worth_keeping(messages)
+        with self._guarded("memory_write", report):
+            if said:
+                session = session_of(config, messages)
                 store = self.memory.user(user).add
                 _note_write(report, store(said, session_id=session, whole_conversation=True))
-        _emit("memory_write", report)
         return report
 
     async def awrite(self, messages: Sequence[BaseMessage], config: RunnableConfig) -> Report:
         """Async twin of `write`."""
-        user, report = user_of(config, self.user_id), _new_report()
-        if said := worth_keeping(messages):
-            session = session_of(config, messages)
-            with self._guarded("write", report):
+        user, report, said = self.user(config), _new_report(), worth_keeping(messages)
+        with self._guarded("memory_write", report):
+            if said:
+                session = session_of(config, messages)
                 store = self.memory.user(user).aadd
                 _note_write(report, await store(said, session_id=session, whole_conversation=True))
-        _emit("memory_write", report)
         return report
 
     def _options(self, messages: Sequence[BaseMessage]) -> dict[str, Any]:
-        return {"k": self.k, "max_tokens": self.max_tokens, "in_view": texts_in_view(messages)}
+        return {"k": self.k, "max_tokens": self.max_tokens, "in_view": in_view(messages)}
 
     @contextmanager
-    def _guarded(self, step: str, report: Report) -> Iterator[None]:
+    def _guarded(self, event: str, report: Report) -> Iterator[None]:
+        """What fails inside is reported instead of raised; then the event is sent."""
         try:
             yield
         except Exception as error:
             if self.fail_closed:
                 raise
             report |= {"status": "failed", "error": f"{type(error).__name__}: {error}"}
-            _log.warning("memory %s failed, the turn goes on without: %s", step, report["error"])
+            _log.warning("%s failed, the turn goes on without: %s", event, report["error"])
+        _emit(event, report)
 
 
 def _new_report() -> Report:
@@ -105,11 +115,15 @@ def _note_recall(report: Report, found: Recall) -> str:
 
 
 def _note_write(report: Report, done: AddReport) -> None:
+    refused = [one.reason for one in done.rejected]
+    lost = [reason for reason in refused if reason != NOT_A_LOSS]
+    if lost:
+        _log.warning("messages of this turn were not stored: %s", "; ".join(lost))
     report |= {
-        "status": "degraded" if done.warnings or done.not_yet_embedded else "ok",
+        "status": "degraded" if lost or done.warnings or done.not_yet_embedded else "ok",
         "stored": len(done.stored) + len(done.renamed),
         "already_known": len(done.already_known),
-        "rejected": [rejected.reason for rejected in done.rejected],
+        "rejected": refused,
         "not_yet_embedded": len(done.not_yet_embedded),
         "warnings": done.warnings,
         "llm_calls": 0,
@@ -118,7 +132,10 @@ def _note_write(report: Report, done: AddReport) -> None:
 
 
 def combined(first: Report | None, second: Report) -> Report:
-    """Two writes of one turn as one report; the second says how it ended."""
+    """Two writes of one turn as one report.
+
+    The second says how it ended: it stores what the first could not.
+    """
     if not first or "stored" not in first or "stored" not in second:
         return second
     spent = first["milliseconds"]["total"] + second["milliseconds"]["total"]

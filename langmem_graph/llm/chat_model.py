@@ -39,10 +39,8 @@ def load_chat_model(
         made: BaseChatModel = init_chat_model(model or DEFAULT_MODEL, **options)
         return made
     except Exception as error:  # every provider raises errors of its own
-        raise ChatModelError(
-            f"No chat model {model or DEFAULT_MODEL!r}"
-            f"{f' at {base_url}' if base_url else ''}: {error}"
-        ) from error
+        wanted = f"{model or 'any'} at {base_url}" if base_url else model or DEFAULT_MODEL
+        raise ChatModelError(f"No chat model ({wanted}): {error}") from error
 
 
 def _served(model: str | None, base_url: str, options: dict[str, Any]) -> BaseChatModel:

@@ -1,10 +1,7 @@
 """Candidates for a query: the nearest vectors and the best words, joined, with exact cosines."""
 
-import logging
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from time import perf_counter
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,43 +10,13 @@ from sqlalchemy import Connection
 from langmem_graph.embeddings._embedder import Embedder
 from langmem_graph.errors import EmbedderMismatchError, EmbeddingError, IndexUnavailableError
 from langmem_graph.ranking.fusion import Scores
-from langmem_graph.store import lookups
+from langmem_graph.ranking.records import rank_records
+from langmem_graph.ranking.search_parts import Depths, Trail, nearest
+from langmem_graph.store import lookups, record_lookups
+from langmem_graph.store.ledger import MESSAGES
 from langmem_graph.store.lookups import Facts, VectorRows
 from langmem_graph.store.room import Room
 from langmem_graph.store.words import query_terms, telling_terms
-
-_log = logging.getLogger(__name__)
-
-
-@dataclass
-class Trail:
-    """What a search notes of itself on the way: how long each stage took, and what failed."""
-
-    milliseconds: dict[str, float] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Adds the time the block takes to the stage."""
-        start = perf_counter()
-        try:
-            yield
-        finally:
-            passed = (perf_counter() - start) * 1_000
-            self.milliseconds[name] = self.milliseconds.get(name, 0.0) + passed
-
-    def warn(self, problem: Exception) -> None:
-        """Note a part that failed; the search goes on without it."""
-        _log.warning("%s", problem)
-        self.warnings.append(str(problem))
-
-
-@dataclass(frozen=True)
-class Depths:
-    """How many messages each list gives."""
-
-    dense: int
-    words: int
 
 
 @dataclass(frozen=True)
@@ -67,26 +34,53 @@ class Candidates:
     """BM25, higher is better; 0 where the words did not find it."""
     spans: NDArray[np.int64]
     """Start and end of the best piece; 0, 0 where there is no vector."""
+    records: Scores
+    """Score of the best record that cites the message; 0 where none does."""
 
 
 def gather(room: Room, embedder: Embedder, query: str, depths: Depths, trail: Trail) -> Candidates:
-    """The best messages by vector and the best by words, joined, with exact cosines."""
-    vector = _query_vector(room, embedder, query, trail)
+    """The best messages by vector, by words and by the records that cite them, joined."""
+    vector = query_vector(room, embedder, query, trail)
     with room.database.reading() as connection:
         with trail.stage("words"):
             words = _by_words(connection, query, depths.words)
         with trail.stage("vectors"):
             near = _by_vector(room, connection, vector, depths.dense, trail)
+        with trail.stage("records"):
+            cited = _by_records(room, connection, query, vector, depths, trail)
         with trail.stage("exact"):
-            items = sorted(set(words) | set(near))
+            items = sorted({*words, *near, *cited})
             rows = lookups.vectors_of(connection, items) if vector is not None else None
             facts = lookups.facts_of(connection, items)
-    return _columns(query, vector, [facts[n] for n in items if n in facts], words, rows)
+    return _columns(query, vector, [facts[n] for n in items if n in facts], words, cited, rows)
 
 
-def _query_vector(
+def _by_records(
+    room: Room,
+    connection: Connection,
+    query: str,
+    vector: NDArray[np.float32] | None,
+    depths: Depths,
+    trail: Trail,
+) -> dict[int, float]:
+    """Messages cited by the best records, each with its best record's score."""
+    if not record_lookups.newest_record(connection):
+        return {}
+    ranked = rank_records(room, connection, query, vector, depths, trail)
+    best = {
+        ranked.numbers[place]: float(ranked.scores[place]) for place in ranked.best(depths.dense)
+    }
+    cited: dict[int, float] = {}
+    for record, messages in record_lookups.citing(connection, best).items():
+        for message in messages:
+            cited[message] = max(best[record], cited.get(message, 0.0))
+    return cited
+
+
+def query_vector(
     room: Room, embedder: Embedder, query: str, trail: Trail
 ) -> NDArray[np.float32] | None:
+    """The query's vector; None when the embedder fails, which is noted."""
     try:
         room.check_embedder(embedder.name)
         with trail.stage("embed"):
@@ -118,13 +112,13 @@ def _by_vector(
     if vector is None:
         return []
     if room.read_only:
-        return _nearest(lookups.all_vectors(connection), vector, depth)
+        return nearest(lookups.all_vectors(connection), vector, depth)
     try:
-        found = room.index.query(vector, depth)
+        found = room.index.query(MESSAGES, vector, depth)
     except IndexUnavailableError as error:
         trail.warn(error)
-        return _nearest(lookups.all_vectors(connection), vector, depth)
-    exactly = _nearest(_beside_chroma(connection, depth), vector, depth)
+        return nearest(lookups.all_vectors(connection), vector, depth)
+    exactly = nearest(_beside_chroma(connection, depth), vector, depth)
     return [*lookups.items_of_vectors(connection, found), *exactly]
 
 
@@ -135,21 +129,12 @@ def _beside_chroma(connection: Connection, depth: int) -> Iterable[VectorRows]:
     return [lookups.waiting_vectors(connection)]
 
 
-def _nearest(blocks: Iterable[VectorRows], vector: NDArray[np.float32], depth: int) -> list[int]:
-    """The messages with the nearest of these vectors, compared one by one."""
-    best: dict[int, float] = {}
-    for rows in blocks:
-        cosines: list[float] = (rows.matrix @ vector).tolist() if len(rows) else []
-        for item, cosine in zip(rows.items.tolist(), cosines, strict=True):
-            best[item] = max(cosine, best.get(item, -2.0))
-    return sorted(best, key=lambda item: -best[item])[:depth]
-
-
 def _columns(
     query: str,
     vector: NDArray[np.float32] | None,
     facts: list[Facts],
     words: dict[int, float],
+    cited: dict[int, float],
     rows: VectorRows | None,
 ) -> Candidates:
     place = {fact.n: number for number, fact in enumerate(facts)}
@@ -160,5 +145,6 @@ def _columns(
             if number is not None and (cosine > dense[number] or not spans[number].any()):
                 dense[number], spans[number] = cosine, span
     found = np.array([words.get(fact.n, 0.0) for fact in facts], dtype=np.float64)
+    by_records = np.array([cited.get(fact.n, 0.0) for fact in facts], dtype=np.float64)
     own = np.array([fact.session for fact in facts], dtype=np.int64)
-    return Candidates(query, vector, facts, own, dense, found, spans)
+    return Candidates(query, vector, facts, own, dense, found, spans, by_records)

@@ -1,4 +1,4 @@
-"""Reciprocal rank fusion: the weight-free way to join rankings (NapMem 5.3, k = 60)."""
+"""Joining signals: a weighted sum, or reciprocal rank fusion (NapMem 5.3, k = 60)."""
 
 from collections.abc import Sequence
 
@@ -20,3 +20,13 @@ def _one(signal: Scores, k: int) -> Scores:
     ranks = np.empty(len(signal))
     ranks[np.argsort(-signal, kind="stable")] = np.arange(1, len(signal) + 1)
     return np.where(signal > 0, 1.0 / (k + ranks), 0.0)
+
+
+def weighted_sum(signals: dict[str, Scores], weights: dict[str, float]) -> Scores:
+    """One score from several signals."""
+    return np.sum([weights[name] * values for name, values in signals.items()], axis=0)  # type: ignore[no-any-return]
+
+
+def share_of_best(values: Scores) -> Scores:
+    """Values divided by the greatest; zeros stay zeros."""
+    return values / max(float(values.max(initial=0.0)), 1e-9)

@@ -1,4 +1,4 @@
-"""Ranks messages: one weighted sum of six signals, or a weight-free alternative.
+"""Ranks messages: one weighted sum of seven signals, or a weight-free alternative.
 
 There is no recency here: what matters may have been said long ago.
 """
@@ -10,7 +10,12 @@ import numpy as np
 from langmem_graph.config import RankingMethod
 from langmem_graph.ranking.candidates import Candidates
 from langmem_graph.ranking.dates import day_fit, named_days
-from langmem_graph.ranking.fusion import Scores, reciprocal_rank_fusion
+from langmem_graph.ranking.fusion import (
+    Scores,
+    reciprocal_rank_fusion,
+    share_of_best,
+    weighted_sum,
+)
 from langmem_graph.ranking.weights import MESSAGE_WEIGHTS
 
 SESSION_BEST = 3
@@ -48,6 +53,7 @@ def _signals(found: Candidates) -> dict[str, Scores]:
     return {
         "dense": found.dense,
         "words": share_of_best(found.words),
+        "records": found.records,
         "session": _session_likeness(found),
         "date": _dates(found),
         "length": np.log1p([fact.chars for fact in found.facts]),
@@ -66,13 +72,3 @@ def _session_likeness(found: Candidates) -> Scores:
 def _dates(found: Candidates) -> Scores:
     named = named_days(found.query)
     return np.array([day_fit(named, fact.at.date()) for fact in found.facts], dtype=np.float64)
-
-
-def weighted_sum(signals: dict[str, Scores], weights: dict[str, float]) -> Scores:
-    """One score from several signals."""
-    return np.sum([weights[name] * values for name, values in signals.items()], axis=0)  # type: ignore[no-any-return]
-
-
-def share_of_best(values: Scores) -> Scores:
-    """Values divided by the greatest; zeros stay zeros."""
-    return values / max(float(values.max(initial=0.0)), 1e-9)

@@ -5,8 +5,13 @@ from numpy.typing import NDArray
 
 from langmem_graph.config import Settings
 from langmem_graph.ranking.candidates import Candidates
-from langmem_graph.ranking.fusion import Scores, reciprocal_rank_fusion
-from langmem_graph.ranking.messages import Ranking, share_of_best, weighted_sum
+from langmem_graph.ranking.fusion import (
+    Scores,
+    reciprocal_rank_fusion,
+    share_of_best,
+    weighted_sum,
+)
+from langmem_graph.ranking.messages import Ranking
 from langmem_graph.ranking.weights import SESSION_WEIGHTS
 from langmem_graph.store.lookups import Centroids
 

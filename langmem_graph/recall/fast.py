@@ -7,7 +7,7 @@ from typing import get_args
 from langmem_graph.config import RankingMethod
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.models import MessageHit, Recall, RecallReport
-from langmem_graph.ranking.candidates import Trail
+from langmem_graph.ranking.search_parts import Trail
 from langmem_graph.recall.context import build_context
 from langmem_graph.recall.search import search_messages, search_sessions, with_method
 from langmem_graph.services import Services
@@ -59,12 +59,11 @@ def recall(
     if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
         raise InvalidInputError(f"max_tokens must be a whole number above 0, not {budget!r}.")
     hits: list[MessageHit] = []
+    seen = set(in_view)
     if services.has(user_id):
         with services.room(user_id) as room:
-            found = search_messages(
-                room, services.embedder, query, k + len(in_view), settings, trail
-            )
-            hits = [hit for hit in found if hit.text not in in_view][:k]
+            found = search_messages(room, services.embedder, query, k + len(seen), settings, trail)
+            hits = [hit for hit in found if not {hit.text, hit.message_id} & seen][:k]
     with trail.stage("context"):
         counter = token_counter(settings.encoding)
         context, quoted = build_context(

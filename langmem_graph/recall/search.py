@@ -7,8 +7,9 @@ import numpy as np
 from langmem_graph.config import RankingMethod, Settings
 from langmem_graph.embeddings._embedder import Embedder
 from langmem_graph.models import MessageHit
-from langmem_graph.ranking.candidates import Candidates, Depths, Trail, gather
+from langmem_graph.ranking.candidates import Candidates, gather
 from langmem_graph.ranking.messages import NOT_FOUND, Ranking, rank_messages
+from langmem_graph.ranking.search_parts import Depths, Trail
 from langmem_graph.ranking.sessions import rank_sessions
 from langmem_graph.store import lookups
 from langmem_graph.store.room import Room

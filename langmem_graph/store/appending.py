@@ -14,7 +14,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.models import Message, RenamedMessage
 from langmem_graph.store.ledger import EMBED, MESSAGES
-from langmem_graph.store.schema import messages, outbox, sessions
+from langmem_graph.store.schema import READ_ROLES, messages, outbox, sessions, unread
 from langmem_graph.store.words import searchable
 
 BEFORE = 2
@@ -163,14 +163,18 @@ def _index_words(
     connection: Connection, numbers: Sequence[int], fresh: Sequence[Message], earlier: list[str]
 ) -> None:
     """Words and due work of each message; a system message is kept, but is no memory."""
-    words, due = [], []
+    words, due, unread_rows = [], [], []
     for n, message in zip(numbers, fresh, strict=True):
         if message.role == "system":
             continue
         own = f"{message.name}: {message.text}" if message.name else message.text
         words.append({"n": n, "own": searchable(own), "before": searchable("\n".join(earlier))})
         due.append({"layer": MESSAGES, "item": n, "task": EMBED})
+        if message.role in READ_ROLES:
+            unread_rows.append({"message": n})
         earlier = [*earlier, message.text][-BEFORE:]
     if words:
         connection.execute(_add_words, words)
         connection.execute(insert(outbox), due)
+    if unread_rows:
+        connection.execute(insert(unread), unread_rows)

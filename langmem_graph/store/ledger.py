@@ -1,6 +1,6 @@
 """What is written to the ledger after a message is safe: facts of the file, due work, vectors.
 
-Together with `schema.py`, `appending.py` and `lookups.py` this is all the SQL there is.
+Together with the other modules of `store` this is all the SQL there is.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,10 +23,11 @@ from sqlalchemy import (
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.errors import EmbeddingError
-from langmem_graph.store.schema import messages, meta, outbox, sessions, vectors
+from langmem_graph.store.schema import clusters, messages, meta, outbox, records, sessions, vectors
 
-MESSAGES = "messages"
-"""The layer of raw messages, in `vectors`, `outbox` and the names of Chroma's collections."""
+MESSAGES, RECORDS = "messages", "records"
+"""The layers, in `vectors`, `outbox` and the names of Chroma's collections."""
+LAYERS = (MESSAGES, RECORDS)
 EMBED, INDEX = "embed", "index"
 
 
@@ -46,8 +47,9 @@ def set_meta(connection: Connection, key: str, value: str) -> None:
 
 @dataclass(frozen=True)
 class Due:
-    """Which due items are meant: a task, a range of numbers, and whether they failed before."""
+    """Which due items are meant: layer, task, a range of numbers, whether they failed before."""
 
+    layer: str
     task: str
     first: int = 0
     last: int = 2**63 - 1
@@ -59,7 +61,7 @@ def claim(connection: Connection, due: Due, limit: int, *, by: str, lease: float
 
     Another process leaves them alone until the lease (seconds) has run out.
     """
-    wanted = [outbox.c.layer == MESSAGES, outbox.c.task == due.task]
+    wanted = [outbox.c.layer == due.layer, outbox.c.task == due.task]
     wanted.append(outbox.c.item.between(due.first, due.last))
     wanted.append((outbox.c.claimed_until < time()) | (outbox.c.claimed_by == by))
     if due.failed_before is not None:
@@ -67,23 +69,23 @@ def claim(connection: Connection, due: Due, limit: int, *, by: str, lease: float
     oldest = select(outbox.c.item).where(*wanted).order_by(outbox.c.item).limit(limit)
     items = list(connection.scalars(oldest))
     claimed = {"claimed_by": by, "claimed_until": time() + lease}
-    connection.execute(update(outbox).where(_are(items)).values(**claimed))
+    connection.execute(update(outbox).where(_are(due.layer, items)).values(**claimed))
     return items
 
 
-def _are(items: Iterable[int]) -> ColumnElement[bool]:
-    return and_(outbox.c.layer == MESSAGES, outbox.c.item.in_(list(items)))
+def _are(layer: str, items: Iterable[int]) -> ColumnElement[bool]:
+    return and_(outbox.c.layer == layer, outbox.c.item.in_(list(items)))
 
 
-def release(connection: Connection, items: Iterable[int]) -> None:
+def release(connection: Connection, layer: str, items: Iterable[int]) -> None:
     """Give failed items back, to be tried again later."""
     freed = {"claimed_until": 0.0, "attempts": outbox.c.attempts + 1}
-    connection.execute(update(outbox).where(_are(items)).values(**freed))
+    connection.execute(update(outbox).where(_are(layer, items)).values(**freed))
 
 
-def finish(connection: Connection, items: Iterable[int]) -> None:
-    """Their vectors are in Chroma: nothing is due any more."""
-    connection.execute(delete(outbox).where(_are(items)))
+def finish(connection: Connection, layer: str, items: Iterable[int]) -> None:
+    """Chroma agrees with the ledger about them: nothing is due any more."""
+    connection.execute(delete(outbox).where(_are(layer, items)))
 
 
 def free_all_claims(connection: Connection) -> None:
@@ -103,7 +105,7 @@ def index_everything_again(connection: Connection) -> None:
 
 
 def embed_everything_again(connection: Connection) -> None:
-    """Drop all vectors and mark every message as due for embedding, for a change of embedder."""
+    """Drop all vectors and mark everything as due for embedding, for a change of embedder."""
     connection.execute(delete(vectors))
     connection.execute(delete(outbox))
     connection.execute(update(sessions).values(vector_sum=None, vector_count=0))
@@ -111,6 +113,10 @@ def embed_everything_again(connection: Connection) -> None:
     columns = ["layer", "item", "task", "attempts", "claimed_until"]
     found = due.where(messages.c.role != "system")
     connection.execute(insert(outbox).from_select(columns, found))
+    due = select(literal(RECORDS), records.c.n, literal(EMBED), literal(0), literal(0.0))
+    connection.execute(insert(outbox).from_select(columns, due))
+    connection.execute(delete(clusters))
+    connection.execute(update(records).values(cluster=None))
     connection.execute(delete(meta).where(meta.c.key.in_(["embedder", "dimension"])))
 
 
@@ -119,7 +125,7 @@ def embed_everything_again(connection: Connection) -> None:
 
 @dataclass(frozen=True)
 class Piece:
-    """One embedded piece of one message."""
+    """One embedded piece of one message or record."""
 
     item: int
     piece: int
@@ -148,26 +154,27 @@ def record_embedder(connection: Connection, name: str, sizes: Sequence[int]) -> 
             )
 
 
-def store_vectors(connection: Connection, pieces: Sequence[Piece], *, by: str) -> None:
-    """Keep vectors, add them to their sessions' centroids, and mark them due for Chroma.
+def store_vectors(connection: Connection, layer: str, pieces: Sequence[Piece], *, by: str) -> None:
+    """Keep vectors, add messages' to their sessions' centroids, and mark them due for Chroma.
 
     Items that `by` no longer has a claim on (its lease ran out) are another process's by now.
     """
     ours = select(outbox.c.item).where(outbox.c.task == EMBED, outbox.c.claimed_by == by)
-    mine = set(connection.scalars(ours.where(_are({p.item for p in pieces}))))
+    mine = set(connection.scalars(ours.where(_are(layer, {p.item for p in pieces}))))
     pieces = [p for p in pieces if p.item in mine]
     if not pieces:
         return
     rows = [
-        {"layer": MESSAGES, "item": p.item, "piece": p.piece, "start": p.start, "end": p.end}
+        {"layer": layer, "item": p.item, "piece": p.piece, "start": p.start, "end": p.end}
         | {"vector": p.vector.astype(np.float32).tobytes()}
         for p in pieces
     ]
     connection.execute(insert(vectors), rows)
-    _add_to_centroids(connection, pieces)
+    if layer == MESSAGES:
+        _add_to_centroids(connection, pieces)
     items = sorted({p.item for p in pieces})
     embedded = {"task": INDEX, "claimed_until": 0.0, "attempts": 0}
-    connection.execute(update(outbox).where(_are(items)).values(**embedded))
+    connection.execute(update(outbox).where(_are(layer, items)).values(**embedded))
 
 
 def _add_to_centroids(connection: Connection, pieces: Sequence[Piece]) -> None:
@@ -195,5 +202,6 @@ def _add_to_centroid(
 
 
 def optimize_words(connection: Connection) -> None:
-    """Merge the full-text index into one segment; searches get faster after bulk adds."""
+    """Merge the full-text indexes into one segment each; deleted words leave the file."""
     connection.execute(text("INSERT INTO words(words) VALUES ('optimize')"))
+    connection.execute(text("INSERT INTO record_words(record_words) VALUES ('optimize')"))

@@ -7,11 +7,21 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Row, func, select, text
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    and_,
+    func,
+    select,
+    text,
+    true,
+    tuple_,
+)
 
 from langmem_graph.models import Message
-from langmem_graph.store.ledger import INDEX, MESSAGES
-from langmem_graph.store.schema import messages, outbox, sessions, vectors
+from langmem_graph.store.ledger import INDEX, MESSAGES, RECORDS
+from langmem_graph.store.schema import ACTIVE, messages, outbox, records, sessions, vectors
 from langmem_graph.store.words import match_expression
 
 Matrix = NDArray[np.float32]
@@ -57,6 +67,17 @@ class Centroids:
     matrix: Matrix
 
 
+# Vectors that belong into Chroma: every message's, and those of records that are true now.
+_is_inactive = and_(
+    vectors.c.layer == RECORDS,
+    vectors.c.item.in_(select(records.c.n).where(records.c.status != ACTIVE)),
+)
+_in_chroma = select(vectors.c.n, vectors.c.layer, vectors.c.item).where(~_is_inactive).subquery()
+_is_waiting = tuple_(_in_chroma.c.layer, _in_chroma.c.item).in_(
+    select(outbox.c.layer, outbox.c.item).where(outbox.c.task == INDEX)
+)
+
+
 def words_search(
     connection: Connection, terms: Sequence[str], limit: int
 ) -> list[tuple[int, float]]:
@@ -76,18 +97,20 @@ def word_counts(connection: Connection, terms: Iterable[str]) -> dict[str, int]:
 
 def vectors_by_id(connection: Connection, ids: Iterable[int]) -> VectorRows:
     """The vectors with these numbers; unknown numbers are left out."""
-    return _vector_rows(connection, vectors.c.n, ids)
+    return _vector_rows(connection, vectors.c.n, ids, true())
 
 
-def vectors_of(connection: Connection, items: Iterable[int]) -> VectorRows:
-    """All vectors of these messages."""
-    return _vector_rows(connection, vectors.c.item, items)
+def vectors_of(connection: Connection, items: Iterable[int], layer: str = MESSAGES) -> VectorRows:
+    """All vectors of these messages or records."""
+    return _vector_rows(connection, vectors.c.item, items, vectors.c.layer == layer)
 
 
-def _vector_rows(connection: Connection, column: Any, values: Iterable[int]) -> VectorRows:
+def _vector_rows(
+    connection: Connection, column: Any, values: Iterable[int], meant: ColumnElement[bool]
+) -> VectorRows:
     rows: list[Row[Any]] = []
     for some in _chunks(sorted(set(values))):
-        found = select(vectors).where(vectors.c.layer == MESSAGES, column.in_(some))
+        found = select(vectors).where(meant, column.in_(some))
         rows += connection.execute(found.order_by(vectors.c.n)).all()
     return _as_vectors(rows)
 
@@ -98,18 +121,20 @@ def newest_vector(connection: Connection) -> int:
 
 
 def items_of_vectors(connection: Connection, ids: Iterable[int]) -> list[int]:
-    """The messages that these vectors belong to; vectors that are gone are left out."""
+    """What these vectors belong to; vectors that are gone are left out."""
     found: list[int] = []
     for some in _chunks(list(ids)):
         found += connection.scalars(select(vectors.c.item).where(vectors.c.n.in_(some)))
     return found
 
 
-def all_vectors(connection: Connection, size: int = 4_096) -> Iterator[VectorRows]:
-    """Every vector, in blocks."""
+def all_vectors(
+    connection: Connection, layer: str = MESSAGES, size: int = 4_096
+) -> Iterator[VectorRows]:
+    """Every vector of a layer, in blocks."""
     after = 0
     while True:
-        found = select(vectors).where(vectors.c.layer == MESSAGES, vectors.c.n > after)
+        found = select(vectors).where(vectors.c.layer == layer, vectors.c.n > after)
         rows = connection.execute(found.order_by(vectors.c.n).limit(size)).all()
         if not rows:
             return
@@ -117,17 +142,16 @@ def all_vectors(connection: Connection, size: int = 4_096) -> Iterator[VectorRow
         after = rows[-1].n
 
 
-def waiting_vectors(connection: Connection) -> VectorRows:
-    """The vectors that Chroma does not have yet."""
-    due = select(outbox.c.item).where(outbox.c.layer == MESSAGES, outbox.c.task == INDEX)
-    found = select(vectors).where(vectors.c.layer == MESSAGES, vectors.c.item.in_(due))
+def waiting_vectors(connection: Connection, layer: str = MESSAGES) -> VectorRows:
+    """The vectors of a layer that Chroma does not have yet."""
+    due = select(outbox.c.item).where(outbox.c.layer == layer, outbox.c.task == INDEX)
+    found = select(vectors).where(vectors.c.layer == layer, vectors.c.item.in_(due))
     return _as_vectors(connection.execute(found.order_by(vectors.c.n)).all())
 
 
 def count_waiting_vectors(connection: Connection) -> int:
     """How many vectors Chroma does not have yet."""
-    due = select(outbox.c.item).where(outbox.c.layer == MESSAGES, outbox.c.task == INDEX)
-    held = select(func.count()).where(vectors.c.layer == MESSAGES, vectors.c.item.in_(due))
+    held = select(func.count()).select_from(_in_chroma).where(_is_waiting)
     return connection.scalar(held) or 0
 
 
@@ -195,6 +219,12 @@ def session_end(connection: Connection, session_id: str, count: int) -> list[Mes
     return [_message(row) for row in connection.execute(latest).all()[::-1]]
 
 
+def latest_messages(connection: Connection, count: int) -> list[Message]:
+    """The messages that arrived last, of all sessions, in the order they arrived."""
+    latest = _whole.order_by(messages.c.n.desc()).limit(count)
+    return [_message(row) for row in connection.execute(latest).all()[::-1]]
+
+
 def all_messages(connection: Connection) -> Iterator[Message]:
     """Every message, in the order of arrival."""
     after = 0
@@ -236,7 +266,10 @@ class Counts:
 
     messages: int
     sessions: int
+    records: int
+    """Records that are true now."""
     vectors: int
+    """Of messages and of records that are true now."""
     waiting: dict[str, int]
     """Items per due task."""
 
@@ -247,14 +280,15 @@ def counts(connection: Connection) -> Counts:
     return Counts(
         messages=connection.scalar(select(func.count()).select_from(messages)) or 0,
         sessions=connection.scalar(select(func.count()).select_from(sessions)) or 0,
-        vectors=connection.scalar(select(func.count()).select_from(vectors)) or 0,
+        records=connection.scalar(select(func.count()).where(records.c.status == ACTIVE)) or 0,
+        vectors=connection.scalar(select(func.count()).select_from(_in_chroma)) or 0,
         waiting={task: count for task, count in connection.execute(due)},  # noqa: C416  # rows, not pairs
     )
 
 
-def counts_waiting(connection: Connection, task: str) -> int:
-    """How many messages wait for this task."""
-    due = select(func.count()).where(outbox.c.layer == MESSAGES, outbox.c.task == task)
+def counts_waiting(connection: Connection, layer: str, task: str) -> int:
+    """How many items of a layer wait for this task."""
+    due = select(func.count()).where(outbox.c.layer == layer, outbox.c.task == task)
     return connection.scalar(due) or 0
 
 
@@ -264,11 +298,13 @@ def waiting_items(connection: Connection, task: str, first: int, last: int) -> s
     return set(connection.scalars(due.where(outbox.c.item.between(first, last))))
 
 
-def indexed_vector_ids(connection: Connection) -> list[int]:
-    """The numbers of the vectors that Chroma should hold."""
-    due = select(outbox.c.item).where(outbox.c.layer == MESSAGES, outbox.c.task == INDEX)
-    held = select(vectors.c.n).where(vectors.c.layer == MESSAGES, vectors.c.item.not_in(due))
-    return list(connection.scalars(held))
+def indexed_vector_ids(connection: Connection) -> dict[str, list[int]]:
+    """The numbers of the vectors that Chroma should hold, by layer."""
+    held = connection.execute(select(_in_chroma.c.layer, _in_chroma.c.n).where(~_is_waiting))
+    found: dict[str, list[int]] = {MESSAGES: [], RECORDS: []}
+    for layer, n in held:
+        found[layer].append(n)
+    return found
 
 
 def damage(connection: Connection) -> list[str]:

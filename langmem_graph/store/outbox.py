@@ -1,4 +1,4 @@
-"""Due work: messages are embedded, and their vectors given to Chroma, after they are safe on disk.
+"""Due work: messages and records are embedded, and their vectors given to Chroma, once on disk.
 
 A failing embedder or a failing Chroma leaves the work due; the next call or the next opening of the
 room takes it up again. Vectors wait in the ledger, exactly searched, until there are enough of them
@@ -17,12 +17,13 @@ from langmem_graph.config import Settings
 from langmem_graph.embeddings._embedder import Embedder
 from langmem_graph.embeddings._embedder import Vectors as Vector
 from langmem_graph.errors import EmbedderMismatchError, EmbeddingError, IndexUnavailableError
-from langmem_graph.store import ledger, lookups
-from langmem_graph.store.ledger import EMBED, INDEX, Due, Piece
+from langmem_graph.store import ledger, lookups, record_lookups
+from langmem_graph.store.ledger import EMBED, INDEX, LAYERS, MESSAGES, RECORDS, Due, Piece
 from langmem_graph.store.room import Room
 
 _log = logging.getLogger(__name__)
 _ME = uuid.uuid4().hex
+_TEXTS = {MESSAGES: lookups.texts_of, RECORDS: record_lookups.texts_of}
 MAX_FAILURES = 3  # single texts in a row; then the embedder itself is taken to be down
 
 
@@ -35,38 +36,50 @@ class Drained:
 
 def drain_all(room: Room, embedder: Embedder, settings: Settings) -> Drained:
     """Do all due work of a room, down to the last waiting vector: on opening and closing."""
-    return drain(room, embedder, settings, range(sys.maxsize), at_least=1)
+    done = Drained()
+    for layer in LAYERS:
+        done.warnings += drain(
+            room, embedder, settings, layer, range(sys.maxsize), at_least=1
+        ).warnings
+    return done
 
 
 def drain(
-    room: Room, embedder: Embedder, settings: Settings, rows: range, *, at_least: int
+    room: Room,
+    embedder: Embedder,
+    settings: Settings,
+    layer: str,
+    rows: range,
+    *,
+    at_least: int,
 ) -> Drained:
-    """Embed the due messages among `rows`, and index if enough vectors wait.
+    """Embed the due items of a layer among `rows`, and index if enough vectors wait.
 
     Args:
         room: whose work it is.
         embedder: makes the vectors.
         settings: batch sizes and lease.
-        rows: numbers of the messages meant; an add does its own, not other threads'.
+        layer: messages or records.
+        rows: numbers of the items meant; an add does its own, not other threads'.
         at_least: how many vectors must wait before Chroma gets them.
     """
     done = Drained()
     try:
         room.check_embedder(embedder.name)
-        _embed_due(room, embedder, settings, rows, done)
+        _embed_due(room, embedder, settings, layer, rows, done)
     except EmbedderMismatchError as error:
         done.warnings.append(str(error))
     with room.working:
-        _index_due(room, settings, done, at_least)
+        _index_due(room, settings, layer, done, at_least)
     return done
 
 
 def _embed_due(
-    room: Room, embedder: Embedder, settings: Settings, rows: range, done: Drained
+    room: Room, embedder: Embedder, settings: Settings, layer: str, rows: range, done: Drained
 ) -> None:
     """First what is new; then, by itself, what failed before: a bad text slows no other batch."""
-    fresh = Due(EMBED, first=rows.start, last=rows.stop - 1, failed_before=False)
-    for due in (fresh, Due(EMBED, failed_before=True)):
+    fresh = Due(layer, EMBED, first=rows.start, last=rows.stop - 1, failed_before=False)
+    for due in (fresh, Due(layer, EMBED, failed_before=True)):
         first = due.first
         while batch := _embed_some(room, embedder, settings, replace(due, first=first), done):
             if batch.all_failed:  # nothing worked: leave the rest for later
@@ -88,7 +101,7 @@ def _embed_some(
         items = _claim(room, due, settings.embed_batch, settings)
         if not items:
             return None
-        failed = _embed_batch(room, embedder, settings, items, done)
+        failed = _embed_batch(room, embedder, settings, due.layer, items, done)
         return _Batch(items[-1], len(failed) == len(items))
 
 
@@ -98,21 +111,26 @@ def _claim(room: Room, due: Due, limit: int, settings: Settings) -> list[int]:
 
 
 def _embed_batch(
-    room: Room, embedder: Embedder, settings: Settings, items: list[int], done: Drained
+    room: Room,
+    embedder: Embedder,
+    settings: Settings,
+    layer: str,
+    items: list[int],
+    done: Drained,
 ) -> list[int]:
     """Embed claimed items and keep their vectors; returns the items that failed."""
     with room.database.reading() as connection:
-        texts = lookups.texts_of(connection, items)
+        texts = _TEXTS[layer](connection, items)
     pieces, failed = _embed_pieces(embedder, texts, settings, done)
     try:
         with room.database.writing() as connection:
             ledger.record_embedder(connection, embedder.name, [p.vector.size for p in pieces])
-            ledger.store_vectors(connection, pieces, by=_ME)
-            ledger.release(connection, failed)
+            ledger.store_vectors(connection, layer, pieces, by=_ME)
+            ledger.release(connection, layer, failed)
     except EmbeddingError as error:  # another embedder or size: keep the words, report, try later
         done.warnings.append(str(error))
         with room.database.writing() as connection:
-            ledger.release(connection, items)
+            ledger.release(connection, layer, items)
         return items
     return failed
 
@@ -154,32 +172,36 @@ def _pieces(embedder: Embedder, texts: dict[int, str], settings: Settings) -> li
     ]
 
 
-def _index_due(room: Room, settings: Settings, done: Drained, at_least: int) -> None:
+def _index_due(room: Room, settings: Settings, layer: str, done: Drained, at_least: int) -> None:
     with room.database.reading() as connection:
-        waiting = lookups.counts_waiting(connection, INDEX)
+        waiting = lookups.counts_waiting(connection, layer, INDEX)
     if waiting < at_least:
         return
     try:
         with room.indexing:
-            while items := _claim(room, Due(INDEX), settings.index_batch, settings):
-                _index_batch(room, items)
+            while items := _claim(room, Due(layer, INDEX), settings.index_batch, settings):
+                _index_batch(room, layer, items)
     except IndexUnavailableError as error:
         _log.warning("%s", error)
         done.warnings.append(str(error))
 
 
-def _index_batch(room: Room, items: Sequence[int]) -> None:
+def _index_batch(room: Room, layer: str, items: Sequence[int]) -> None:
+    """Make Chroma agree with the ledger about these items: what is true now is in it."""
     with room.database.reading() as connection:
-        rows = lookups.vectors_of(connection, items)
+        current = set(items) if layer == MESSAGES else record_lookups.active(connection, items)
+        rows = lookups.vectors_of(connection, current, layer)
+        gone = lookups.vectors_of(connection, set(items) - current, layer)
     try:
-        room.index.upsert(rows.ids.tolist(), np.ascontiguousarray(rows.matrix))
+        room.index.upsert(layer, rows.ids.tolist(), np.ascontiguousarray(rows.matrix))
+        room.index.delete(layer, gone.ids.tolist())
     except IndexUnavailableError:
         with room.database.writing() as connection:
-            ledger.release(connection, items)
+            ledger.release(connection, layer, items)
         raise
     with room.database.writing() as connection:
         if ledger.get_meta(connection, "index") != room.index.identity:
             raise IndexUnavailableError(
                 "Another process opened this memory with another Chroma. Use one for all."
             )
-        ledger.finish(connection, items)
+        ledger.finish(connection, layer, items)

@@ -69,7 +69,7 @@ class Room:
 
     def _index(self, connect: "Callable[[], ClientAPI] | None") -> VectorIndex:
         with self.database.reading() as connection:
-            name = f"messages-{ledger.get_meta(connection, 'ledger_id')}"
+            name = str(ledger.get_meta(connection, "ledger_id"))
             directory = ledger.get_meta(connection, "chroma") or _new_directory()
         if connect is not None:
             return VectorIndex(name, connect=connect)
@@ -117,13 +117,14 @@ class Room:
         self._remember_index(connection)
         if held.vectors == waiting and known_place:
             return
-        if not known_place or self._lost_vectors(held.vectors - waiting):
+        if not known_place or self._lost_vectors(connection):
             _log.warning("the index of %s is incomplete and will be rebuilt", self.folder.name)
             ledger.index_everything_again(connection)
 
-    def _lost_vectors(self, expected: int) -> bool:
+    def _lost_vectors(self, connection: Connection) -> bool:
+        expected = lookups.indexed_vector_ids(connection)
         try:
-            return self.index.count() < expected
+            return any(self.index.count(layer) < len(ids) for layer, ids in expected.items() if ids)
         except IndexUnavailableError as error:
             _log.warning("%s", error)
             return False

@@ -24,11 +24,18 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     insert,
+    literal,
+    select,
 )
 
 from langmem_graph.errors import SchemaTooNewError
 
 _tables = MetaData()
+
+ACTIVE = "active"
+"""A record that is true now; the others are kept for history."""
+READ_ROLES = ("user", "assistant")
+"""Only what people and the assistant say becomes records; never system text or tool results."""
 
 meta = Table(
     "meta",
@@ -95,17 +102,140 @@ outbox = Table(
 )
 """Work that is still due for a committed row: `embed`, then `index`; the row is gone when done."""
 
+attributes = Table(
+    "attributes",
+    _tables,
+    Column("n", Integer, primary_key=True),
+    Column("subject", String, nullable=False),
+    Column("name", String, nullable=False),
+    UniqueConstraint("subject", "name"),
+)
+"""What can change about a subject: only records of one attribute may supersede each other."""
+
+records = Table(
+    "records",
+    _tables,
+    Column("n", Integer, primary_key=True),
+    Column("record_id", String, nullable=False, unique=True),
+    Column("text", Text, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("facet", String, nullable=False),
+    Column("project", String),
+    Column("attribute", ForeignKey("attributes.n")),
+    Column("confirmation", String, nullable=False),
+    Column("status", String, nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("said_at", DateTime, nullable=False),
+    Column("event", JSON),
+    Column("valid_from", DateTime, nullable=False),
+    Column("valid_to", DateTime),
+    Column("scene", String),
+    Column("entities", JSON, nullable=False),
+    Column("verbatim", JSON, nullable=False),
+    Column("content_hash", String, nullable=False),
+    Column("made_by", String, nullable=False),
+    Column("cluster", Integer),
+    Column("created_at", DateTime, nullable=False),
+    Column("updated_at", DateTime, nullable=False),
+    Index("records_by_attribute", "attribute"),
+    Index("records_by_hash", "content_hash"),
+    Index("records_by_status", "status", "n"),
+    sqlite_autoincrement=True,
+)
+"""What is known, each with its sources; nothing here is deleted by a model's answer."""
+
+record_sources = Table(
+    "record_sources",
+    _tables,
+    Column("record", ForeignKey("records.n"), primary_key=True),
+    Column("message", ForeignKey("messages.n"), primary_key=True),
+    Index("record_sources_by_message", "message"),
+)
+"""The messages a record was made of; every record has at least one."""
+
+links = Table(
+    "links",
+    _tables,
+    Column("source", ForeignKey("records.n"), primary_key=True),
+    Column("target", ForeignKey("records.n"), primary_key=True),
+    Column("kind", String, primary_key=True),
+    Column("weight", Float, nullable=False, default=1.0),
+    Column("scorer", String),
+    Column("origin", String),
+    Column("created_at", DateTime, nullable=False),
+    Index("links_by_target", "target"),
+)
+"""Edges between records: `supersedes`, `refines`, `semantic`, `causal`."""
+
+history = Table(
+    "history",
+    _tables,
+    Column("n", Integer, primary_key=True),
+    Column("change", String, nullable=False),
+    Column("record", ForeignKey("records.n"), nullable=False),
+    Column("op", String, nullable=False),
+    Column("at", DateTime, nullable=False),
+    Column("by", String, nullable=False),
+    Column("reason", Text),
+    Column("before", JSON),
+    Index("history_by_record", "record", "n"),
+    Index("history_by_change", "change"),
+    sqlite_autoincrement=True,
+)
+"""Every change of a record with what was there before; a change may touch several records."""
+
+clusters = Table(
+    "clusters",
+    _tables,
+    Column("n", Integer, primary_key=True),
+    Column("vector_sum", LargeBinary, nullable=False),
+    Column("vector_count", Integer, nullable=False),
+)
+"""Groups of records about one thing, as ActMem's online clustering makes them."""
+
+files = Table(
+    "files",
+    _tables,
+    Column("name", String, primary_key=True),
+    Column("body", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("updated_at", DateTime, nullable=False),
+)
+"""Topic tracks and the profile, as Markdown."""
+
+unread = Table(
+    "unread",
+    _tables,
+    Column("message", ForeignKey("messages.n"), primary_key=True),
+    Column("claimed_by", String),
+    Column("claimed_until", Float, nullable=False, default=0.0),
+    Column("attempts", Integer, nullable=False, default=0),
+)
+"""Messages that no model has read yet; a row goes in the transaction that stores its records."""
+
 # `rowid` is `messages.n`; `before` holds the words of the two earlier messages of the session.
 _WORDS = "CREATE VIRTUAL TABLE words USING fts5(own, before, tokenize='porter unicode61')"
 
 
-def _create(connection: Connection) -> None:
-    _tables.create_all(connection)
+_RECORD_WORDS = "CREATE VIRTUAL TABLE record_words USING fts5(own, tokenize='porter unicode61')"
+
+
+def _raw_layer(connection: Connection) -> None:
+    _tables.create_all(connection, tables=[meta, sessions, messages, vectors, outbox])
     connection.exec_driver_sql(_WORDS)
     connection.execute(insert(meta).values(key="ledger_id", value=uuid.uuid4().hex))
 
 
-MIGRATIONS: list[Callable[[Connection], None]] = [_create]
+def _pyramid(connection: Connection) -> None:
+    made = [attributes, records, record_sources, links, history, clusters, files, unread]
+    _tables.create_all(connection, tables=made)
+    connection.exec_driver_sql(_RECORD_WORDS)
+    said = select(messages.c.n, literal(0.0), literal(0)).where(messages.c.role.in_(READ_ROLES))
+    columns = ["message", "claimed_until", "attempts"]
+    connection.execute(insert(unread).from_select(columns, said))
+
+
+MIGRATIONS: list[Callable[[Connection], None]] = [_raw_layer, _pyramid]
 
 
 def version_of(connection: Connection) -> int:

@@ -1,4 +1,4 @@
-"""Chroma: finds candidates among the vectors of one user and layer.
+"""Chroma: finds candidates among the vectors of one user, a collection per layer.
 
 Chroma holds ids (the ledger's vector numbers) and vectors, no text and no metadata. It can always
 be rebuilt from the ledger.
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from langmem_graph.errors import IndexUnavailableError, InvalidInputError
+from langmem_graph.store.ledger import LAYERS
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -65,10 +66,10 @@ def _explained(where: object) -> Iterator[None]:
 
 
 class VectorIndex:
-    """The vectors of one collection; opened at first use, by one thread at a time.
+    """The vectors of one user; opened at first use, by one thread at a time.
 
     Args:
-        name: the collection's name.
+        name: the end of the collections' names, which begin with the layer.
         directory: where Chroma keeps it (embedded mode), or
         connect: gives the client of a server, which is shared and never closed here.
     """
@@ -84,7 +85,7 @@ class VectorIndex:
         self._directory = directory
         self._connect = connect or self._start_embedded
         self._client: ClientAPI | None = None
-        self._collection: Any = None
+        self._collections: dict[str, Any] = {}
         self._opening = threading.RLock()
         self._closed = False
 
@@ -96,46 +97,51 @@ class VectorIndex:
     @property
     def identity(self) -> str:
         """Tells this index from one in another place, so that a change of place is noticed."""
-        return f"{self.place}:{self.name}"
+        return f"{self.place}:messages-{self.name}"  # as the first version wrote it
 
     @property
     def embedded(self) -> bool:
         """True when Chroma runs in this process, in the user's folder."""
         return self._directory is not None
 
-    def count(self) -> int:
-        """How many vectors Chroma holds."""
-        return int(self._with_collection(methodcaller("count")))
+    def count(self, layer: str) -> int:
+        """How many vectors of the layer Chroma holds."""
+        return int(self._with_collection(layer, methodcaller("count")))
 
-    def upsert(self, ids: Sequence[int], matrix: NDArray[np.float32]) -> None:
+    def upsert(self, layer: str, ids: Sequence[int], matrix: NDArray[np.float32]) -> None:
         """Add vectors or replace them, in batches within Chroma's limit."""
         for start in range(0, len(ids), MAX_BATCH):
             some = slice(start, start + MAX_BATCH)
             batch = {"ids": [str(n) for n in ids[some]], "embeddings": matrix[some]}
-            self._with_collection(methodcaller("upsert", **batch))
+            self._with_collection(layer, methodcaller("upsert", **batch))
 
-    def query(self, vector: NDArray[np.float32], limit: int) -> list[int]:
+    def delete(self, layer: str, ids: Sequence[int]) -> None:
+        """Take vectors out; unknown ids are no error."""
+        for start in range(0, len(ids), MAX_BATCH):
+            batch = [str(n) for n in ids[start : start + MAX_BATCH]]
+            self._with_collection(layer, methodcaller("delete", ids=batch))
+
+    def query(self, layer: str, vector: NDArray[np.float32], limit: int) -> list[int]:
         """The ids of the nearest vectors by cosine, nearest first."""
         asked = {"query_embeddings": vector[None, :], "n_results": limit, "include": []}
-        answer = self._with_collection(methodcaller("query", **asked))
+        answer = self._with_collection(layer, methodcaller("query", **asked))
         return [int(found) for found in answer["ids"][0]]
 
     def drop(self) -> None:
-        """Delete the collection, if there is one."""
-        from chromadb.errors import NotFoundError
-
+        """Delete the collections, where they exist."""
         with _explained(self._where), self._opening:
-            self._collection = None
-            try:
-                self._open_client().delete_collection(self.name)
-            except NotFoundError:  # there was none: nothing to delete
-                return
+            self._collections.clear()
+            client = self._open_client()
+            there = {collection.name for collection in client.list_collections()}
+            for layer in LAYERS:
+                if (name := f"{layer}-{self.name}") in there:
+                    client.delete_collection(name)
 
     def close(self) -> None:
         """Release an embedded Chroma's files; a closed index cannot be used again."""
         with self._opening:
             self._closed = True
-            self._collection = None
+            self._collections.clear()
             if self._directory is not None and self._client is not None:
                 self._client.close()  # type: ignore[attr-defined]  # on Client, not on ClientAPI
             self._client = None
@@ -144,29 +150,29 @@ class VectorIndex:
     def _where(self) -> str:
         return str(self._directory or "server")
 
-    def _with_collection(self, work: Callable[[Any], Any]) -> Any:
+    def _with_collection(self, layer: str, work: Callable[[Any], Any]) -> Any:
         """Do it; once more if another process dropped and made the collection anew meanwhile."""
         from chromadb.errors import NotFoundError
 
         with _explained(self._where):
             try:
-                return work(self._open())
+                return work(self._open(layer))
             except NotFoundError:
                 with self._opening:
-                    self._collection = None
-                return work(self._open())
+                    self._collections.pop(layer, None)
+                return work(self._open(layer))
 
-    def _open(self) -> Any:
+    def _open(self, layer: str) -> Any:
         with self._opening:
-            if self._collection is None:
-                self._collection = self._checked(
+            if layer not in self._collections:
+                self._collections[layer] = self._checked(
                     self._open_client().get_or_create_collection(
-                        self.name,
+                        f"{layer}-{self.name}",
                         embedding_function=None,
                         configuration={"hnsw": {"space": "cosine"}},
                     )
                 )
-            return self._collection
+            return self._collections[layer]
 
     def _open_client(self) -> "ClientAPI":
         if self._closed:
@@ -186,7 +192,7 @@ class VectorIndex:
         space = (collection.configuration_json.get("hnsw") or {}).get("space")
         if space != "cosine":  # Chroma keeps an existing collection's distance without a word
             raise IndexUnavailableError(
-                f"Chroma's collection {self.name} measures {space!r}, not cosine. "
+                f"Chroma's collection {collection.name} measures {space!r}, not cosine. "
                 "Run: langmem-graph rebuild --user USER"
             )
         return collection

@@ -9,11 +9,13 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from langchain_core.messages import convert_to_messages
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool
+from langgraph.prebuilt import ToolRuntime
 from pydantic import BaseModel, Field
 
-from langmem_graph.graphs.conversation import MARK
+from langmem_graph.graphs.conversation import MARK, in_view, value_in
 from langmem_graph.graphs.identity import UserId, user_of
 from langmem_graph.memory import Memory
 from langmem_graph.models import Message, MessageHit
@@ -75,8 +77,8 @@ _SEARCH = (
     "something said before; not for general knowledge."
 )
 _READ = (
-    "Read messages of earlier conversations in full, by the ids that search_conversation gave. "
-    f"At most {MAX_IDS} ids."
+    "Read messages of earlier conversations by the ids that search_conversation gave, each as far "
+    f"as there is room. At most {MAX_IDS} ids."
 )
 
 
@@ -105,21 +107,38 @@ class _Lookup:
         self._user_id = user_id
         self._fail_closed = fail_closed
 
-    def search(self, query: str, config: RunnableConfig) -> Answer:
+    def search(
+        self,
+        query: str,
+        config: RunnableConfig,
+        runtime: ToolRuntime = None,  # type: ignore[assignment]  # so LangGraph injects it
+    ) -> Answer:
         if not query.strip():
             return _answer("The query is empty. Give words to look for.", [])
+        seen = _in_view(runtime)
         nothing = "Nothing was found. Try other words, or answer without memory."
-        return self._looked_up(
-            config, lambda user: user.search_conversation(query, MAX_HITS), nothing
-        )
 
-    async def asearch(self, query: str, config: RunnableConfig) -> Answer:
-        return await asyncio.to_thread(self.search, query, config)
+        def look(user: UserMemory) -> list[MessageHit]:
+            hits = user.search_conversation(query, MAX_HITS + len(seen))
+            return [hit for hit in hits if not {hit.message_id, hit.text} & seen][:MAX_HITS]
+
+        return self._looked_up(config, look, "best match first", nothing)
+
+    async def asearch(
+        self,
+        query: str,
+        config: RunnableConfig,
+        runtime: ToolRuntime = None,  # type: ignore[assignment]  # as above
+    ) -> Answer:
+        return await asyncio.to_thread(self.search, query, config, runtime)
 
     def read(self, message_ids: list[str], config: RunnableConfig) -> Answer:
         ids = message_ids[:MAX_IDS]
         unknown = f"No message has these ids: {ids}. Use ids as search_conversation shows them."
-        return self._looked_up(config, lambda user: user.get_conversation(ids), unknown)
+        order = "in the order asked"
+        if left := len(message_ids) - len(ids):
+            order += f"; {left} ids too many were left out"
+        return self._looked_up(config, lambda user: user.get_conversation(ids), order, unknown)
 
     async def aread(self, message_ids: list[str], config: RunnableConfig) -> Answer:
         return await asyncio.to_thread(self.read, message_ids, config)
@@ -128,24 +147,31 @@ class _Lookup:
         self,
         config: RunnableConfig,
         look: Callable[[UserMemory], Sequence[Message | MessageHit]],
+        order: str,
         otherwise: str,
     ) -> Answer:
         user_id = user_of(config, self._user_id)
         try:
             found = look(self._memory.user(user_id))
-            return _answer(self._quoted(found) if found else otherwise, found)
+            return _answer(self._quoted(found, order) if found else otherwise, found)
         except Exception as error:
             if self._fail_closed:
                 raise
             _log.warning("a memory tool failed: %s: %s", type(error).__name__, error)
             return _answer("Memory cannot be read right now. Answer without it, and say so.", [])
 
-    def _quoted(self, found: Sequence[Message | MessageHit]) -> str:
+    def _quoted(self, found: Sequence[Message | MessageHit], order: str) -> str:
         """As much of each message as the token budget allows."""
         settings = self._memory.settings
         counter = token_counter(settings.encoding)
         share = max(settings.excerpt_tokens, settings.context_tokens // len(found))
-        return framed(quote(said, counter, share) for said in found)
+        return framed((quote(said, counter, share) for said in found), order)
+
+
+def _in_view(runtime: ToolRuntime | None) -> set[str]:
+    """What the model sees anyway: the conversation that the tool is called in."""
+    messages = value_in(runtime.state, "messages") if runtime else None
+    return set(in_view(convert_to_messages(messages or [])))
 
 
 def _answer(text: str, found: Sequence[Message | MessageHit]) -> Answer:

@@ -8,7 +8,7 @@ from langmem_graph.models import AddReport, RejectedMessage
 from langmem_graph.services import Services
 from langmem_graph.store import appending, lookups, outbox
 from langmem_graph.store.appending import Appended
-from langmem_graph.store.ledger import EMBED
+from langmem_graph.store.ledger import EMBED, MESSAGES
 from langmem_graph.store.room import Room
 from langmem_graph.write import resent
 
@@ -35,12 +35,13 @@ def append(
         with room.database.writing() as connection:
             known = resent.known_again(connection, new) if whole_conversation else []
             done = appending.append(connection, new[len(known) :])
-            done.already_known[:0] = known
+            done.already_known[:0] = [message.id for message in known]
         own = range(min(done.rows), max(done.rows) + 1) if done.rows else range(0)
         drained = outbox.drain(
             room,
             services.embedder,
             services.settings,
+            MESSAGES,
             own,
             at_least=services.settings.index_batch,
         )

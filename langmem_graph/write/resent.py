@@ -11,25 +11,58 @@ from sqlalchemy import Connection
 from langmem_graph.models import Message
 from langmem_graph.store import lookups
 
-SHORTEST = 2
-"""One repeated line may be said twice; two in a row, with more to follow, are the conversation."""
 
+def known_again(connection: Connection, conversation: Sequence[Message]) -> list[Message]:
+    """The conversation's first messages, as far as they are stored already under other ids.
 
-def known_again(connection: Connection, conversation: Sequence[Message]) -> list[str]:
-    """The stored ids of the conversation's first messages, as far as the session ends with them.
-
-    Something new must follow: a turn that merely says the same again is kept.
+    A known id means that ids are stable here, and nothing is taken for repeated. Otherwise the
+    beginning is compared with the end of the session, and, for a client that gets a new thread for
+    every run, with what was stored last.
     """
-    if len(conversation) <= SHORTEST or lookups.messages_by_id(connection, [conversation[0].id]):
-        return []  # a known id: ids are stable here
-    stored = lookups.session_end(connection, conversation[0].session_id, len(conversation) - 1)
-    for size in range(len(stored), SHORTEST - 1, -1):
-        tail = stored[-size:]
-        if all(map(_same, tail, conversation)):
-            return [message.id for message in tail]
+    if not conversation or lookups.messages_by_id(connection, [conversation[0].id]):
+        return []
+    depth = 4 * len(conversation)  # a spoken message may stand for several with tool calls
+    in_session = lookups.session_end(connection, conversation[0].session_id, depth)
+    latest = lookups.latest_messages(connection, depth)
+    return _repeated(in_session, conversation, own=True) or _repeated(
+        latest, conversation, own=False
+    )
+
+
+def _repeated(stored: Sequence[Message], sent: Sequence[Message], *, own: bool) -> list[Message]:
+    """The longest beginning of `sent` that what is stored ends with, up to its last spoken words.
+
+    Tool calls and their results are not compared: clients often send the words alone.
+    """
+    said, spoken = _spoken(stored), _spoken(sent)
+    for size in range(min(len(said), len(spoken)), 0, -1):
+        tail = said[-size:]
+        if all(map(_same, tail, spoken)) and _is_telling(tail, spoken, own):
+            return list(sent[: sent.index(spoken[size - 1]) + 1])
     return []
 
 
+def _is_telling(tail: list[Message], spoken: list[Message], own: bool) -> bool:
+    """Whether the repetition can only be the conversation again, and not the same said again.
+
+    Two messages with more to follow are; so is one that was never answered; so is a question asked
+    again after a failure, with all that was before it.
+    """
+    more = len(spoken) > len(tail)
+    unanswered = tail[-1].role == "user"
+    if more:
+        return len(tail) >= 2 or (own and unanswered)
+    return unanswered and len(tail) >= 3
+
+
+def _spoken(messages: Sequence[Message]) -> list[Message]:
+    """Without tool results and bare tool calls."""
+    return [m for m in messages if m.role in ("user", "assistant") and not _is_bare_call(m)]
+
+
+def _is_bare_call(message: Message) -> bool:
+    return bool(message.tool_calls) and message.text.startswith("[calls ")
+
+
 def _same(one: Message, other: Message) -> bool:
-    said = (one.role, one.text, one.tool_call_id) == (other.role, other.text, other.tool_call_id)
-    return said and one.tool_calls == other.tool_calls
+    return (one.role, one.text) == (other.role, other.text)

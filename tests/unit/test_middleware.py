@@ -7,7 +7,11 @@ from blockbuster import blockbuster_ctx
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain.agents import create_agent
-from langchain.agents.middleware import HumanInTheLoopMiddleware, PIIMiddleware
+from langchain.agents.middleware import (
+    HumanInTheLoopMiddleware,
+    PIIMiddleware,
+    SummarizationMiddleware,
+)
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -16,7 +20,7 @@ from pydantic import BaseModel
 
 from langmem_graph import Memory, MemoryMiddleware
 from langmem_graph.errors import ClosedMemoryError, MissingUserError
-from langmem_graph.graphs.conversation import is_recalled, place
+from langmem_graph.graphs.conversation import place, was_said
 from langmem_graph.tools import create_memory_tools
 from tests.conftest import said
 from tests.scripted import ScriptedChatModel
@@ -36,11 +40,11 @@ class weather_call(BaseModel):  # noqa: N801
 weather_call.__name__ = "weather"
 
 
-def agent(memory: Memory, model: Any, tools: Any = (), more: Any = (), **options: Any) -> Any:
+def agent(memory: Memory, model: Any, tools: Any = (), before: Any = (), **options: Any) -> Any:
     return create_agent(
         model,
         tools=list(tools),
-        middleware=[MemoryMiddleware(memory, **options), *more],
+        middleware=[*before, MemoryMiddleware(memory, **options)],
         checkpointer=InMemorySaver(),
     )
 
@@ -75,6 +79,11 @@ def test_recalled_text_is_in_no_checkpoint(memory: Memory, way: str) -> None:
     end = run(bot, way, {"messages": "plate canary?"}, config())
     assert "canary-8812" in str(model.requests[0])
     assert "canary-8812" not in str(end)
+    modes = ["values", "updates", "tasks", "debug", "checkpoints", "messages", "custom"]
+    streamed = list(bot.stream({"messages": "canary plate"}, config(), stream_mode=modes))
+    assert len(model.requests) == 2
+    assert "canary-8812" in str(model.requests[1])
+    assert "canary-8812" not in str(streamed)
     assert "canary-8812" not in str(list(bot.get_state_history(config())))
     assert end["memory_report"]["recall"]["message_ids"] == ["m1"]
     assert end["memory_report"]["write"]["stored"] == 2
@@ -87,6 +96,54 @@ async def test_nothing_blocks_the_loop(memory: Memory) -> None:
         await bot.ainvoke({"messages": "I like tea"}, config())
         parts = [p async for p in bot.astream({"messages": "t?"}, config(), stream_mode="custom")]
     assert [p["event"] for p in parts] == ["memory_recall", "memory_write", "memory_write"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_long_tool_loop_recalls_once(memory: Memory, way: str) -> None:
+    memory.user("ana").add(said("I moved to Oslo."), session_id="old")
+    calls = [weather_call(city=f"Oslo {n}") for n in range(6)]
+    model = ScriptedChatModel(script=[*calls, "Cold everywhere."])
+    events: list[str] = []
+    bot = agent(memory, model, [weather])
+    stream = bot.stream({"messages": "Oslo weather?"}, config(), stream_mode="custom")
+    events = [part["event"] for part in stream]
+    assert events.count("memory_recall") == 1
+    assert {str(request[0].content) for request in model.requests} == {
+        str(model.requests[0][0].content)
+    }
+    assert len(memory.user("ana").export()) == 1 + 1 + 12 + 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_calls_and_results_are_kept_when_the_model_fails_in_mid_loop(
+    memory: Memory, way: str
+) -> None:
+    model = ScriptedChatModel(script=[weather_call(city="Oslo"), RuntimeError("down")])
+    bot = create_agent(model, tools=[weather], middleware=[MemoryMiddleware(memory)])
+    with pytest.raises(RuntimeError, match="down"):
+        run(bot, way, {"messages": "Oslo weather?"}, config())
+    assert [m["role"] for m in memory.user("ana").export()] == ["user", "assistant", "tool"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_summarising_loses_no_message_and_the_summary_is_nobodys_words(
+    memory: Memory, way: str
+) -> None:
+    def summariser(messages: list[BaseMessage]) -> str:
+        return "The user hates jazz."
+
+    shorten = SummarizationMiddleware(
+        ScriptedChatModel(script=[summariser]), trigger=("messages", 6), keep=("messages", 2)
+    )
+    calls = [weather_call(city=f"city {n}") for n in range(6)]
+    model = ScriptedChatModel(script=[*calls, "Done.", "Still here."])
+    bot = agent(memory, model, [weather], before=[shorten])
+    run(bot, way, {"messages": "Weather in six cities?"}, config())
+    run(bot, way, {"messages": "Are you there?"}, config())
+    kept = [m["content"] for m in memory.user("ana").export()]
+    assert len(kept) == 1 + 12 + 1 + 2
+    assert not any("jazz" in text for text in kept)
+    assert any("jazz" in str(m.content) for m in model.requests[-1])
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -175,8 +232,8 @@ def _blocks() -> st.SearchStrategy[list[BaseMessage]]:
 @given(st.lists(_blocks(), max_size=8).map(lambda blocks: [m for block in blocks for m in block]))
 def test_recalled_text_never_parts_a_call_from_its_result(messages: list[BaseMessage]) -> None:
     placed = place(messages, "<memory>x</memory>")
-    assert [m for m in placed if not is_recalled(m)] == messages
-    at = [n for n, m in enumerate(placed) if is_recalled(m)]
+    assert [m for m in placed if was_said(m)] == messages
+    at = [n for n, m in enumerate(placed) if not was_said(m)]
     assert len(at) == any(isinstance(m, HumanMessage) for m in messages)
     for position in at:
         assert any(isinstance(m, HumanMessage) for m in placed[position + 1 :])

@@ -3,18 +3,29 @@
 import asyncio
 import json
 import logging
+import operator
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
 from typing import Annotated, Any
 
 import pytest
 from blockbuster import blockbuster_ctx
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    ChatMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
+from langgraph.types import Send
+from langgraph_sdk.auth.types import StudioUser
 from pydantic import BaseModel
+from typing_extensions import TypedDict
 
 from langmem_graph import Memory
 from langmem_graph.errors import InvalidInputError, LangMemGraphError, MissingUserError
@@ -165,6 +176,113 @@ def test_a_stateless_client_that_resends_everything_adds_only_what_is_new(memory
     assert kept == ["hello", "one", "my cat is Pico", "two", "yes", "three", "yes", "four"]
 
 
+@pytest.mark.parametrize("thread", ["fixed", "new", None])
+@pytest.mark.parametrize("sent", ["everything", "words"])
+def test_a_stateless_client_is_never_doubled(memory: Memory, thread: str | None, sent: str) -> None:
+    """With one thread, a new one per run, or none; sending tool messages back, or only words."""
+    call = {"name": "clock", "args": {}, "id": "c"}
+    conversation: list[Any] = []
+
+    def chat(state: MessagesState) -> dict[str, Any]:
+        number = len([m for m in state["messages"] if m.type == "human"])
+        asks = AIMessage("", tool_calls=[{**call, "id": f"c{number}"}])
+        return {"messages": [asks, ToolMessage("noon", tool_call_id=f"c{number}"), AIMessage("ok")]}
+
+    builder = StateGraph(MessagesState)
+    builder.add_sequence([("first", create_write_node(memory)), chat])
+    builder.add_sequence([("write", create_write_node(memory))])
+    builder.add_edge(START, "first")
+    builder.add_edge("chat", "write")
+    graph = builder.compile()
+    for number, text in enumerate(("hello", "time?", "yes", "yes")):
+        conversation.append(HumanMessage(text))
+        where = {"fixed": "t", "new": f"t{number}"}.get(str(thread))
+        fresh = [m.model_copy(update={"id": None}) for m in conversation]
+        end = graph.invoke({"messages": fresh}, config(thread=where))
+        new = end["messages"][len(conversation) :]
+        conversation += [m for m in new if sent == "everything" or m.text == "ok"]
+    roles = [m["role"] for m in memory.user("ana").export()]
+    assert roles == ["user", "assistant", "tool", "assistant"] * 4
+
+
+def test_a_retry_after_a_failing_model_is_not_stored_twice(memory: Memory) -> None:
+    model = ScriptedChatModel(script=["one", RuntimeError("down"), "two"])
+    builder = StateGraph(MessagesState)
+    builder.add_sequence(
+        [
+            ("first", create_write_node(memory)),
+            ("chat", lambda state: {"messages": [model.invoke(state["messages"])]}),
+            ("write", create_write_node(memory)),
+        ]
+    )
+    builder.add_edge(START, "first")
+    graph = builder.compile()
+    graph.invoke({"messages": [("user", "hello")]}, config())
+    retried = {"messages": [("user", "hello"), ("assistant", "one"), ("user", "cat?")]}
+    with pytest.raises(RuntimeError):
+        graph.invoke(retried, config())
+    graph.invoke(retried, config())
+    assert [m["content"] for m in memory.user("ana").export()] == ["hello", "one", "cat?", "two"]
+
+
+class Plain(TypedDict):
+    messages: Annotated[list[Any], operator.add]
+
+
+def test_messages_that_never_get_an_id(memory: Memory) -> None:
+    builder = StateGraph(Plain)
+    builder.add_sequence(
+        [
+            ("first", create_write_node(memory)),
+            ("chat", lambda _: {"messages": [{"role": "assistant", "content": "ok"}]}),
+            ("write", create_write_node(memory)),
+        ]
+    )
+    builder.add_edge(START, "first")
+    graph = builder.compile()
+    for text in ("yes", "no", "yes"):
+        graph.invoke({"messages": [{"role": "user", "content": text}]}, config())
+    kept = [m["content"] for m in memory.user("ana").export()]
+    assert kept == ["yes", "ok", "no", "ok", "yes", "ok"]
+
+
+def test_parallel_branches_may_recall_and_write(memory: Memory) -> None:
+    memory.user("ana").add(said("I like jazz"), session_id="s")
+    builder = StateGraph(MemoryState)
+    builder.add_node("recall", create_recall_node(memory, report=True))
+    builder.add_node("recall too", create_recall_node(memory, report=True, k=1))
+    builder.add_node("note", create_write_node(memory, report=True))
+    for branch in ("left", "right"):
+        builder.add_node(branch, lambda _, branch=branch: {"messages": [AIMessage(branch)]})
+        builder.add_node(f"write {branch}", create_write_node(memory, report=True))
+        builder.add_edge(["recall", "recall too", "note"], branch)
+        builder.add_edge(branch, f"write {branch}")
+    for first in ("recall", "recall too", "note"):
+        builder.add_edge(START, first)
+    end = builder.compile().invoke({"messages": "jazz?"}, config())
+    assert end["memory_report"]["write"]["status"] == "ok"
+    kept = [m["content"] for m in memory.user("ana").export()]
+    assert sorted(kept) == ["I like jazz", "jazz?", "left", "right"]
+
+
+def test_fan_out_with_send(memory: Memory) -> None:
+    builder = StateGraph(MemoryState)
+    builder.add_node("write", create_write_node(memory, report=True))
+    builder.add_conditional_edges(
+        START,
+        lambda _: [
+            Send("write", {"messages": [HumanMessage(f"part {n}", id=str(n))]}) for n in "abc"
+        ],
+        ["write"],
+    )
+    builder.compile().invoke({"messages": "go"}, config())
+    assert sorted(m["content"] for m in memory.user("ana").export()) == [
+        "part a",
+        "part b",
+        "part c",
+    ]
+
+
 def test_a_client_that_sends_only_the_new_turn_loses_no_repetition(memory: Memory) -> None:
     graph = chatbot(memory, ScriptedChatModel(script=["ok"]))
     for _ in range(3):
@@ -223,7 +341,8 @@ def test_the_user_id_comes_from_any_of_the_three_places(memory: Memory) -> None:
     write(langgraph_auth_user_id="d")
     write(user="e", context=Context(user_id="e"), langgraph_auth_user_id="e")
     write(user="f", langgraph_auth_user_id="")  # a server without authentication
-    write(user="g", langgraph_auth_user_id="langgraph-studio-user")
+    studio = StudioUser("langgraph-studio-user")
+    write(user="g", langgraph_auth_user_id=studio.identity, langgraph_auth_user=studio)
     for user in ("a", 7, "b", "c", "d", "e", "f", "g"):
         assert len(memory.user(user).export()) == 1, user
 
@@ -233,6 +352,7 @@ def test_the_user_id_comes_from_any_of_the_three_places(memory: Memory) -> None:
     [
         {"user": "victim", "langgraph_auth_user_id": "mallory"},
         {"user": "victim", "context": {"user_id": "mallory"}},
+        {"user": "victim", "langgraph_auth_user_id": "langgraph-studio-user"},
     ],
 )
 def test_places_that_disagree_are_refused(memory: Memory, places: dict[str, Any]) -> None:
@@ -262,15 +382,52 @@ def test_the_application_may_decide_the_user(memory: Memory) -> None:
     assert not memory.user("other").export()
 
 
-def test_the_session_is_session_id_else_thread_else_the_first_message(memory: Memory) -> None:
-    graph = chatbot(memory, ScriptedChatModel())
+def test_the_session_is_session_id_else_thread_else_how_it_begins(memory: Memory) -> None:
+    graph = chatbot(memory, ScriptedChatModel(script=["x"]))
     graph.invoke({"messages": "1"}, config(session_id="chosen"))
     graph.invoke({"messages": "2"}, config(thread="thread"))
-    conversation = [HumanMessage("3", id="h"), AIMessage("x", id="a"), HumanMessage("4", id="i")]
+    conversation = [("user", "3"), ("assistant", "x"), ("user", "4")]
     graph.invoke({"messages": conversation[:1]}, config(thread=None))
     graph.invoke({"messages": conversation}, config(thread=None))
-    sessions = [s.session_id for s in memory.user("ana").sessions()]
-    assert sessions == ["chosen", "thread", "conversation-h"]
+    sessions = memory.user("ana").sessions()
+    assert [s.session_id for s in sessions[:2]] == ["chosen", "thread"]
+    assert [s.messages for s in sessions] == [2, 2, 4]
+
+
+def test_a_thread_that_two_users_share_keeps_their_words_apart(memory: Memory) -> None:
+    graph = chatbot(memory, ScriptedChatModel(script=["ok"]), checkpointer=InMemorySaver())
+    for user, text in (
+        ("ana", "my PIN is 4711"),
+        ("bob", "hello"),
+        ("bob", "again"),
+        ("ana", "me"),
+    ):
+        graph.invoke({"messages": text}, config(user))
+    kept = {user: [m["content"] for m in memory.user(user).export()] for user in ("ana", "bob")}
+    assert kept["bob"] == ["hello", "ok", "again", "ok"]
+    assert kept["ana"] == ["my PIN is 4711", "ok", "me", "ok"]
+
+
+def test_what_a_failed_turn_recalled_is_shown_to_nobody_else(memory: Memory) -> None:
+    memory.user("ana").add(said("ana's PIN is 4711"), session_id="old")
+    model = ScriptedChatModel(script=[RuntimeError("down"), "hello bob"])
+
+    def chat(state: MemoryState) -> dict[str, Any]:
+        return {"messages": [model.invoke(with_memory(state))]}
+
+    builder = StateGraph(MemoryState)
+    builder.add_node("recall", create_recall_node(memory))
+    builder.add_node("chat", chat)
+    builder.add_conditional_edges(
+        START, lambda state: "recall" if "PIN" in str(state["messages"][-1].content) else "chat"
+    )
+    builder.add_edge("recall", "chat")
+    graph = builder.compile(checkpointer=InMemorySaver())
+    with pytest.raises(RuntimeError):
+        graph.invoke({"messages": "PIN?"}, config("ana"))
+    graph.invoke({"messages": "hi"}, config("bob"))
+    assert "4711" in str(model.requests[0])
+    assert "4711" not in str(model.requests[1])
 
 
 async def test_two_users_at_once_do_not_mix(memory: Memory) -> None:
@@ -293,6 +450,24 @@ async def test_two_users_at_once_do_not_mix(memory: Memory) -> None:
             assert ("acme-corp" in str(message.content)) <= (owner == "acme-corp")
 
 
+def test_blocks_and_calls_in_view_are_not_quoted_again(memory: Memory) -> None:
+    blocks = [{"type": "text", "text": "I play"}, {"type": "text", "text": "the cello."}]
+    call = {"name": "tune", "args": {"what": "cello"}, "id": "c1"}
+    said_before = [
+        HumanMessage(blocks, id="h1"),
+        AIMessage("", tool_calls=[call], id="a1"),
+        ToolMessage("cello tuned", tool_call_id="c1", id="t1"),
+        AIMessage("Done.", id="a2"),
+    ]
+    model = ScriptedChatModel(script=["noted"])
+    graph = chatbot(memory, model)
+    graph.invoke({"messages": said_before}, config())
+    graph.invoke({"messages": [*said_before, HumanMessage("cello?", id="h2")]}, config())
+    shown = str(model.requests[-1][-2].content)
+    assert "<memory>" in shown  # the first answer was not sent back
+    assert "cello" not in shown
+
+
 # --- when things go wrong ------------------------------------------------------------------------
 
 
@@ -311,7 +486,7 @@ def test_failing_memory_does_not_fail_the_turn(
         report = end["memory_report"][step]
         assert report["status"] == "failed"
         assert "ClosedMemoryError" in report["error"]
-        assert f"memory {step} failed" in caplog.text
+        assert f"memory_{step} failed" in caplog.text
     assert "hello" not in caplog.text
 
 
@@ -371,6 +546,44 @@ def test_no_messages_are_nothing_to_do(memory: Memory) -> None:
     assert end["memory_report"]["write"]["rejected"] == ["no text in the message"]
 
 
+def test_a_message_that_cannot_be_stored_is_said(
+    memory: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    graph = chatbot(memory, ScriptedChatModel(script=["ok"]), report=True, schema=MemoryState)
+    end = graph.invoke({"messages": [HumanMessage("half \ud800 a character")]}, config())
+    assert end["memory_report"]["write"]["status"] == "degraded"
+    assert "surrogate" in end["memory_report"]["write"]["rejected"][0]
+    assert "were not stored" in caplog.text
+
+
+def test_odd_messages_are_kept(memory: Memory) -> None:
+    odd = AIMessage(
+        "See the date.", tool_calls=[{"name": "f", "args": {"at": date(2025, 1, 1)}, "id": "1"}]
+    )
+    graph = chatbot(memory, ScriptedChatModel())
+    graph.invoke({"messages": [ChatMessage("Too long.", role="critic"), odd]}, config())
+    critic, call, *_ = memory.user("ana").export()
+    assert (critic["role"], critic["name"], critic["content"]) == (
+        "assistant",
+        "critic",
+        "Too long.",
+    )
+    assert call["tool_calls"][0]["args"] == {"at": "2025-01-01"}
+
+
+@pytest.mark.parametrize("options", [{"k": 0}, {"max_tokens": -5}, {"k": 2.5}])
+def test_options_are_checked_where_the_node_is_made(memory: Memory, options: Any) -> None:
+    with pytest.raises(InvalidInputError, match="above 0"):
+        create_recall_node(memory, **options)
+
+
+def test_an_unusable_thread_id_does_not_fail_the_turn(memory: Memory) -> None:
+    graph = chatbot(memory, ScriptedChatModel(script=["ok"]), report=True, schema=MemoryState)
+    end = graph.invoke({"messages": "hi"}, config(thread=" "))
+    assert end["messages"][-1].content == "ok"
+    assert end["memory_report"]["write"]["status"] == "failed"
+
+
 class Elsewhere(MessagesState):
     history: Annotated[list[Any], add_messages]
 
@@ -401,7 +614,7 @@ def test_messages_may_be_elsewhere(memory: Memory) -> None:
 class Typed(BaseModel):
     messages: Annotated[list[Any], add_messages] = []
     memory_context: str = ""
-    memory_report: dict[str, Any] = {}
+    memory_report: Annotated[dict[str, Any], operator.or_] = {}
 
 
 def test_a_pydantic_state(memory: Memory) -> None:
@@ -414,6 +627,24 @@ def test_a_pydantic_state(memory: Memory) -> None:
     end = builder.compile().invoke({"messages": "jazz?"}, config())
     assert "I like jazz" in end["memory_context"]  # nothing has been answered yet
     assert {"recall", "write"} == set(end["memory_report"])
+
+
+@dataclass
+class Own:
+    messages: Annotated[list[Any], add_messages]
+    memory_context: str = ""
+
+
+def test_a_state_class_of_ones_own(memory: Memory) -> None:
+    memory.user("ana").add(said("I like jazz"), session_id="s")
+    model = ScriptedChatModel()
+    builder = StateGraph(Own)
+    builder.add_node("recall", create_recall_node(memory))
+    builder.add_node("chat", lambda state: {"messages": [model.invoke(with_memory(state))]})
+    builder.add_edge(START, "recall")
+    builder.add_edge("recall", "chat")
+    builder.compile().invoke({"messages": "jazz?"}, config())
+    assert "I like jazz" in str(model.requests[0][0].content)
 
 
 def test_a_model_node_that_cannot_see_memory_says_so() -> None:
@@ -442,4 +673,4 @@ def test_reports_and_events_are_json_and_say_what_was_spent(memory: Memory) -> N
 
 def test_without_report_the_state_holds_no_report(memory: Memory) -> None:
     graph = chatbot(memory, ScriptedChatModel(), schema=MemoryState)
-    assert "memory_report" not in graph.invoke({"messages": "hi"}, config())
+    assert not graph.invoke({"messages": "hi"}, config())["memory_report"]

@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 from blockbuster import blockbuster_ctx
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from pydantic import BaseModel
 
 from langmem_graph import Memory, MemoryMiddleware
 from langmem_graph.errors import ClosedMemoryError, MissingUserError
+from langmem_graph.graphs import create_write_node
 from langmem_graph.tools import create_memory_tools
 from tests.conftest import said
 from tests.scripted import ScriptedChatModel
@@ -90,6 +91,26 @@ def test_an_agent_looks_things_up_and_nothing_of_it_is_written_back(
     assert end["messages"][-1].content == "An aisle seat."
     kept = [m["content"] for m in talks.user("ana").export()]
     assert kept == ["I always take an aisle seat.", "Which seat do I take?", "An aisle seat."]
+
+
+def test_the_conversation_it_is_asked_in_is_not_found_again(talks: Memory) -> None:
+    question = HumanMessage("Which seat do I take?", id="now")
+    talks.user("ana").add(question, session_id="t1")
+    asked = [question, call("search_conversation", query="Which seat do I take?")]
+    answer = tool_graph(talks).invoke({"messages": asked}, config())["messages"][-1]
+    assert [m["message_id"] for m in answer.artifact["messages"]] == ["m1"]
+    assert "best match first" in answer.content
+
+
+def test_a_memory_answer_is_known_without_its_artifact(talks: Memory) -> None:
+    asked = call("search_conversation", query="seat")
+    answer = tool_graph(talks).invoke({"messages": [asked]}, config())["messages"][-1]
+    sent_back = [HumanMessage("Seat?"), asked, ToolMessage(answer.content, tool_call_id="c1")]
+    builder = StateGraph(MessagesState)
+    builder.add_node("write", create_write_node(talks))
+    builder.add_edge(START, "write")
+    builder.compile().invoke({"messages": sent_back}, config())
+    assert [m["content"] for m in talks.user("ana").export()[1:]] == ["Seat?"]
 
 
 async def test_no_tool_blocks_the_loop(talks: Memory) -> None:

@@ -1,0 +1,249 @@
+"""Everything that is read of records."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Row, func, select, text
+
+from langmem_graph.models import HistoryEntry, Record
+from langmem_graph.store.records import REFINES, SUPERSEDES
+from langmem_graph.store.schema import (
+    ACTIVE,
+    attributes,
+    history,
+    links,
+    messages,
+    record_sources,
+    records,
+    sessions,
+)
+from langmem_graph.store.words import match_expression
+
+T = TypeVar("T")
+_IN_LIST = 5_000
+_best_words = text(
+    "SELECT record_words.rowid, -bm25(record_words) AS score FROM record_words"
+    " JOIN records ON records.n = record_words.rowid AND records.status = 'active'"
+    " WHERE record_words MATCH :terms ORDER BY score DESC LIMIT :limit"
+)
+
+
+@dataclass(frozen=True)
+class RecordFacts:
+    """What ranking needs to know of a record, without its text."""
+
+    n: int
+    said_at: datetime
+    status: str
+    valid_from: datetime
+    valid_to: datetime | None
+
+
+def texts_of(connection: Connection, items: Iterable[int]) -> dict[int, str]:
+    """What is embedded of these records."""
+    found = select(records.c.n, records.c.text)
+    return {row.n: row.text for row in _in_parts(connection, found, records.c.n, items)}
+
+
+def active(connection: Connection, items: Iterable[int]) -> set[int]:
+    """Those of these records that are true now."""
+    found = select(records.c.n).where(records.c.status == ACTIVE)
+    return {row.n for row in _in_parts(connection, found, records.c.n, items)}
+
+
+def newest_record(connection: Connection) -> int:
+    """The number of the record that was stored last; 0 when there is none."""
+    return connection.scalar(select(func.max(records.c.n))) or 0
+
+
+def words_search(
+    connection: Connection, terms: Sequence[str], limit: int
+) -> list[tuple[int, float]]:
+    """Records that are true now and hold any of the terms, by BM25, best first."""
+    rows = connection.execute(_best_words, {"terms": match_expression(terms), "limit": limit})
+    return [(number, score) for number, score in rows.all()]
+
+
+def words_search_any(connection: Connection, terms: Sequence[str]) -> dict[int, float]:
+    """As `words_search`, for reading as of a date: records of every status, all of them."""
+    every = text("SELECT rowid, -bm25(record_words) FROM record_words WHERE record_words MATCH :t")
+    return {n: score for n, score in connection.execute(every, {"t": match_expression(terms)})}  # noqa: C416
+
+
+def word_counts(connection: Connection, terms: Iterable[str]) -> dict[str, int]:
+    """In how many records each term occurs."""
+    count = text("SELECT count(*) FROM record_words WHERE record_words MATCH :term")
+    return {
+        term: connection.execute(count, {"term": match_expression([term])}).scalar_one()
+        for term in terms
+    }
+
+
+def facts_of(connection: Connection, items: Iterable[int]) -> dict[int, RecordFacts]:
+    """What ranking needs of these records, by number."""
+    r = records.c
+    found = select(r.n, r.said_at, r.status, r.valid_from, r.valid_to)
+    rows = map(tuple, _in_parts(connection, found, r.n, items))
+    return {facts[0]: RecordFacts(*facts) for facts in rows}
+
+
+def numbers_true_at(connection: Connection, at: datetime) -> list[int]:
+    """Records that were true at a time, whether or not they still are."""
+    r = records.c
+    then = (r.valid_from <= at) & (r.valid_to.is_(None) | (r.valid_to > at))
+    return list(connection.scalars(select(r.n).where(then, r.status.in_((ACTIVE, "superseded")))))
+
+
+def citing(connection: Connection, items: Iterable[int]) -> dict[int, list[int]]:
+    """The messages that each of these records was made of."""
+    s = record_sources.c
+    found: dict[int, list[int]] = defaultdict(list)
+    for row in _in_parts(connection, select(s.record, s.message), s.record, items):
+        found[row.record].append(row.message)
+    return dict(found)
+
+
+def numbers_of(connection: Connection, ids: Iterable[str]) -> dict[str, int]:
+    """The records' numbers by their ids; unknown ids are left out."""
+    found = select(records.c.record_id, records.c.n)
+    return {r.record_id: r.n for r in _in_parts(connection, found, records.c.record_id, ids)}
+
+
+def records_by_number(connection: Connection, items: Iterable[int]) -> dict[int, Record]:
+    """Whole records by their numbers."""
+    wanted = list(items)
+    whole = select(records, attributes.c.subject, attributes.c.name.label("attribute_name"))
+    joined = whole.outerjoin(attributes, attributes.c.n == records.c.attribute)
+    rows = list(_in_parts(connection, joined, records.c.n, wanted))
+    sources = _sources(connection, wanted)
+    related = _related(connection, wanted)
+    return {row.n: _record(row, sources[row.n], related[row.n]) for row in rows}
+
+
+def _sources(connection: Connection, items: Sequence[int]) -> dict[int, list[str]]:
+    s = record_sources.c
+    named = (
+        select(s.record, messages.c.message_id)
+        .join(messages, messages.c.n == s.message)
+        .order_by(s.record, s.message)
+    )
+    found: dict[int, list[str]] = defaultdict(list)
+    for row in _in_parts(connection, named, s.record, items):
+        found[row.record].append(row.message_id)
+    return found
+
+
+def _related(connection: Connection, items: Sequence[int]) -> dict[int, dict[str, list[str]]]:
+    """Ids of the records that each supersedes, is superseded by, or refines."""
+    found: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    kinds = links.c.kind.in_((SUPERSEDES, REFINES))
+    down = select(links.c.source, links.c.kind, records.c.record_id)
+    down = down.join(records, records.c.n == links.c.target).where(kinds)
+    for row in _in_parts(connection, down, links.c.source, items):
+        found[row.source][row.kind].append(row.record_id)
+    up = select(links.c.target, records.c.record_id)
+    up = up.join(records, records.c.n == links.c.source).where(links.c.kind == SUPERSEDES)
+    for row in _in_parts(
+        connection, up.where(records.c.status != "discarded"), links.c.target, items
+    ):
+        found[row.target]["superseded_by"].append(row.record_id)
+    return found
+
+
+def _record(row: Row[Any], sources: list[str], related: dict[str, list[str]]) -> Record:
+    same = (
+        *("record_id", "text", "kind", "facet", "project", "subject", "confirmation", "status"),
+        *("priority", "scene", "entities", "made_by"),
+    )
+    times = ("said_at", "valid_from", "valid_to", "created_at", "updated_at")
+    fields: dict[str, Any] = {name: getattr(row, name) for name in same}
+    fields |= {name: aware(getattr(row, name)) for name in times}
+    return Record(
+        **fields,
+        attribute=row.attribute_name or None,
+        event_time=row.event,
+        values=row.verbatim,
+        message_ids=sources,
+        supersedes=related[SUPERSEDES],
+        superseded_by=related["superseded_by"] if row.status == "superseded" else [],
+        refines=related[REFINES],
+    )
+
+
+def aware(at: datetime | None) -> Any:
+    """A time of the ledger with its zone, UTC."""
+    return None if at is None else at.replace(tzinfo=UTC)
+
+
+def all_numbers(connection: Connection, status: str | None = ACTIVE) -> list[int]:
+    """The numbers of all records of a status (None: of all), oldest first."""
+    found = select(records.c.n).order_by(records.c.n)
+    return list(
+        connection.scalars(found if status is None else found.where(records.c.status == status))
+    )
+
+
+def history_of(connection: Connection, items: Iterable[int]) -> list[HistoryEntry]:
+    """Every change of these records, oldest first."""
+    found = select(history, records.c.record_id).join(records, records.c.n == history.c.record)
+    rows = sorted(_in_parts(connection, found, history.c.record, items), key=lambda row: row.n)
+    return [
+        HistoryEntry(
+            change=row.change,
+            record_id=row.record_id,
+            op=row.op,
+            at=aware(row.at),
+            by=row.by,
+            reason=row.reason,
+            before=row.before,
+        )
+        for row in rows
+    ]
+
+
+def in_one_line(connection: Connection, n: int) -> set[int]:
+    """A record with all that it superseded or refined, and that superseded or refined it."""
+    line, fresh = {n}, {n}
+    kinds = links.c.kind.in_((SUPERSEDES, REFINES))
+    while fresh:
+        near = (links.c.source.in_(fresh) | links.c.target.in_(fresh)) & kinds
+        rows = connection.execute(select(links.c.source, links.c.target).where(near))
+        fresh = {end for row in rows for end in row} - line
+        line |= fresh
+    return line
+
+
+def message_numbers(
+    connection: Connection, ids: Iterable[str]
+) -> dict[str, tuple[int, datetime, str]]:
+    """Number, time and text of the messages with these ids; unknown ids are left out."""
+    m = messages.c
+    found = select(m.message_id, m.n, m.at, m.text)
+    rows = _in_parts(connection, found, m.message_id, ids)
+    return {row.message_id: (row.n, row.at, row.text) for row in rows}
+
+
+def sessions_of(connection: Connection, items: Iterable[int]) -> dict[int, list[str]]:
+    """The ids of the sessions that each of these records comes from."""
+    s = record_sources.c
+    found = select(s.record, sessions.c.session_id).distinct()
+    found = found.join(messages, messages.c.n == s.message)
+    found = found.join(sessions, sessions.c.n == messages.c.session)
+    by_record: dict[int, list[str]] = defaultdict(list)
+    for row in _in_parts(connection, found, s.record, items):
+        by_record[row.record].append(row.session_id)
+    return by_record
+
+
+def _in_parts(
+    connection: Connection, found: Any, column: Any, values: Iterable[T]
+) -> Iterator[Row[Any]]:
+    """The rows whose column is one of many values; SQLite allows 32,766 at once."""
+    wanted = list(dict.fromkeys(values))
+    for start in range(0, len(wanted), _IN_LIST):
+        yield from connection.execute(
+            found.where(column.in_(wanted[start : start + _IN_LIST]))
+        ).all()
