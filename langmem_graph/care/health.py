@@ -59,7 +59,9 @@ def _ask_index(
     if room.read_only or held.vectors == waiting:
         return (-1 if room.read_only else 0), 0, 0
     try:
-        indexed = sum(room.index.count(layer) for layer in LAYERS)
+        with room.database.reading() as connection:
+            there = [layer for layer, ids in lookups.indexed_vector_ids(connection).items() if ids]
+        indexed = sum(map(room.index.count, there))
         sampled, reachable = _reach(room, sample) if indexed else (0, 0)
     except IndexUnavailableError as error:
         problems.append(str(error))

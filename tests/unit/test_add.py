@@ -101,6 +101,10 @@ def test_a_bare_tool_call_is_kept_with_its_arguments(memory: Memory) -> None:
     assert "12C" in stored.text
 
 
+CIRCULAR: list[Any] = []
+CIRCULAR.append({"itself": CIRCULAR})
+
+
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
@@ -118,7 +122,7 @@ def test_a_bare_tool_call_is_kept_with_its_arguments(memory: Memory) -> None:
         (said("x", id="y" * 3000), "longer than"),
         (said("x\ud800"), "lone surrogate"),
         (said("y" * 501), "at most 500"),
-        (said("", tool_calls=[{"f": object()}]), "not JSON"),
+        (said("", tool_calls=CIRCULAR), "not JSON"),
         (said("", tool_calls=[{"f": "\ud800"}]), "not JSON"),
         (42, "not a message"),
         (None, "not a message"),
