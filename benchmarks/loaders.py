@@ -6,7 +6,7 @@ The messages come from the library's own importers, so what is measured is what 
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,12 @@ class DataMissingError(Exception):
 
 @dataclass(frozen=True)
 class Session:
-    """Messages as `user.add` takes them."""
+    """Messages as `user.add` takes them, and the data set's own records of them."""
 
     session_id: str
     messages: list[dict[str, Any]]
+    records: list[dict[str, Any]] = field(default_factory=list)
+    """As `user.add_records` takes them."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +95,31 @@ def _files(folder: Path, name: str) -> list[Path]:
 
 
 def _locomo(sample: dict[str, Any], number: int) -> Conversation:
-    sessions = [Session(talk.session_id, talk.messages) for talk in read_sample(sample)]
+    talks = list(read_sample(sample))
+    observed = sample.get("observation") or {}
+    sessions = [
+        Session(talk.session_id, talk.messages, _observations(observed, number, talk.messages))
+        for number, talk in enumerate(talks, 1)
+    ]
     known = {message["id"] for session in sessions for message in session.messages}
     questions = [_locomo_question(row, known) for row in sample["qa"]]
     name = str(sample.get("sample_id", number))
     return Conversation(name, sessions, [q for q in questions if q.gold])
+
+
+def _observations(
+    observed: dict[str, Any], session: int, messages: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """LoCoMo's published observations of a session: a sentence, its speaker, its turns."""
+    ids = {message["id"] for message in messages}
+    rows = []
+    for speaker, lines in (observed.get(f"session_{session}_observation") or {}).items():
+        for text, evidence in lines:
+            cited = evidence_ids([evidence] if isinstance(evidence, str) else evidence) & ids
+            if cited:
+                row = {"text": text, "subject": speaker, "source_message_ids": sorted(cited)}
+                rows.append(row)
+    return rows
 
 
 def _locomo_question(row: dict[str, Any], known: set[str]) -> Question:
@@ -113,9 +135,23 @@ def evidence_ids(evidence: Sequence[str]) -> frozenset[str]:
 
 def _realmem(file: Path) -> Conversation:
     data = json.loads(file.read_text(encoding="utf-8"))
-    sessions = [Session(talk.session_id, talk.messages) for talk in read_realmem(data)]
+    sessions = [
+        Session(talk.session_id, talk.messages, _memory_points(talk.messages, raw))
+        for talk, raw in zip(read_realmem(data), data["dialogues"], strict=True)
+    ]
     questions = list(_realmem_questions(data["dialogues"]))
     return Conversation(file.stem, sessions, [q for q in questions if q.gold])
+
+
+def _memory_points(messages: list[dict[str, Any]], raw: dict[str, Any]) -> list[dict[str, Any]]:
+    """RealMem's extracted memory; a point without a turn (0, -1) is of the whole session."""
+    ids = [message["id"] for message in messages if message["content"].strip()]
+    rows = []
+    for point in raw.get("extracted_memory") or []:
+        own = f"{raw['session_uuid']}:{point.get('source_turn')}"
+        cited = [own] if own in ids else ids
+        rows.append({"text": point["content"], "source_message_ids": cited})
+    return rows
 
 
 def _realmem_questions(dialogues: list[dict[str, Any]]) -> Iterator[Question]:

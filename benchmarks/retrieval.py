@@ -119,7 +119,7 @@ def _replay(
         answers += [_ask(system, q, conversation, by) for q in questions for system in systems]
         if session is not None:
             for system in systems:
-                system.add(session.session_id, session.messages)
+                system.add(session)
             bar.advance(shown)
     return answers
 

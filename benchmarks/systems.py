@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
 from numpy.typing import NDArray
 
+from benchmarks.loaders import Session
 from langmem_graph import Memory
 from langmem_graph.config import RankingMethod
 from langmem_graph.user import By
@@ -19,7 +20,7 @@ class System(Protocol):
 
     name: str
 
-    def add(self, session_id: str, messages: list[dict[str, Any]]) -> None:
+    def add(self, session: Session) -> None:
         """Take in a session."""
 
     def search(self, query: str, k: int, by: By) -> list[str]:
@@ -34,9 +35,11 @@ class SharedMemory:
 
     Args:
         embeddings: as `Memory` takes it.
+        with_records: also load the data set's own records, which cite the messages.
     """
 
-    def __init__(self, embeddings: Embeddings | str) -> None:
+    def __init__(self, embeddings: Embeddings | str, *, with_records: bool = False) -> None:
+        self._with_records = with_records
         self._folder = TemporaryDirectory(prefix="langmem-graph-benchmark-")
         self._memory = Memory(Path(self._folder.name) / "memory", embeddings=embeddings)
         self.user = self._memory.user("benchmark")
@@ -44,12 +47,15 @@ class SharedMemory:
         self._added: set[str] = set()
         self._closed = False
 
-    def add(self, session_id: str, messages: list[dict[str, Any]]) -> None:
+    def add(self, session: Session) -> None:
         """Store a session unless it is there."""
-        if session_id in self._added:
+        if session.session_id in self._added:
             return
-        self._added.add(session_id)
-        self.rejected += len(self.user.add(messages, session_id=session_id).rejected)
+        self._added.add(session.session_id)
+        done = self.user.add(session.messages, session_id=session.session_id)
+        self.rejected += len(done.rejected)
+        if self._with_records and session.records:
+            self.rejected += len(self.user.add_records(session.records).rejected)
 
     def close(self) -> None:
         """Delete the memory; safe to call twice."""
@@ -67,9 +73,9 @@ class Ours:
         self._ranking = ranking
         self._shared = shared
 
-    def add(self, session_id: str, messages: list[dict[str, Any]]) -> None:
+    def add(self, session: Session) -> None:
         """Store a session."""
-        self._shared.add(session_id, messages)
+        self._shared.add(session)
 
     def search(self, query: str, k: int, by: By) -> list[str]:
         """Ids of the hits."""
@@ -91,14 +97,14 @@ class DenseText:
         self._ids: list[tuple[str, str]] = []
         self._blocks: list[NDArray[np.float32]] = []
 
-    def add(self, session_id: str, messages: list[dict[str, Any]]) -> None:
+    def add(self, session: Session) -> None:
         """Embed a session."""
-        spoken = [message for message in messages if message["content"].strip()]
+        spoken = [message for message in session.messages if message["content"].strip()]
         if not spoken:
             return
         vectors = self._embeddings.embed_documents([self._read(m["content"]) for m in spoken])
         self._blocks.append(np.asarray(vectors, dtype=np.float32))
-        self._ids += [(session_id, message["id"]) for message in spoken]
+        self._ids += [(session.session_id, message["id"]) for message in spoken]
 
     def _read(self, text: str) -> str:
         """What the embedder reads of a text: its first piece, whose vector may be cached by now."""
@@ -119,10 +125,11 @@ class DenseText:
 
 
 def all_systems(embeddings: Embeddings) -> Sequence[System]:
-    """Ours first; the first four share one memory, since adding is what costs."""
+    """Ours first; those on messages alone share one memory, since adding is what costs."""
     shared = SharedMemory(embeddings)
     return [
         Ours("ours", "hybrid", shared),
+        Ours("ours+records", "hybrid", SharedMemory(embeddings, with_records=True)),
         Ours("rrf", "rrf", shared),
         Ours("dense", "dense", shared),
         Ours("bm25", "words", shared),

@@ -48,7 +48,7 @@ class Settings(BaseModel):
         " write.",
     )
     max_message_chars: int = Field(2_000_000, ge=1, description="Longer messages are refused.")
-    max_record_chars: int = Field(2_000, ge=1, description="Longer records are refused; ours.")
+    max_record_chars: int = Field(4_000, ge=1, description="Longer records are refused; ours.")
     max_pieces: int = Field(
         64, ge=1, description="Pieces of one message that get vectors; its words are all indexed."
     )

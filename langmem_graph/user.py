@@ -8,11 +8,22 @@ from langmem_graph.care import erase, health
 from langmem_graph.config import RankingMethod
 from langmem_graph.errors import ReadOnlyError
 from langmem_graph.intake import message_ids
-from langmem_graph.models import AddReport, EraseReport, Health, Message, MessageHit, Recall
+from langmem_graph.models import (
+    AddReport,
+    EraseReport,
+    Health,
+    Message,
+    MessageHit,
+    Recall,
+    Record,
+    RecordHit,
+    RecordsReport,
+)
 from langmem_graph.recall import fast
+from langmem_graph.recall import records as recall_records
 from langmem_graph.services import Services
 from langmem_graph.store import lookups
-from langmem_graph.write import append
+from langmem_graph.write import add_records, append
 
 if TYPE_CHECKING:
     from langmem_graph.recall.retriever import MemoryRetriever
@@ -112,6 +123,43 @@ class UserMemory:
             the status, the cost (0 model calls) and the milliseconds of each stage.
         """
         return fast.recall(self._services, self.id, query, k, max_tokens, in_view)
+
+    def add_records(self, records: Any) -> RecordsReport:
+        """Store records made elsewhere, without a model.
+
+        Args:
+            records: dicts with `text` and `source_message_ids` (stored messages), and optionally
+                any other field of `Record`; or `Record`s.
+
+        Returns:
+            What happened to each. What says exactly the same as a record that is true now is known,
+            and adds its sources to that one.
+
+        Raises:
+            InvalidInputError: no list of records.
+            StorageError: the ledger cannot be written; nothing was acknowledged.
+        """
+        return add_records.add_records(self._services, self.id, records, "import")
+
+    def search_records(
+        self, query: str, k: int = 5, *, as_of: object = None, explain: bool = False
+    ) -> list[RecordHit]:
+        """Find records without calling a model, best first.
+
+        Args:
+            query: what to look for, in plain words.
+            k: how many hits at most.
+            as_of: what was true at this time, instead of what is true now.
+            explain: put each signal's value into the hits' `signals`.
+
+        Raises:
+            InvalidInputError: an empty query, `k` below 1, or no time.
+        """
+        return recall_records.search_records(self._services, self.id, query, k, as_of, explain)
+
+    def get_records(self, ids: str | Sequence[str]) -> list[Record]:
+        """The records with these ids, whatever their status; unknown ids are left out."""
+        return recall_records.get_records(self._services, self.id, message_ids(ids))
 
     def as_retriever(self, *, k: int = 5, by: By = "message") -> "MemoryRetriever":
         """This memory as a LangChain retriever, sync and async.
@@ -218,6 +266,20 @@ class UserMemory:
         return await asyncio.to_thread(
             self.recall, query, k=k, max_tokens=max_tokens, in_view=in_view
         )
+
+    async def aadd_records(self, records: Any) -> RecordsReport:
+        """Async twin of `add_records`."""
+        return await asyncio.to_thread(self.add_records, records)
+
+    async def asearch_records(
+        self, query: str, k: int = 5, *, as_of: object = None, explain: bool = False
+    ) -> list[RecordHit]:
+        """Async twin of `search_records`."""
+        return await asyncio.to_thread(self.search_records, query, k, as_of=as_of, explain=explain)
+
+    async def aget_records(self, ids: str | Sequence[str]) -> list[Record]:
+        """Async twin of `get_records`."""
+        return await asyncio.to_thread(self.get_records, ids)
 
     async def aget_conversation(self, ids: str | Sequence[str]) -> list[Message]:
         """Async twin of `get_conversation`."""

@@ -1,4 +1,4 @@
-"""Ranks sessions: one weighted sum of four signals, each session shown by its best message."""
+"""Ranks sessions: one weighted sum of five signals, each session shown by its best message."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,8 @@ from langmem_graph.ranking.messages import Ranking
 from langmem_graph.ranking.weights import SESSION_WEIGHTS
 from langmem_graph.store.lookups import Centroids
 
-TOP_DENSE, TOP_WORDS, PROFILE = 3, 8, 8
-"""Cosines averaged, BM25 scores averaged, and sessions that make the profile."""
+TOP_DENSE, TOP_WORDS, TOP_RECORDS, PROFILE = 3, 8, 3, 8
+"""Cosines, BM25 scores and record scores averaged, and sessions that make the profile."""
 
 
 def rank_sessions(
@@ -69,6 +69,7 @@ def _signals(
     return {
         "dense": dense,
         "words": words,
+        "records": share_of_best(_best(found.records, own, TOP_RECORDS)),
         "profile": _likeness_to_best(first_pass, middle),
         "age": np.log(np.maximum(ages, 1)),
     }

@@ -29,7 +29,7 @@ def search(
     """Hits of one search; signals only where asked for."""
     if by not in _SEARCHES:
         raise InvalidInputError(f"by must be 'message' or 'session', not {by!r}.")
-    _check(query, k)
+    check_query(query, k)
     if ranking is not None and ranking not in get_args(RankingMethod):
         raise InvalidInputError(
             f"ranking must be one of {', '.join(get_args(RankingMethod))}, not {ranking!r}."
@@ -55,7 +55,7 @@ def recall(
     settings = services.settings
     k = settings.recall_k if k is None else k
     budget = settings.context_tokens if max_tokens is None else max_tokens
-    _check(query, k)
+    check_query(query, k)
     if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
         raise InvalidInputError(f"max_tokens must be a whole number above 0, not {budget!r}.")
     hits: list[MessageHit] = []
@@ -75,7 +75,8 @@ def recall(
     )
 
 
-def _check(query: object, k: object) -> None:
+def check_query(query: object, k: object) -> None:
+    """Raise unless there are words to look for and a usable number of hits."""
     if not isinstance(query, str) or not query.strip():
         raise InvalidInputError(f"The query must be a text with words in it, not {query!r}.")
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_K:

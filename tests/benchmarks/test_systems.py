@@ -26,13 +26,13 @@ def test_every_system_finds_the_words(by, expected):
     systems = all_systems(HashEmbeddings())
     for system in systems:
         for session in SESSIONS:
-            system.add(session.session_id, session.messages)
+            system.add(session)
     try:
         found = {system.name: system.search("flight to Lisbon", 2, by) for system in systems}
     finally:
         for system in systems:
             system.close()
-    assert set(found) == {"ours", "rrf", "dense", "bm25", "dense-text"}
+    assert set(found) == {"ours", "ours+records", "rrf", "dense", "bm25", "dense-text"}
     assert {ids[0] for ids in found.values()} == {expected}
 
 
@@ -41,7 +41,7 @@ def test_realmem_style_replay_sees_only_earlier_sessions():
     conversation = Conversation("tiny", SESSIONS, [question])
     benchmark = retrieval.BENCHMARKS[1]
     answers = retrieval.answer_all([conversation], benchmark, lambda: all_systems(HashEmbeddings()))
-    assert len(answers) == 5
+    assert len(answers) == 6
     assert all(set(answer.found) <= {"s1"} for answer in answers)
 
 
