@@ -1,0 +1,89 @@
+"""What the model's answers look like. Every text and list has a greatest length.
+
+Small models otherwise run to the length limit, and a repetition loop must not become a belief.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+Alias = Annotated[str, Field(max_length=8)]
+"""A short stand-in for an id, valid in one call: m3 is a message, r1 a record, a2 an attribute."""
+Name = Annotated[str, Field(max_length=80)]
+Sentence = Annotated[str, Field(max_length=400)]
+
+
+class NewMemory(BaseModel):
+    """One thing worth remembering."""
+
+    text: Sentence
+    kind: Literal["fact", "event", "instruction", "preference"] = "fact"
+    facet: Literal["none", "persona", "project_state", "schedule"] = "none"
+    subject: Name = "user"
+    attribute: Name = ""
+    sources: Annotated[list[Alias], Field(max_length=8)]
+    draft: bool = False
+    project: Name | None = None
+    entities: Annotated[list[Name], Field(max_length=6)] = []
+    when: Annotated[str, Field(max_length=40)] | None = None
+    until: Annotated[str, Field(max_length=40)] | None = None
+    recurrence: Annotated[str, Field(max_length=120)] | None = None
+
+
+class Extraction(BaseModel):
+    """What a stretch of conversation adds."""
+
+    scene: Name = ""
+    memories: Annotated[list[NewMemory], Field(max_length=24)]
+
+
+class Decision(BaseModel):
+    """What becomes of one new record."""
+
+    record: Alias
+    action: Literal["store", "skip", "update", "merge"]
+    targets: Annotated[list[Alias], Field(max_length=4)] = []
+    attribute: Name = ""
+    text: Sentence | None = None
+
+
+class Reconciliation(BaseModel):
+    """One decision for each new record."""
+
+    decisions: Annotated[list[Decision], Field(max_length=24)]
+
+
+class CausalPair(BaseModel):
+    """One record may have brought about another."""
+
+    cause: Alias
+    effect: Alias
+
+
+class CausalPairs(BaseModel):
+    """Possible causes among the records shown; none is a good answer."""
+
+    pairs: Annotated[list[CausalPair], Field(max_length=12)]
+
+
+class TrackEdit(BaseModel):
+    """A topic track as it shall be from now on."""
+
+    name: Name
+    title: Name
+    summary: Sentence
+    narrative: Annotated[str, Field(max_length=2_000)]
+    evidence: Annotated[list[Alias], Field(max_length=40)]
+
+
+class TopicRound(BaseModel):
+    """The tracks that change; tracks that are not named stay as they are."""
+
+    tracks: Annotated[list[TrackEdit], Field(max_length=8)]
+
+
+class ProfileText(BaseModel):
+    """The whole profile."""
+
+    text: Annotated[str, Field(max_length=2_000)]
+    topics: Annotated[list[Name], Field(max_length=20)]

@@ -1,0 +1,180 @@
+"""One structured call of a chat model: asked, checked, repaired once, counted.
+
+The model proposes, code disposes: whatever comes back is parsed into a schema and checked by the
+step that asked. What cannot be used is None, and the step falls back to something safe.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from time import perf_counter
+from typing import Any, TypeVar
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from pydantic import BaseModel
+
+from langmem_graph.tokens import TokenCounter, token_counter
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=BaseModel)
+LONGEST_ANSWER = 60_000
+"""Characters of a raw answer; a longer one is a repetition loop and is not shown to it again."""
+LONGEST_ERROR = 600
+
+
+@dataclass
+class Usage:
+    """What model calls have cost so far, and what is left."""
+
+    calls: int = 0
+    repairs: int = 0
+    """Calls that had to be made again; they are part of `calls`."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    tokens_exact: bool = True
+    """False where the server counts no tokens and they were estimated."""
+    milliseconds: float = 0.0
+    problems: list[str] = field(default_factory=list)
+    """Answers that could not be used, one line each."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-shaped, for reports and graph state."""
+        return dict(vars(self), problems=list(self.problems))
+
+    @classmethod
+    def of(cls, counted: dict[str, Any] | None) -> "Usage":
+        """From `as_dict`."""
+        return cls(**(counted or {}))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a run may spend on model calls; a call that would go beyond is not made."""
+
+    calls: int
+    tokens: int
+    seconds: float
+    """For one call."""
+
+
+class Asker:
+    """Asks one chat model for answers in a schema.
+
+    Args:
+        model: any LangChain chat model.
+        method: how structured output is asked for (`json_schema`, `function_calling`, `json_mode`);
+            None is the model's own way. Servers differ.
+        limits: calls, tokens and seconds.
+        encoding: for counting tokens where the server does not.
+    """
+
+    def __init__(
+        self, model: BaseChatModel, method: str | None, limits: Limits, encoding: str
+    ) -> None:
+        self._model = model
+        self._method = {"method": method} if method else {}
+        self._limits = limits
+        self._encoding = encoding
+
+    async def ask(
+        self,
+        schema: type[T],
+        prompt: str,
+        question: str,
+        usage: Usage,
+        check: Callable[[T], str | None] = lambda _: None,
+    ) -> T | None:
+        """The answer, or None when it cannot be used even after one repair.
+
+        Args:
+            schema: pydantic model; its strings and lists should have a greatest length.
+            prompt: the step's rules, the same in every call.
+            question: what differs from call to call.
+            usage: is added to.
+            check: says what is wrong with an answer that fits the schema; None when it is good.
+        """
+        messages: list[BaseMessage] = [SystemMessage(prompt), HumanMessage(question)]
+        for attempt in range(2):
+            if self._spent(usage):
+                usage.problems.append(f"{schema.__name__}: the budget is spent")
+                return None
+            usage.repairs += attempt
+            answer, problem = await self._once(schema, messages, usage)
+            problem = problem or (check(answer) if answer is not None else None)
+            if answer is not None and problem is None:
+                return answer
+            usage.problems.append(f"{schema.__name__}: {str(problem)[:LONGEST_ERROR]}")
+            messages = [*messages[:2], _repair(str(problem))]
+        return None
+
+    def _spent(self, usage: Usage) -> bool:
+        tokens = usage.input_tokens + usage.output_tokens
+        return usage.calls >= self._limits.calls or tokens >= self._limits.tokens
+
+    async def _once(
+        self, schema: type[T], messages: Sequence[BaseMessage], usage: Usage
+    ) -> tuple[T | None, str | None]:
+        start = perf_counter()
+        usage.calls += 1
+        try:
+            structured = self._model.with_structured_output(
+                schema, include_raw=True, **self._method
+            )
+            call = structured.ainvoke(list(messages))
+            answer: Any = await asyncio.wait_for(call, self._limits.seconds)
+        except TimeoutError:
+            await self._count(usage, None, schema, messages)
+            return None, f"no answer within {self._limits.seconds:.0f} seconds"
+        except Exception as error:  # noqa: BLE001  # every provider raises errors of its own
+            await self._count(usage, None, schema, messages)
+            return None, f"{type(error).__name__}: {error}"
+        finally:
+            usage.milliseconds += (perf_counter() - start) * 1_000
+        await self._count(usage, answer.get("raw"), schema, messages)
+        return _parsed(schema, answer)
+
+    async def _count(
+        self, usage: Usage, raw: Any, schema: type[BaseModel], messages: Sequence[BaseMessage]
+    ) -> None:
+        counted = getattr(raw, "usage_metadata", None)
+        if counted:
+            usage.input_tokens += counted["input_tokens"]
+            usage.output_tokens += counted["output_tokens"]
+            return
+        counter = await asyncio.to_thread(token_counter, self._encoding)  # may load its table
+        usage.tokens_exact = False
+        usage.input_tokens += _prompt_tokens(counter, schema, messages)
+        usage.output_tokens += counter.count(str(getattr(raw, "content", ""))[:LONGEST_ANSWER])
+
+
+def _parsed(schema: type[T], answer: Any) -> tuple[T | None, str | None]:
+    raw = str(getattr(answer.get("raw"), "content", ""))
+    if len(raw) > LONGEST_ANSWER:
+        return None, f"the answer has {len(raw):,} characters; answer briefly"
+    parsed = answer.get("parsed")
+    if isinstance(parsed, dict):
+        parsed = schema.model_validate(parsed)
+    if isinstance(parsed, schema):
+        return parsed, None
+    return None, f"not in the schema: {answer.get('parsing_error') or raw[:200] or 'no answer'}"
+
+
+def _prompt_tokens(
+    counter: TokenCounter, schema: type[BaseModel], messages: Sequence[BaseMessage]
+) -> int:
+    shape = json.dumps(schema.model_json_schema(), ensure_ascii=False)
+    return counter.count(shape) + sum(counter.count(str(m.content)) for m in messages)
+
+
+def _repair(problem: str) -> HumanMessage:
+    return HumanMessage(load_prompt("repair").format(problem=problem[:LONGEST_ERROR]))
+
+
+def load_prompt(name: str) -> str:
+    """The text of a prompt file."""
+    return (files("langmem_graph.llm") / "prompts" / f"{name}.txt").read_text(encoding="utf-8")

@@ -1,0 +1,84 @@
+"""batches: which messages are read next, and whether it is time (NapMem 5.2).
+
+A user's first turns are read after 1, then 2, then 4 of them, from then on after every 5; the rest
+of a session when it has ended.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+
+from sqlalchemy import Connection
+
+from langmem_graph.store import ledger, reading
+from langmem_graph.store.reading import Unread
+
+RAMP = (1, 2, 4)
+STEADY = 5
+IDLE = timedelta(minutes=30)
+TURNS_READ = "turns_read"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Messages of one session to be read together."""
+
+    items: tuple[int, ...]
+    session: int
+    turns: int
+    """Completed turns in it: something the user said with the assistant's answer."""
+    ends_session: bool
+
+
+def next_batch(connection: Connection, *, force: bool) -> Batch | None:
+    """The oldest batch that is due.
+
+    Args:
+        connection: of the ledger.
+        force: read what there is, without waiting for the turns of a full batch.
+    """
+    latest = reading.latest_session(connection)
+    if latest is None:
+        return None
+    size = batch_size(int(ledger.get_meta(connection, TURNS_READ) or 0))
+    idle = datetime.now(UTC).replace(tzinfo=None) - latest[1] > IDLE
+    unread = sorted(reading.unread_messages(connection), key=lambda one: (one.session, one.n))
+    for session, group in groupby(unread, key=lambda one: one.session):
+        ended = force or idle or session != latest[0]
+        if batch := _first(list(group), size, ended=ended):
+            return batch
+    return None
+
+
+def batch_size(turns_read: int) -> int:
+    """Completed turns of the next batch, after so many of the user's life."""
+    for size in RAMP:
+        if turns_read < size:
+            return size
+        turns_read -= size
+    return STEADY
+
+
+def _first(unread: Sequence[Unread], size: int, *, ended: bool) -> Batch | None:
+    """The session's first `size` turns; fewer only when it has ended."""
+    turns = list(_turns(unread))
+    complete = [turn for turn in turns if any(one.role == "assistant" for one in turn)]
+    if not ended and len(complete) < size:
+        return None
+    taken = turns[: turns.index(complete[size - 1]) + 1] if len(complete) >= size else turns
+    items = tuple(one.n for turn in taken for one in turn)
+    done = sum(turn in complete for turn in taken)
+    return Batch(items, unread[0].session, done, ends_session=ended and len(taken) == len(turns))
+
+
+def _turns(unread: Sequence[Unread]) -> Iterator[list[Unread]]:
+    """A turn begins with the first thing the user says after the assistant."""
+    turn: list[Unread] = []
+    for one in unread:
+        if turn and one.role == "user" and turn[-1].role == "assistant":
+            yield turn
+            turn = []
+        turn.append(one)
+    if turn:
+        yield turn
