@@ -1,0 +1,148 @@
+"""ground_values: what a record must say exactly as it was said, and whether it was said at all.
+
+Numbers, prices, dates, codes, links and addresses lose their use with one wrong character. They
+are found here by their form, and accepted only where a source holds them, whole and unchanged.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from langmem_graph.write.boundaries import find_token, is_token
+from langmem_graph.write.value_forms import normalize
+from langmem_graph.write.value_patterns import PATTERNS, RELATIVE, ValueType
+
+_CLOSING = {")": "(", "]": "[", "}": "{"}
+_TAKEN = "\0"
+_COUNTED = re.compile(r"\d+(?:[-/][a-z]+)+|\d+(?:st|nd|rd|th|s)?|[a-z]+-\d+", re.IGNORECASE)
+"""`5-day`, `1st`, `90s`, `covid-19`: words around a number, not codes."""
+_THOUSANDS = re.compile(r"\d{1,3}(?:\.\d{3})+")
+_LONG_NUMBER = 7
+"""From this many digits on, or with a leading zero, plain digits are a code."""
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Value(_Model):
+    """One value that must be kept verbatim."""
+
+    name: str = ""
+    """What it is a value of ("ticket price"); only a model can tell."""
+    type: ValueType
+    raw: str
+    """Exactly as it was said."""
+    normalized: str
+    """For comparison: `2025-05-07`, `1200.50 EUR`."""
+
+
+class Grounded(_Model):
+    """The values of a text, by whether a source holds them."""
+
+    values: list[Value] = Field(default_factory=list)
+    ungrounded: list[Value] = Field(default_factory=list)
+    inferred: list[Value] = Field(default_factory=list)
+    """Those ungrounded dates and times that a source may imply, with "next Friday", "in two hours"
+    or a date without its year. A record that keeps them was inferred, and must say so."""
+
+
+def find_values(text: str) -> list[Value]:
+    """Every value in the text that must be verbatim, in the order it is said.
+
+    Numbers in words ("two") are none: they may be said in other words.
+    """
+    rest = plain = text.encode("utf-8", "replace").decode()  # half characters become "?"
+    found: list[tuple[int, Value]] = []
+    for kind, pattern in PATTERNS:
+        spans = [span for match in pattern.finditer(rest) if (span := _span(match, plain, kind))]
+        found += [(start, _value(kind, plain[start:end])) for start, end in spans]
+        rest = _without(rest, spans)
+    return [value for _, value in sorted(found, key=lambda one: one[0])]
+
+
+def _span(match: re.Match[str], plain: str, kind: ValueType) -> tuple[int, int] | None:
+    """The match's place without a sentence's punctuation, or None when it is no such value."""
+    group = "value" if "value" in match.re.groupindex else 0
+    start, end = match.span(group)
+    if kind == "url":
+        end = start + len(_without_closing(plain[start:end]))
+    while end > start and plain[end - 1].isspace():
+        end -= 1
+    if kind == "identifier" and not _is_code(match, plain[start:end]):
+        return None
+    return (start, end) if is_token(plain, start, end, ranges=True) else None
+
+
+def _without_closing(url: str) -> str:
+    """A link without the full stop or bracket of the sentence around it."""
+    unopened = {sign: url.count(sign) - url.count(opening) for sign, opening in _CLOSING.items()}
+    end = len(url)
+    while end and (url[end - 1] in ".,;:!?'’*" or unopened.get(url[end - 1], 0) > 0):
+        end -= 1
+        unopened[url[end]] = unopened.get(url[end], 0) - 1
+    return url[:end]
+
+
+def _is_code(match: re.Match[str], raw: str) -> bool:
+    """True for what is named a code ("order 4711") or has a code's form."""
+    if not any(sign.isdigit() for sign in raw):
+        return False
+    if "value" not in match.re.groupindex or match.start("value") > match.start():
+        return True
+    if raw.isdigit():
+        return len(raw) >= _LONG_NUMBER or (len(raw) > 1 and raw[0] == "0")
+    if raw.replace(".", "").isdigit():
+        return raw.count(".") >= 2 and not _THOUSANDS.fullmatch(raw)  # a version
+    return any(sign.isalpha() for sign in raw) and not _COUNTED.fullmatch(raw)
+
+
+def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    parts, last = [], 0
+    for start, end in spans:
+        parts += [text[last:start], _TAKEN * (end - start)]
+        last = end
+    return "".join([*parts, text[last:]])
+
+
+def _value(kind: ValueType, raw: str) -> Value:
+    return Value(type=kind, raw=raw, normalized=normalize(kind, raw))
+
+
+def ground(text: str, sources: Sequence[str]) -> Grounded:
+    """Each value of the text, by whether one of the sources holds it exactly."""
+    values: list[Value] = []
+    ungrounded: list[Value] = []
+    for value in find_values(text):
+        (ungrounded if verbatim(value.raw, sources) is None else values).append(value)
+    implied = any(map(relative_dates, sources))
+    inferred = [value for value in ungrounded if implied and value.type in ("date", "time")]
+    return Grounded(values=values, ungrounded=ungrounded, inferred=inferred)
+
+
+def verbatim(raw: str, sources: Iterable[str]) -> str | None:
+    """The value as a source holds it, byte for byte, or None where none does.
+
+    A value is held when it stands in a source as a whole token: "12" does not stand in "120".
+    """
+    for source in sources:
+        start = find_token(raw, source)
+        if start is not None:
+            return source[start : start + len(raw)]
+        if raw in _raws(source):  # `10` of the range `10-12`
+            return raw
+    return None
+
+
+@lru_cache(maxsize=64)
+def _raws(source: str) -> frozenset[str]:
+    return frozenset(value.raw for value in find_values(source))
+
+
+def relative_dates(text: str) -> list[str]:
+    """What in the text means a date without stating it: "next Friday", "May 7" of some year."""
+    said = [match.group() for match in RELATIVE.finditer(text)]
+    dates = [value for value in find_values(text) if value.type == "date"]
+    return said + [value.raw for value in dates if value.normalized.startswith("--")]

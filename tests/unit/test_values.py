@@ -1,0 +1,207 @@
+"""Grounded values: found by their form, accepted only as a source has them."""
+
+import base64
+import os
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langmem_graph.write.values import find_values, ground, relative_dates, verbatim
+
+
+def found(text: str) -> list[tuple[str, str]]:
+    return [(value.type, value.raw) for value in find_values(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "raw", "normalized"),
+    [
+        ("about 1,200.50 in all", "number", "1,200.50", "1200.50"),
+        ("it weighs 5 kg now", "number", "5 kg", "5 kg"),
+        ("at -5 °C outside", "number", "-5 °C", "-5 °C"),
+        ("12\u00a0345 visitors", "number", "12\u00a0345", "12345"),
+        ("１２人", "number", "１２", "12"),
+        ("pays $1,200 a month", "price", "$1,200", "1200 $"),
+        ("kostet 1.200,50 € im Jahr", "price", "1.200,50 €", "1200.50 EUR"),
+        ("for 40 dollars", "price", "40 dollars", "40 DOLLARS"),
+        ("on May 7, 2025.", "date", "May 7, 2025", "2025-05-07"),
+        ("on the 7th of May 2025", "date", "7th of May 2025", "2025-05-07"),
+        ("am 03.05.2025 um", "date", "03.05.2025", "2025-05-03"),
+        ("on 3/5/2025", "date", "3/5/2025", "3/5/2025"),
+        ("５月３日に", "date", "５月３日", "--05-03"),
+        ("2025年5月3日", "date", "2025年5月3日", "2025-05-03"),
+        ("the 31 June 2025", "date", "31 June 2025", "31 june 2025"),
+        ("since 2024-01-15T10:00:00Z", "date", "2024-01-15T10:00:00Z", "2024-01-15T10:00:00Z"),
+        ("in May 2024", "date", "May 2024", "2024-05"),
+        ("at 7:30 p.m. sharp", "time", "7:30 p.m.", "19:30"),
+        ("at 12am", "time", "12am", "00:00"),
+        ("um 14 Uhr", "time", "14 Uhr", "14:00"),
+        ("flight LH 454 to", "identifier", "LH 454", "LH454"),
+        ("order number 4711 is late", "identifier", "4711", "4711"),
+        ("room B-204, please", "identifier", "B-204", "B204"),
+        ("upgrade to v2.3.1.", "identifier", "v2.3.1", "V2.3.1"),
+        ("runs 10.0.2 now", "identifier", "10.0.2", "10.0.2"),
+        ("pin 0042", "identifier", "0042", "0042"),
+        (
+            "to DE89 3704 0044 0532 0130 00 please",
+            "identifier",
+            "DE89 3704 0044 0532 0130 00",
+            "DE89370400440532013000",
+        ),
+        ("(see https://x.org/a_(b)?q=1)", "url", "https://x.org/a_(b)?q=1", None),
+        ("mail a.b+c@Mail.example.org!", "email", "a.b+c@Mail.example.org", None),
+        ("call +49 (0)30 1234-567", "phone", "+49 (0)30 1234-567", "+490301234567"),
+        ("call (415) 555-2671", "phone", "(415) 555-2671", "4155552671"),
+        ("at 221B Baker Street, Apt 4", "address", "221B Baker Street, Apt 4", None),
+        ("in der Hauptstraße 12a", "address", "Hauptstraße 12a", None),
+        ("au 12 Rue de la Paix", "address", "12 Rue de la Paix", None),
+    ],
+)
+def test_each_kind_is_found(text: str, kind: str, raw: str, normalized: str | None) -> None:
+    (value,) = find_values(text)
+    assert (value.type, value.raw) == (kind, raw)
+    assert normalized in (None, value.normalized)
+
+
+@pytest.mark.parametrize(
+    "text", ["two of them, maybe three", "No. 's fine — e.g. and/or", "", "²①"]
+)
+def test_words_need_no_grounding(text: str) -> None:
+    assert find_values(text) == []
+
+
+def test_a_number_around_words_is_a_number_not_a_code() -> None:
+    assert found("a 5-day trip for 10-12 people, 10:00-12:00") == [
+        ("number", "5"),
+        ("number", "10"),
+        ("number", "12"),
+        ("time", "10:00"),
+        ("time", "12:00"),
+    ]
+
+
+def test_a_date_inside_a_code_belongs_to_the_code() -> None:
+    assert found("ORD-2024-01-15") == [("identifier", "ORD-2024-01-15")]
+
+
+@pytest.mark.parametrize(
+    ("raw", "source", "held"),
+    [
+        ("12", "room 12.", True),
+        ("12", "120", False),
+        ("12", "3.12", False),
+        ("12", "12,5", False),
+        ("30", "at 14:30", False),
+        ("05", "2025-05-03", False),
+        ("123", "AB-123", False),
+        ("5", "-5 degrees", False),
+        ("5", "a 5-day trip", True),
+        ("10", "10-12 people", True),
+        ("12", "12月", True),
+        ("ab-1", "AB-1", False),
+        ("Ann", "Anna", False),
+        ("Ann", "Ann's", True),
+        ("ana", "ana@x.org", False),
+        ("example", "www.example.com", False),
+        ("東京", "明日東京へ行く", True),
+        ("cafe", "cafe\u0301", False),
+        ("12 kg", "12\u00a0kg", False),
+        ("", "anything", False),
+        (" ", "a b", False),
+        ("\ud800", "x\ud800y", True),
+    ],
+)
+def test_a_value_is_held_as_a_whole_token_only(raw: str, source: str, held: bool) -> None:
+    assert verbatim(raw, ["nothing here", source]) == (raw if held else None)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "https://example.org/?q=" + "a1-_~%20" * 1_250,
+        base64.b64encode(os.urandom(3_000)).decode(),
+        "Ana Díaz\n221B Baker Street\nLondon  NW1 6XE\nUnited\u00a0Kingdom",
+    ],
+)
+def test_long_values_survive_byte_for_byte(raw: str) -> None:
+    source = f"Please keep this: {raw} and nothing else."
+    held = verbatim(raw, [source])
+    assert held is not None
+    assert held.encode() == raw.encode()
+    assert verbatim(raw[:-1] + "!", [source]) is None
+
+
+def test_a_long_link_is_one_value() -> None:
+    link = "https://example.org/?q=" + "a1-_~%20" * 1_250
+    assert found(f"See {link}.") == [("url", link)]
+
+
+def test_grounding_parts_what_was_said_from_what_was_not() -> None:
+    sources = ["The ticket was $40, seat 12A.", "Call 555-1234 after 5pm"]
+    grounded = ground("Paid $40 for seat 12A; call 555-1234 at 6pm; 3 bags.", sources)
+    assert [value.raw for value in grounded.values] == ["$40", "12A", "555-1234"]
+    assert [value.raw for value in grounded.ungrounded] == ["6pm", "3"]
+    assert grounded.inferred == []
+
+
+@pytest.mark.parametrize(
+    ("source", "implied"),
+    [
+        ("dentist next Friday", ["next Friday"]),
+        ("dentist on May 9", ["May 9"]),
+        ("in two weeks", ["in two weeks"]),
+        ("歯医者は明日です", ["明日"]),
+        ("dentist, some day", []),
+    ],
+)
+def test_a_relative_date_makes_the_absolute_one_inferred(source: str, implied: list[str]) -> None:
+    assert relative_dates(source) == implied
+    grounded = ground("Dentist on 2025-05-09, room 7.", [source])
+    assert grounded.values == []
+    assert [value.raw for value in grounded.ungrounded] == ["2025-05-09", "7"]
+    assert [value.raw for value in grounded.inferred] == (["2025-05-09"] if implied else [])
+
+
+said = st.text(st.characters(codec=None, exclude_categories=())) | st.lists(
+    st.sampled_from(
+        "12 120 -5 3.5 $40 40€ 10:30 5pm 2025-05-03 May 7 5月3日 AB-12 order # / - . , : a@b.co "
+        "https://x.org/?a=1 +49 30 (0) ２０ \u00a0 \u0301 東 Baker Street v1.2 tomorrow".split(" ")
+    )
+).map(lambda parts: "".join(f"{part}{' ' * (len(part) % 2)}" for part in parts))
+
+
+@given(said)
+def test_every_text_grounds_itself(text: str) -> None:
+    grounded = ground(text, [text])
+    assert grounded.ungrounded == []
+    assert [value.raw for value in grounded.values] == [value.raw for value in find_values(text)]
+
+
+@given(said, said)
+def test_only_exact_substrings_are_accepted(text: str, source: str) -> None:
+    grounded = ground(text, [source])
+    assert all(value.raw in source for value in grounded.values)
+    assert len(grounded.values) + len(grounded.ungrounded) == len(find_values(text))
+    assert all(value in grounded.ungrounded for value in grounded.inferred)
+    held = verbatim(text, [source])
+    assert held is None or (held == text and text in source)
+
+
+@given(st.integers(0, 10**9), st.integers(0, 10**9))
+def test_a_number_is_not_grounded_by_another(one: int, other: int) -> None:
+    assert (verbatim(str(one), [f"It was {other}."]) is not None) == (one == other)
+
+
+@pytest.mark.parametrize(
+    "part",
+    "1 1. a a1 a. a@ http://| +1 (12) 1Ab|Ab 12:|1- may| order| ) -".split(" "),
+)
+def test_a_long_odd_text_takes_no_longer_than_another(part: str) -> None:
+    text = "http://a" + part.replace("|", " ") * 20_000
+    start = time.perf_counter()
+    find_values(text)
+    find_values(text[8:])
+    relative_dates(text)
+    assert time.perf_counter() - start < 10
