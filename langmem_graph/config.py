@@ -4,6 +4,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+EVENT_MINUTES = 60
+
 RankingMethod = Literal["hybrid", "rrf", "dense", "words"]
 """`hybrid`: fitted linear score. `rrf`: weight-free fusion. `dense`, `words`: one signal alone."""
 
@@ -56,4 +58,7 @@ class Settings(BaseModel):
     busy_timeout_seconds: float = Field(30.0, gt=0, description="Wait for a locked ledger.")
     lease_seconds: float = Field(
         120.0, gt=0, description="After this long another process may redo claimed embedding work."
+    )
+    event_minutes: int = Field(
+        EVENT_MINUTES, ge=1, description="Length of an appointment whose end nobody named; ours."
     )

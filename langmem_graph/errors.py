@@ -1,5 +1,10 @@
 """Every error this library raises on purpose; each message names the cause and the way out."""
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
 
 class LangMemGraphError(Exception):
     """Base of all errors of this library."""
@@ -63,3 +68,13 @@ class ChatModelError(LangMemGraphError):
 
 class TokenCountWarning(UserWarning):
     """Tokens are estimated, because tiktoken's table is not available."""
+
+
+def explain(error: "ValidationError") -> str:
+    """What pydantic found wrong, in one line: `start: not a time; time_zone: unknown`."""
+    found = []
+    for detail in error.errors(include_url=False, include_context=False, include_input=False):
+        place = ".".join(map(str, detail["loc"]))
+        message = detail["msg"].removeprefix("Value error, ")
+        found.append(f"{place}: {message}" if place else message)
+    return "; ".join(found)

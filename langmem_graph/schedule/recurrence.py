@@ -1,0 +1,119 @@
+"""Recurrence rules (RFC 5545, `FREQ=WEEKLY;BYDAY=MO,WE`), checked before dateutil reads them.
+
+A rule comes from a model. What dateutil takes without complaint can run for ever (`INTERVAL=0`)
+or search eight thousand years for a 30th of February, so the parts are checked one by one.
+"""
+
+import re
+from calendar import monthrange
+from collections.abc import Iterator
+from datetime import datetime, time, tzinfo
+from itertools import islice
+
+from dateutil.rrule import rrule, rrulestr
+
+from langmem_graph.errors import InvalidInputError
+
+_MAX_CHARS = 500
+_DAY = "(?:MO|TU|WE|TH|FR|SA|SU)"
+_TEXTS = {
+    "FREQ": "HOURLY|DAILY|WEEKLY|MONTHLY|YEARLY",
+    "INTERVAL": r"[1-9]\d{0,3}",
+    "COUNT": r"[1-9]\d{0,4}",
+    "UNTIL": r".+",
+    "WKST": _DAY,
+    "BYDAY": rf"(?:[+-]?[1-5])?{_DAY}(?:,(?:[+-]?[1-5])?{_DAY})*",
+}
+_NUMBERS = {
+    "BYMONTH": range(1, 13),
+    "BYMONTHDAY": [*range(-31, 0), *range(1, 32)],
+    "BYSETPOS": [*range(-31, 0), *range(1, 32)],
+    "BYHOUR": range(24),
+    "BYMINUTE": range(60),
+}
+_PERIODS_WITH_POSITIONS = ("MONTHLY", "YEARLY")
+_OF_HOURLY = {"FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST", "BYDAY", "BYHOUR"}
+
+
+def read_rule(text: str, first: datetime, zone: tzinfo) -> rrule:
+    """The rule over wall clock times, beginning at `first`.
+
+    Raises:
+        InvalidInputError: naming the part that cannot be used.
+    """
+    parts = _parts(text)
+    until = parts.pop("UNTIL", None)
+    plain = ";".join(f"{name}={value}" for name, value in parts.items())
+    try:
+        rule = rrulestr(plain, dtstart=first)
+        assert isinstance(rule, rrule)
+        rule = rule.replace(until=_last_moment(until, zone)) if until else rule
+        never = not list(islice(rule, 1))
+    except (ValueError, OverflowError) as error:
+        raise _refusal(text, str(error)) from error
+    if never:
+        raise _refusal(text, f"from {first.isoformat()} on it never happens")
+    return rule
+
+
+def starts_from(rule: rrule, since: datetime) -> Iterator[datetime]:
+    """The wall clock times of the rule from `since` on."""
+    return iter(rule.xafter(since, inc=True))
+
+
+def _parts(text: str) -> dict[str, str]:
+    """`{"FREQ": "WEEKLY", …}`, every part checked."""
+    if len(text) > _MAX_CHARS:
+        raise _refusal(text[:40] + "…", f"longer than {_MAX_CHARS} characters")
+    parts: dict[str, str] = {}
+    for part in text.strip().upper().removeprefix("RRULE:").strip(";").split(";"):
+        name, _, value = (side.strip() for side in part.partition("="))
+        if name in parts:
+            raise _refusal(text, f"{name} stands twice")
+        if not _is_usable(name, value):
+            raise _refusal(text, f"{part!r} is unknown or out of range")
+        parts[name] = value
+    if problem := _contradiction(parts):
+        raise _refusal(text, problem)
+    return parts
+
+
+def _is_usable(name: str, value: str) -> bool:
+    if name in _TEXTS:
+        return re.fullmatch(_TEXTS[name], value, re.ASCII) is not None
+    numbers = re.fullmatch(r"[+-]?\d{1,2}(?:,[+-]?\d{1,2})*", value, re.ASCII)
+    allowed = _NUMBERS.get(name, ())
+    return numbers is not None and all(int(number) in allowed for number in value.split(","))
+
+
+def _contradiction(parts: dict[str, str]) -> str | None:
+    """What the parts say against each other, or None."""
+    frequency = parts.get("FREQ")
+    if frequency is None:
+        return "FREQ is missing"
+    if "COUNT" in parts and "UNTIL" in parts:
+        return "COUNT and UNTIL exclude each other"
+    if frequency == "HOURLY" and not parts.keys() <= _OF_HOURLY:
+        return f"HOURLY goes with {', '.join(sorted(_OF_HOURLY))} only"
+    if "BYSETPOS" in parts and frequency not in _PERIODS_WITH_POSITIONS:
+        return "BYSETPOS goes with MONTHLY and YEARLY only"
+    months = [int(month) for month in parts.get("BYMONTH", "1").split(",")]
+    days = [abs(int(day)) for day in parts.get("BYMONTHDAY", "1").split(",")]
+    if min(days) > max(monthrange(2024, month)[1] for month in months):
+        return "none of these months has such a day"
+    return None
+
+
+def _last_moment(until: str, zone: tzinfo) -> datetime:
+    """UNTIL on the wall clock; a mere day counts to its end."""
+    last = datetime.fromisoformat(until)
+    if "T" not in until:
+        return datetime.combine(last, time.max)
+    return last.astimezone(zone).replace(tzinfo=None) if last.tzinfo else last
+
+
+def _refusal(text: str, problem: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"The recurrence {text!r} cannot be used: {problem}. "
+        "Give one RFC 5545 rule such as FREQ=WEEKLY;BYDAY=MO."
+    )

@@ -1,0 +1,260 @@
+"""When something happens: once or again and again, and which of two things meet.
+
+Recurrence follows the wall clock of the event's zone: a meeting at nine stays at nine when the
+clocks change. Everything that comes out is in UTC.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from heapq import merge
+from itertools import islice, takewhile
+from typing import Any, Literal
+from zoneinfo import ZoneInfo
+
+from dateutil.relativedelta import relativedelta
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from langmem_graph.config import EVENT_MINUTES
+from langmem_graph.errors import InvalidInputError, explain
+from langmem_graph.intake import to_utc
+from langmem_graph.schedule.recurrence import read_rule, starts_from
+
+Granularity = Literal["minute", "day", "week", "month", "year"]
+Span = tuple[datetime, datetime]
+
+_STEPS = {
+    "day": relativedelta(days=1),
+    "week": relativedelta(weeks=1),
+    "month": relativedelta(months=1),
+    "year": relativedelta(years=1),
+}
+_YEARS = range(1000, 9000)
+_LAST = datetime(_YEARS[-1], 12, 31, tzinfo=UTC)
+_DAY = timedelta(days=1)
+_LONGEST_RECURRING = timedelta(days=366)
+MOST_COMPARED = 10_000
+"""Occurrences of each event that `overlaps` looks at."""
+
+
+class EventTime(BaseModel):
+    """When something happens.
+
+    Times without an offset are wall clock times of `time_zone` (UTC without one); they are kept
+    in UTC. With a granularity of a day or more, `start` and `end` name whole days, weeks, months
+    or years, and `end` is the last of them.
+
+    Raises:
+        InvalidInputError: for an unknown zone, an unusable rule, or an end before the start.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    time_zone: str | None = None
+    """An IANA name, `Europe/Madrid`. It comes first: the times are read in it."""
+    start: datetime
+    end: datetime | None = None
+    granularity: Granularity = "minute"
+    recurrence: str | None = None
+    """An RFC 5545 rule, `FREQ=WEEKLY;BYDAY=MO`. The start counts where it fits the rule."""
+
+    def __init__(self, /, **fields: Any) -> None:
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            raise InvalidInputError(f"Not the time of an event: {explain(error)}") from error
+
+    @field_validator("time_zone")
+    @classmethod
+    def _known_zone(cls, name: str | None) -> str | None:
+        zone_of(name)
+        return name
+
+    @field_validator("start", "end", mode="before")
+    @classmethod
+    def _utc(cls, value: object, info: ValidationInfo) -> datetime | None:
+        if value is None and info.field_name == "end":
+            return None
+        moment = _moment(value, zone_of(info.data.get("time_zone")))
+        if moment.year not in _YEARS:
+            raise InvalidInputError(f"the year {moment.year} is not one of a schedule")
+        return moment
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "EventTime":
+        if self.end is not None and self.end < self.start:
+            raise InvalidInputError(
+                f"the end {self.end.isoformat()} is before the start {self.start.isoformat()}; "
+                "what ends after midnight ends on the next day"
+            )
+        if self.recurrence is not None:
+            zone = zone_of(self.time_zone)
+            read_rule(self.recurrence, _wall(self.start, zone), zone)
+            if self.end is not None and self.end - self.start > _LONGEST_RECURRING:
+                raise InvalidInputError("what recurs can last at most a year at a time")
+        return self
+
+
+def zone_of(name: str | None) -> tzinfo:
+    """The time zone of an IANA name; UTC for None.
+
+    Raises:
+        InvalidInputError: for an unknown name.
+    """
+    if name is None:
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:  # unknown, a path, a folder such as "Europe"
+        raise InvalidInputError(
+            f"Unknown time zone {name!r}. Give an IANA name such as 'Europe/Madrid', or none."
+        ) from error
+
+
+def occurrences(
+    event: EventTime,
+    begin: datetime,
+    end: datetime,
+    limit: int = 1_000,
+    *,
+    default_minutes: int = EVENT_MINUTES,
+) -> list[Span]:
+    """The first `limit` times the event takes place, wholly or partly, from `begin` up to `end`.
+
+    Args:
+        default_minutes: how long it lasts where the time of day is known and no end.
+    """
+    since, until = to_utc(begin), min(to_utc(end), _LAST)
+    if since >= until:
+        return []
+    spans = _spans(event, since, timedelta(minutes=default_minutes))
+    # A clock set forward can swap neighbours; a day later nothing earlier follows.
+    near = takewhile(lambda span: span[0] - until < _DAY, spans)
+    inside = (span for span in near if span[0] < until and span[1] > since)
+    return sorted(islice(_distinct(inside), max(0, limit)))
+
+
+def _distinct(spans: Iterable[Span]) -> Iterator[Span]:
+    """Each span once: what recurs within one day is that whole day only once."""
+    seen: set[Span] = set()
+    for span in spans:
+        if span not in seen:
+            seen.add(span)
+            yield span
+
+
+def ends_at(event: EventTime, *, default_minutes: int = EVENT_MINUTES) -> datetime | None:
+    """When it is over; None for what recurs."""
+    if event.recurrence is not None:
+        return None
+    return next(_spans(event, event.start, timedelta(minutes=default_minutes)))[1]
+
+
+def overlaps(
+    one: EventTime,
+    other: EventTime,
+    begin: datetime,
+    end: datetime,
+    *,
+    default_minutes: int = EVENT_MINUTES,
+) -> list[Span]:
+    """The times both take place at once, by their start; what only touches does not overlap."""
+    sides = (
+        [
+            (span, side)
+            for span in occurrences(
+                event, begin, end, MOST_COMPARED, default_minutes=default_minutes
+            )
+        ]
+        for side, event in enumerate((one, other))
+    )
+    return list(_meetings(merge(*sides)))
+
+
+def _meetings(by_start: Iterable[tuple[Span, int]]) -> Iterator[Span]:
+    """Sweep over both events' spans; each meets what the other side has not yet ended."""
+    running: tuple[list[Span], list[Span]] = ([], [])
+    for (start, end), side in by_start:
+        others = running[1 - side]
+        others[:] = [span for span in others if span[1] > start]
+        yield from sorted((start, min(end, other_end)) for _, other_end in others)
+        running[side].append((start, end))
+
+
+def _spans(event: EventTime, since: datetime, default: timedelta) -> Iterator[Span]:
+    """The event's spans in order, from those that may still last at `since`."""
+    zone = zone_of(event.time_zone)
+    length = (event.end or event.start) - event.start
+    for wall in _walls(event, since - length, zone):
+        if event.granularity != "minute":
+            yield _whole(wall, event, zone)
+        elif event.recurrence is None:
+            yield event.start, event.start + (length or default)
+        else:
+            yield _timed(wall, event, zone, default)
+
+
+def _walls(event: EventTime, since: datetime, zone: tzinfo) -> Iterator[datetime]:
+    """On the wall clock: the start, or the starts from well before `since` on."""
+    first = _wall(event.start, zone)
+    if event.recurrence is None:
+        return iter([first])
+    ahead = since - event.start - _LONGEST_RECURRING
+    rule = read_rule(event.recurrence, first, zone)
+    return starts_from(rule, first + max(ahead, timedelta()))
+
+
+def _timed(wall: datetime, event: EventTime, zone: tzinfo, default: timedelta) -> Span:
+    """From a time of day to another, both as the clock on the wall shows them."""
+    start = _utc_of(wall, zone)
+    if event.end is None or event.end == event.start:
+        return start, start + default
+    length = _wall(event.end, zone) - _wall(event.start, zone)
+    end = _utc_of(wall + length, zone)
+    return start, end if end > start else start + (event.end - event.start)
+
+
+def _whole(wall: datetime, event: EventTime, zone: tzinfo) -> Span:
+    """Whole days, weeks, months or years, the last one included."""
+    unit, start = event.granularity, _wall(event.start, zone)
+    last = _wall(event.end, zone) if event.end else start
+    length = relativedelta(_floor(last, unit), _floor(start, unit))
+    first = _floor(wall, unit)
+    return _utc_of(first, zone), _utc_of(_floor(first + length, unit) + _STEPS[unit], zone)
+
+
+def _floor(wall: datetime, unit: str) -> datetime:
+    midnight = datetime.combine(wall, time.min)
+    if unit == "week":
+        return midnight - wall.weekday() * _DAY
+    if unit == "day":
+        return midnight
+    return midnight.replace(day=1, month=1 if unit == "year" else wall.month)
+
+
+def _wall(moment: datetime, zone: tzinfo) -> datetime:
+    return moment.astimezone(zone).replace(tzinfo=None)
+
+
+def _utc_of(wall: datetime, zone: tzinfo) -> datetime:
+    """In UTC; a time that the clocks skip is as much later as they are set forward."""
+    return wall.replace(tzinfo=zone).astimezone(UTC)
+
+
+def _moment(value: object, zone: tzinfo) -> datetime:
+    """A time in UTC; `2025`, `2025-05` and `2025-05-03` are their first moments."""
+    if isinstance(value, str):
+        padded = value.strip() + "-01" * (value.count("-") == 1 and len(value.strip()) == 7)
+        value = datetime.fromisoformat(padded + "-01-01" * bool(re.fullmatch(r"\d{4}", padded)))
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime.combine(value, time.min)
+    if isinstance(value, datetime) and value.tzinfo is None:
+        value = value.replace(tzinfo=zone)
+    return to_utc(value)
