@@ -47,3 +47,9 @@ def bootstrap_interval(
     drawn = random.integers(0, len(numbers), size=(rounds, len(numbers)))
     low, high = np.percentile(numbers[drawn].mean(axis=1), [2.5, 97.5])
     return float(low), float(high)
+
+
+def auc(positives: Sequence[float], negatives: Sequence[float]) -> float:
+    """How often a positive scores above a negative; a tie counts half. 0.5 is chance."""
+    above = np.subtract.outer(np.asarray(positives), np.asarray(negatives))
+    return float(np.mean((above > 0) + (above == 0) / 2))

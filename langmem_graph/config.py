@@ -41,6 +41,43 @@ class Settings(BaseModel):
     )
     encoding: str = Field("o200k_base", description="tiktoken encoding that counts tokens.")
 
+    structured_method: Literal["json_schema", "function_calling", "json_mode"] | None = Field(
+        None, description="How the model is asked for structured answers; None is its own way."
+    )
+    max_calls: int = Field(8, ge=1, description="Model calls of one flush of one batch; ours.")
+    max_call_tokens: int = Field(60_000, ge=1_000, description="Tokens of those calls together.")
+    call_seconds: float = Field(60.0, gt=0, description="For one model call.")
+    read_chars: int = Field(
+        8_000, ge=200, description="Of a longer message the model reads the beginning and the end."
+    )
+    background_records: int = Field(10, ge=0, description="Shown while extracting (NapMem).")
+    neighbours: int = Field(8, ge=1, description="Older records compared with a new one (NapMem).")
+    neighbours_in_all: int = Field(24, ge=1, description="Older records shown in one call; ours.")
+    neighbour_floor: float = Field(
+        0.45, description="Cosine from which an older record is worth comparing; for MiniLM, ours."
+    )
+    same_floor: float = Field(
+        0.8, description="Cosine from which a record may be skipped as already known; ours."
+    )
+    cluster_max_distance: float = Field(
+        0.45,
+        description="Cosine distance to a cluster's centroid within which a record joins it."
+        " ActMem's 0.2 belongs to another embedder; this one to MiniLM.",
+    )
+    semantic_floor: float = Field(
+        0.5, description="Cosine of two records from which they get an edge; ActMem's is 0.3."
+    )
+
+    causal_floor: float | None = Field(
+        None, description="What a causal score must exceed; None is the scorer's own default."
+    )
+    debounce_seconds: float = Field(
+        1.0, ge=0, description="Background writing waits this long for more turns to come."
+    )
+    closing_seconds: float = Field(
+        10.0, ge=0, description="How long closing waits for background writing; the rest stays due."
+    )
+
     embed_batch: int = Field(64, ge=1, description="Texts given to the embedder at once; ours.")
     index_batch: int = Field(
         512,

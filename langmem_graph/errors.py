@@ -66,6 +66,14 @@ class ChatModelError(LangMemGraphError):
     """The chat model cannot be made or reached."""
 
 
+class CausalModelError(LangMemGraphError):
+    """The local language model behind a causal scorer cannot be reached or used."""
+
+
+class MissingExtraError(LangMemGraphError, ImportError):
+    """A package is needed that comes with an extra of this library."""
+
+
 class TokenCountWarning(UserWarning):
     """Tokens are estimated, because tiktoken's table is not available."""
 

@@ -19,7 +19,7 @@ from langgraph.runtime import Runtime
 from langmem_graph.graphs.conversation import messages_in, place, question_key
 from langmem_graph.graphs.identity import UserId
 from langmem_graph.graphs.ownership import own_part, owner_of
-from langmem_graph.graphs.turn import Report, TurnMemory, combined
+from langmem_graph.graphs.turn import Reading, Report, TurnMemory, combined
 from langmem_graph.memory import Memory
 
 
@@ -53,6 +53,9 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             runtime context's `user_id` or the authenticated user, which must agree.
         k: messages to consider; default `Settings.recall_k`.
         max_tokens: budget of the context; default `Settings.context_tokens`.
+        reading: when the memory's model, if it has one, reads what was stored: in the `background`,
+            `inline` (the agent waits for it), or `manual`, with `user.flush()`.
+        read_your_writes: with a model, first let it read this user's pending turns (calls it).
         report: put status, milliseconds and usage into the output's `memory_report`.
         fail_closed: raise when memory fails, instead of going on without it.
 
@@ -70,11 +73,15 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         user_id: UserId = None,
         k: int | None = None,
         max_tokens: int | None = None,
+        reading: Reading = "background",
+        read_your_writes: bool = False,
         report: bool = False,
         fail_closed: bool = False,
     ) -> None:
         super().__init__()
-        self._turn = TurnMemory(memory, user_id, k, max_tokens, fail_closed)
+        self._turn = TurnMemory(
+            memory, user_id, k, max_tokens, fail_closed, reading, read_your_writes
+        )
         self._report = report
         self._held = _HeldContexts()
 

@@ -187,6 +187,54 @@ class RecordsReport(_Model):
     milliseconds: float = 0.0
 
 
+class FlushReport(_Model):
+    """What reading with the model came to, and what it cost."""
+
+    status: Literal["ok", "partial", "no_model"] = "ok"
+    """`partial`: some messages could not be read yet; they stay due. `no_model`: nobody to read."""
+    read: int = 0
+    """Messages that were read."""
+    pending: int = 0
+    """Messages that wait to be read."""
+    stored: int = 0
+    known: int = 0
+    """Said what a record says already; their sources were added to it."""
+    updated: int = 0
+    """Took the place of an older record, which is kept with its dates."""
+    merged: int = 0
+    refused: int = 0
+    given_up: int = 0
+    """Messages whose reading never gave a usable answer; they stay in the raw layer."""
+    causes: int = 0
+    """Causal edges between records."""
+    topics: int = 0
+    """Topic tracks that changed."""
+    reasons: list[str] = Field(default_factory=list)
+    """Why something was not done as the model proposed."""
+    problems: list[str] = Field(default_factory=list)
+    """Model answers that could not be used, and what failed."""
+    llm_calls: int = 0
+    repairs: int = 0
+    """Calls that had to be made again; they are part of `llm_calls`."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    tokens_exact: bool = True
+    milliseconds: float = 0.0
+
+
+class ForgetReport(_Model):
+    """What went for good."""
+
+    messages: int = 0
+    records: int = 0
+    restored: int = 0
+    """Records that are true again, because what took their place was forgotten."""
+    files: int = 0
+    """Topic tracks and profile that cited them; they are written anew."""
+    read_again: int = 0
+    """Messages that stay and are read once more, because a record made of them went."""
+
+
 class HistoryEntry(_Model):
     """One change of a record, oldest first."""
 

@@ -1,9 +1,11 @@
 """What one `Memory` shares with its users' memories: rooms, embedder and settings."""
 
+import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 from langmem_graph.config import Settings
 from langmem_graph.embeddings._embedder import Embedder
@@ -12,6 +14,7 @@ from langmem_graph.store import outbox
 from langmem_graph.store.room import Room
 from langmem_graph.store.root import Root
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
@@ -42,6 +45,15 @@ class Services:
                 room.healed = True
                 self._log_warnings(outbox.drain_all(room, self.embedder, self.settings))
             yield room
+
+    async def in_room(self, user_id: str, work: Callable[[Room], T]) -> T:
+        """Do it with the user's room, in a worker thread."""
+
+        def inside() -> T:
+            with self.room(user_id) as room:
+                return work(room)
+
+        return await asyncio.to_thread(inside)
 
     def close(self) -> None:
         """Finish due work as far as possible, then let go of everything."""

@@ -18,7 +18,7 @@ from langmem_graph.graphs.conversation import (
 )
 from langmem_graph.graphs.identity import UserId
 from langmem_graph.graphs.ownership import own_part, owner_of
-from langmem_graph.graphs.turn import Report, TurnMemory
+from langmem_graph.graphs.turn import Reading, Report, TurnMemory
 from langmem_graph.memory import Memory
 
 Node = RunnableLambda[Any, dict[str, Any]]
@@ -103,6 +103,7 @@ def create_recall_node(
     messages_key: str = "messages",
     report: bool = False,
     fail_closed: bool = False,
+    read_your_writes: bool = False,
 ) -> Node:
     """A node that looks up what matters for the user's last message, with 0 model calls.
 
@@ -118,12 +119,15 @@ def create_recall_node(
         messages_key: where the conversation is in the state.
         report: put the recall's status, milliseconds and usage into `memory_report`.
         fail_closed: raise when memory fails, instead of going on without it.
+        read_your_writes: with a model, first let it read this user's pending turns (calls it).
 
     Raises:
         MissingUserError: at run time, when no place names a user.
         InvalidInputError: for an unusable option; at run time, when the state has no messages key.
     """
-    turn = TurnMemory(memory, user_id, k, max_tokens, fail_closed)
+    turn = TurnMemory(
+        memory, user_id, k, max_tokens, fail_closed, read_your_writes=read_your_writes
+    )
 
     def recall(state: Any, config: RunnableConfig) -> dict[str, Any]:
         messages = messages_in(state, messages_key)
@@ -143,6 +147,7 @@ def create_write_node(
     *,
     user_id: UserId = None,
     messages_key: str = "messages",
+    reading: Reading = "background",
     report: bool = False,
     fail_closed: bool = False,
 ) -> Node:
@@ -156,6 +161,8 @@ def create_write_node(
         memory: where to write.
         user_id: as for `create_recall_node`.
         messages_key: where the conversation is in the state.
+        reading: when the memory's model, if it has one, reads what was stored: in the `background`,
+            `inline` (the node waits for it), or `manual`, with `user.flush()`.
         report: put what was stored into `memory_report`.
         fail_closed: raise when memory fails, instead of going on without it.
 
@@ -163,7 +170,7 @@ def create_write_node(
         MissingUserError: at run time, when no place names a user.
         InvalidInputError: at run time, when the state has no messages key.
     """
-    turn = TurnMemory(memory, user_id, fail_closed=fail_closed)
+    turn = TurnMemory(memory, user_id, fail_closed=fail_closed, reading=reading)
 
     def write(state: Any, config: RunnableConfig) -> dict[str, Any]:
         messages = messages_in(state, messages_key)

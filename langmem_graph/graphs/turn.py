@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
@@ -17,11 +17,13 @@ from langmem_graph.errors import InvalidInputError
 from langmem_graph.graphs.conversation import in_view, query_of, worth_keeping
 from langmem_graph.graphs.identity import UserId, current_runtime, session_of, user_of
 from langmem_graph.memory import Memory
-from langmem_graph.models import AddReport, Recall
+from langmem_graph.models import AddReport, FlushReport, Recall
 
 _log = logging.getLogger(__name__)
 
 NOT_A_LOSS = "no text in the message"  # pictures and empty answers
+Reading = Literal["background", "inline", "manual"]
+"""When the model reads what was written: a moment later, before the node ends, or at `flush`."""
 Report = dict[str, Any]
 """JSON-shaped: `status` (ok, degraded, failed or skipped), `error`, and what was done and spent."""
 
@@ -35,8 +37,14 @@ class TurnMemory:
     k: int | None = None
     max_tokens: int | None = None
     fail_closed: bool = False
+    reading: Reading = "background"
+    read_your_writes: bool = False
 
     def __post_init__(self) -> None:
+        if self.reading not in get_args(Reading):
+            raise InvalidInputError(
+                f"reading must be one of {', '.join(get_args(Reading))}, not {self.reading!r}."
+            )
         for name in ("k", "max_tokens"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
@@ -52,6 +60,8 @@ class TurnMemory:
         context = ""
         with self._guarded("memory_recall", report):
             if query:
+                if self.read_your_writes:
+                    self.memory.user(user).flush()
                 found = self.memory.user(user).recall(query, **self._options(messages))
                 context = _note_recall(report, found)
         return context, report
@@ -64,6 +74,8 @@ class TurnMemory:
         context = ""
         with self._guarded("memory_recall", report):
             if query:
+                if self.read_your_writes:
+                    await self.memory.user(user).aflush()
                 found = await self.memory.user(user).arecall(query, **self._options(messages))
                 context = _note_recall(report, found)
         return context, report
@@ -74,8 +86,13 @@ class TurnMemory:
         with self._guarded("memory_write", report):
             if said:
                 session = session_of(config, messages)
-                store = self.memory.user(user).add
-                _note_write(report, store(said, session_id=session, whole_conversation=True))
+                own = self.memory.user(user)
+                done = own.add(said, session_id=session, whole_conversation=True)
+                _note_write(report, done)
+                if self.reading == "inline":
+                    _note_flush(report, own.flush())
+                elif self.reading == "background":
+                    own.read_soon()
         return report
 
     async def awrite(self, messages: Sequence[BaseMessage], config: RunnableConfig) -> Report:
@@ -84,8 +101,13 @@ class TurnMemory:
         with self._guarded("memory_write", report):
             if said:
                 session = session_of(config, messages)
-                store = self.memory.user(user).aadd
-                _note_write(report, await store(said, session_id=session, whole_conversation=True))
+                own = self.memory.user(user)
+                done = await own.aadd(said, session_id=session, whole_conversation=True)
+                _note_write(report, done)
+                if self.reading == "inline":
+                    _note_flush(report, await own.aflush())
+                elif self.reading == "background":
+                    own.read_soon()
         return report
 
     def _options(self, messages: Sequence[BaseMessage]) -> dict[str, Any]:
@@ -129,6 +151,15 @@ def _note_write(report: Report, done: AddReport) -> None:
         "llm_calls": 0,
         "milliseconds": {"total": done.milliseconds},
     }
+
+
+def _note_flush(report: Report, done: FlushReport) -> None:
+    if done.status == "no_model":
+        return
+    report["llm_calls"] = done.llm_calls
+    report["reading"] = done.model_dump(mode="json", exclude={"reasons"})
+    if done.status == "partial":
+        report["status"] = "degraded"
 
 
 def combined(first: Report | None, second: Report) -> Report:

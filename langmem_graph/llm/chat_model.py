@@ -43,6 +43,23 @@ def load_chat_model(
         raise ChatModelError(f"No chat model ({wanted}): {error}") from error
 
 
+def as_chat_model(model: Any) -> BaseChatModel:
+    """A chat model from a name that `init_chat_model` takes, or from one.
+
+    Raises:
+        ChatModelError: it is neither, or cannot be made.
+    """
+    if isinstance(model, BaseChatModel):
+        return model
+    if not isinstance(model, str):
+        raise ChatModelError(
+            f"model must be a name such as 'openai:gpt-4o-mini' or a chat model, not {model!r}."
+        )
+    made = load_chat_model(model)
+    assert made is not None  # only without a name
+    return made
+
+
 def _served(model: str | None, base_url: str, options: dict[str, Any]) -> BaseChatModel:
     from langchain_openai import ChatOpenAI
     from pydantic import SecretStr

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 Alias = Annotated[str, Field(max_length=8)]
 """A short stand-in for an id, valid in one call: m3 is a message, r1 a record, a2 an attribute."""
 Name = Annotated[str, Field(max_length=80)]
+Time = Annotated[str, Field(max_length=40)]
 Sentence = Annotated[str, Field(max_length=400)]
 
 
@@ -23,11 +24,11 @@ class NewMemory(BaseModel):
     attribute: Name = ""
     sources: Annotated[list[Alias], Field(max_length=8)]
     draft: bool = False
-    project: Name | None = None
+    project: Name = ""
     entities: Annotated[list[Name], Field(max_length=6)] = []
-    when: Annotated[str, Field(max_length=40)] | None = None
-    until: Annotated[str, Field(max_length=40)] | None = None
-    recurrence: Annotated[str, Field(max_length=120)] | None = None
+    when: Time = ""
+    until: Time = ""
+    recurrence: Annotated[str, Field(max_length=120)] = ""
 
 
 class Extraction(BaseModel):
@@ -44,7 +45,7 @@ class Decision(BaseModel):
     action: Literal["store", "skip", "update", "merge"]
     targets: Annotated[list[Alias], Field(max_length=4)] = []
     attribute: Name = ""
-    text: Sentence | None = None
+    text: Annotated[str, Field(max_length=400)] = ""
 
 
 class Reconciliation(BaseModel):

@@ -9,14 +9,17 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.resources import files
 from time import perf_counter
 from typing import Any, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
-from pydantic import BaseModel
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import BaseModel, ValidationError
 
+from langmem_graph.errors import explain
 from langmem_graph.tokens import TokenCounter, token_counter
 
 _log = logging.getLogger(__name__)
@@ -39,6 +42,8 @@ class Usage:
     tokens_exact: bool = True
     """False where the server counts no tokens and they were estimated."""
     milliseconds: float = 0.0
+    unreachable: int = 0
+    """Calls that got no answer at all: an error, a time-out."""
     problems: list[str] = field(default_factory=list)
     """Answers that could not be used, one line each."""
 
@@ -76,6 +81,7 @@ class Asker:
     def __init__(
         self, model: BaseChatModel, method: str | None, limits: Limits, encoding: str
     ) -> None:
+        _prompts()  # read now, not while an event loop waits
         self._model = model
         self._method = {"method": method} if method else {}
         self._limits = limits
@@ -128,9 +134,11 @@ class Asker:
             call = structured.ainvoke(list(messages))
             answer: Any = await asyncio.wait_for(call, self._limits.seconds)
         except TimeoutError:
+            usage.unreachable += 1
             await self._count(usage, None, schema, messages)
             return None, f"no answer within {self._limits.seconds:.0f} seconds"
         except Exception as error:  # noqa: BLE001  # every provider raises errors of its own
+            usage.unreachable += 1
             await self._count(usage, None, schema, messages)
             return None, f"{type(error).__name__}: {error}"
         finally:
@@ -148,7 +156,7 @@ class Asker:
             return
         counter = await asyncio.to_thread(token_counter, self._encoding)  # may load its table
         usage.tokens_exact = False
-        usage.input_tokens += _prompt_tokens(counter, schema, messages)
+        usage.input_tokens += prompt_tokens(counter, schema, messages)
         usage.output_tokens += counter.count(str(getattr(raw, "content", ""))[:LONGEST_ANSWER])
 
 
@@ -161,13 +169,16 @@ def _parsed(schema: type[T], answer: Any) -> tuple[T | None, str | None]:
         parsed = schema.model_validate(parsed)
     if isinstance(parsed, schema):
         return parsed, None
-    return None, f"not in the schema: {answer.get('parsing_error') or raw[:200] or 'no answer'}"
+    error = answer.get("parsing_error")
+    why = explain(error) if isinstance(error, ValidationError) else str(error or "")[:200]
+    return None, f"not in the schema: {why or raw[:200] or 'no answer'}"
 
 
-def _prompt_tokens(
+def prompt_tokens(
     counter: TokenCounter, schema: type[BaseModel], messages: Sequence[BaseMessage]
 ) -> int:
-    shape = json.dumps(schema.model_json_schema(), ensure_ascii=False)
+    """What a call sends: schema and messages."""
+    shape = json.dumps(convert_to_openai_tool(schema), ensure_ascii=False)  # as it is sent
     return counter.count(shape) + sum(counter.count(str(m.content)) for m in messages)
 
 
@@ -177,4 +188,14 @@ def _repair(problem: str) -> HumanMessage:
 
 def load_prompt(name: str) -> str:
     """The text of a prompt file."""
-    return (files("langmem_graph.llm") / "prompts" / f"{name}.txt").read_text(encoding="utf-8")
+    return _prompts()[name]
+
+
+@lru_cache
+def _prompts() -> dict[str, str]:
+    folder = files("langmem_graph.llm") / "prompts"
+    return {
+        file.name.removesuffix(".txt"): file.read_text(encoding="utf-8")
+        for file in folder.iterdir()
+        if file.name.endswith(".txt")
+    }

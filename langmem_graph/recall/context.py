@@ -54,7 +54,7 @@ def quote(said: MessageHit | Message, counter: TokenCounter, limit: int) -> str:
         message_id, best = said.id, said.text
     speaker = (said.name or said.role)[:LONGEST_NAME]
     head = f"- {said.at:%Y-%m-%d %H:%M} {_plain(speaker)} [{_plain(message_id)}]: "
-    words = _as_data(said.text)
+    words = as_data(said.text)
     if counter.count(words) > limit:
         words = _cut(best, counter, limit)
     return head + words
@@ -63,16 +63,17 @@ def quote(said: MessageHit | Message, counter: TokenCounter, limit: int) -> str:
 def _cut(text: str, counter: TokenCounter, limit: int) -> str:
     """The longest beginning of the text that fits as data, at a space where there is one."""
     size = len(text)
-    while size > 1 and counter.count(_as_data(text[:size])) > limit:
+    while size > 1 and counter.count(as_data(text[:size])) > limit:
         size = int(size * 0.9)
     whole_words = text if size == len(text) else text[:size].rsplit(" ", 1)[0]
-    return _as_data(f"… {whole_words} …")
+    return as_data(f"… {whole_words} …")
 
 
-def _as_data(text: str) -> str:
+def as_data(text: str) -> str:
+    """A text as a JSON string, which no text can leave."""
     return json.dumps(text, ensure_ascii=False).replace("<", "\\u003c")
 
 
 def _plain(text: str) -> str:
     """A plain name or id as it is; anything that could read as more is quoted like the words."""
-    return text if _PLAIN.fullmatch(text) else _as_data(text)
+    return text if _PLAIN.fullmatch(text) else as_data(text)

@@ -114,6 +114,11 @@ class Database:
                 "at), has free space, and that the file is whole."
             ) from error
 
+    def checkpoint(self) -> None:
+        """Fold the write-ahead log into the file and cut it: deleted words leave the disk."""
+        with self._explained(), closing(self._connect()) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def close(self) -> None:
         """Close all connections; the write-ahead log is folded into the file."""
         self._engine.dispose()

@@ -102,3 +102,9 @@ def message_before(connection: Connection, n: int, session: int) -> Message | No
     earlier = select(m.n).where(m.session == session, m.n < n, m.role == "assistant")
     found = connection.scalar(earlier.order_by(m.n.desc()).limit(1))
     return lookups.messages_by_number(connection, [found])[found] if found else None
+
+
+def free(connection: Connection, items: Sequence[int]) -> None:
+    """Give them back without counting an attempt: nobody answered."""
+    freed = update(unread).where(unread.c.message.in_(items)).values(claimed_until=0.0)
+    connection.execute(freed)

@@ -247,3 +247,11 @@ def _in_parts(
         yield from connection.execute(
             found.where(column.in_(wanted[start : start + _IN_LIST]))
         ).all()
+
+
+def attributes_of(connection: Connection, subjects: Iterable[str]) -> list[tuple[str, str]]:
+    """Subject and name of every attribute of these subjects, oldest first."""
+    a = attributes.c
+    found = select(a.n, a.subject, a.name).where(a.name != "")
+    rows = sorted(_in_parts(connection, found, a.subject, subjects), key=lambda row: row.n)
+    return [(row.subject, row.name) for row in rows]

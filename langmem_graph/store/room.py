@@ -19,7 +19,7 @@ from langmem_graph.errors import (
     IndexUnavailableError,
     StorageError,
 )
-from langmem_graph.store import ledger, lookups
+from langmem_graph.store import ledger, lookups, reading
 from langmem_graph.store.database import Database
 from langmem_graph.store.vectors import VectorIndex
 
@@ -107,6 +107,7 @@ class Room:
             ledger.set_meta(connection, "user_id", user_id)
             if self.index.embedded:
                 ledger.free_all_claims(connection)
+                reading.free_all(connection)
             self._check_index(connection)
 
     def _check_index(self, connection: Connection) -> None:

@@ -6,7 +6,7 @@ from langmem_graph.errors import ReadOnlyError
 from langmem_graph.intake import read_messages, session_key
 from langmem_graph.models import AddReport, RejectedMessage
 from langmem_graph.services import Services
-from langmem_graph.store import appending, lookups, outbox
+from langmem_graph.store import appending, lookups, outbox, reading
 from langmem_graph.store.appending import Appended
 from langmem_graph.store.ledger import EMBED, MESSAGES
 from langmem_graph.store.room import Room
@@ -21,8 +21,12 @@ def append(
     session_id: object,
     at: object,
     whole_conversation: bool,
+    read: bool = True,
 ) -> AddReport:
-    """Store messages, acknowledge them, then embed and index what is due."""
+    """Store messages, acknowledge them, then embed and index what is due.
+
+    With `read=False` no model will read them: their record is made already.
+    """
     start = perf_counter()
     if services.read_only:
         raise ReadOnlyError("add needs a memory opened for writing, not read_only=True.")
@@ -35,6 +39,8 @@ def append(
         with room.database.writing() as connection:
             known = resent.known_again(connection, new) if whole_conversation else []
             done = appending.append(connection, new[len(known) :])
+            if not read:
+                reading.mark_read(connection, list(done.rows))
             done.already_known[:0] = [message.id for message in known]
         own = range(min(done.rows), max(done.rows) + 1) if done.rows else range(0)
         drained = outbox.drain(

@@ -32,7 +32,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
 
 
 class _OurTool:
-    position: int
+    name: str
     example: dict[str, Any]
 
     @pytest.fixture(autouse=True)
@@ -41,7 +41,8 @@ class _OurTool:
 
     @property
     def tool_constructor(self) -> BaseTool:
-        return create_memory_tools(self.memory, user_id="ana")[self.position]
+        tools = create_memory_tools(self.memory, user_id="ana")
+        return next(tool for tool in tools if tool.name == self.name)
 
     @property
     def tool_invoke_params_example(self) -> dict[str, Any]:
@@ -49,13 +50,39 @@ class _OurTool:
 
 
 class _Search(_OurTool):
-    position = 0
+    name = "search_conversation"
     example = {"query": "garden"}  # noqa: RUF012
 
 
 class _Read(_OurTool):
-    position = 1
+    name = "get_conversation"
     example = {"message_ids": ["m1", "m2"]}  # noqa: RUF012
+
+
+class _Records(_OurTool):
+    name = "search_records"
+    example = {"query": "garden"}  # noqa: RUF012
+
+
+class _Remember(_OurTool):
+    name = "remember"
+    example = {"text": "The garden gate is green."}  # noqa: RUF012
+
+
+class TestRecordsUnit(_Records, ToolsUnitTests):
+    pass
+
+
+class TestRecordsIntegration(_Records, ToolsIntegrationTests):
+    pass
+
+
+class TestRememberUnit(_Remember, ToolsUnitTests):
+    pass
+
+
+class TestRememberIntegration(_Remember, ToolsIntegrationTests):
+    pass
 
 
 class TestSearchUnit(_Search, ToolsUnitTests):
@@ -130,5 +157,5 @@ async def test_the_retriever_keeps_provenance_and_never_blocks(tmp_path: Path) -
 
 
 def test_the_retriever_by_session(shared: Memory) -> None:
-    (found,) = shared.user("ana").as_retriever(by="session").invoke("garden", k=3)
+    (found, *_) = shared.user("ana").as_retriever(by="session").invoke("garden", k=3)
     assert found.metadata["session_id"] == "s"

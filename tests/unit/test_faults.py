@@ -17,10 +17,10 @@ import pytest
 from langmem_graph import Memory, Settings
 from langmem_graph.embeddings import HashEmbeddings
 from langmem_graph.errors import (
+    ChatModelError,
     ClosedMemoryError,
     EmbedderMismatchError,
     ForkedProcessError,
-    InvalidInputError,
     ReadOnlyError,
     SchemaTooNewError,
     StorageError,
@@ -330,9 +330,13 @@ def test_a_closed_memory_says_so(memory: Memory) -> None:
         user.search_conversation("x")
 
 
-def test_a_model_is_refused_rather_than_ignored(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="without a model"):
-        Memory(tmp_path, model="openai:gpt-4o-mini", embeddings="hash")
+def test_an_unusable_model_is_refused_and_leaves_nothing_open(tmp_path: Path) -> None:
+    with pytest.raises(ChatModelError, match="no-such-provider"):
+        Memory(tmp_path, model="no-such-provider:x", embeddings="hash")
+    with pytest.raises(ChatModelError, match="a name such as"):
+        Memory(tmp_path, model=42, embeddings="hash")
+    with Memory(tmp_path, embeddings="hash") as memory:
+        assert memory.user("u").sessions() == []
 
 
 _WRITER = """

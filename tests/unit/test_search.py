@@ -89,7 +89,7 @@ def test_signals_explain_the_score_and_are_left_out_otherwise(memory: Memory) ->
     assert {"dense", "words", "session", "date", "length", "question"} <= set(hit.signals)
     assert user.search_conversation("garden window")[0].signals is None
     (session, *_) = user.search_conversation("garden window", by="session", explain=True)
-    assert {"dense", "words", "profile", "age"} == set(session.signals or {})
+    assert {"dense", "words", "records", "profile", "age"} == set(session.signals or {})
 
 
 @pytest.mark.parametrize("ranking", ["hybrid", "rrf", "dense", "words"])

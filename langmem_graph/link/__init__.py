@@ -1,0 +1,1 @@
+"""Linking what is stored: today `causal`, which pairs of records are cause and effect."""

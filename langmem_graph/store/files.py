@@ -1,0 +1,45 @@
+"""Topic tracks and the profile in the ledger: a round is written whole or not at all."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, delete, select
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from langmem_graph.store.records import now
+from langmem_graph.store.schema import ACTIVE, files, records
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """One file as it is kept."""
+
+    name: str
+    body: str
+    version: int
+
+
+def all_files(connection: Connection) -> dict[str, StoredFile]:
+    """Every file by its name."""
+    found = select(files.c.name, files.c.body, files.c.version).order_by(files.c.name)
+    return {row.name: StoredFile(*row) for row in connection.execute(found)}
+
+
+def write_files(connection: Connection, bodies: Mapping[str, str]) -> None:
+    """Write these files, in the caller's transaction; others stay."""
+    versions = {name: file.version for name, file in all_files(connection).items()}
+    for name, body in bodies.items():
+        row = {"body": body, "version": versions.get(name, 0) + 1, "updated_at": now()}
+        made = upsert(files).values(name=name, **row)
+        connection.execute(made.on_conflict_do_update(index_elements=["name"], set_=row))
+
+
+def drop_files(connection: Connection, names: list[str]) -> None:
+    """Tracks that were merged into others."""
+    connection.execute(delete(files).where(files.c.name.in_(names)))
+
+
+def records_after(connection: Connection, checkpoint: int) -> list[int]:
+    """Records that are true now and were stored after the checkpoint, oldest first."""
+    found = select(records.c.n).where(records.c.n > checkpoint, records.c.status == ACTIVE)
+    return list(connection.scalars(found.order_by(records.c.n)))

@@ -1,0 +1,195 @@
+"""What forgetting deletes from the ledger: messages, and everything that was made of them.
+
+A record made of a forgotten message goes whole, since its sentence may hold what was said there;
+its other messages are read anew. A record that a forgotten one had superseded is true again.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection, TextClause, delete, select, text, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from langmem_graph.store import lookups, record_lookups, records
+from langmem_graph.store.ledger import MESSAGES, RECORDS
+from langmem_graph.store.records import SUPERSEDES, Change
+from langmem_graph.store.schema import (
+    READ_ROLES,
+    attributes,
+    clusters,
+    files,
+    history,
+    links,
+    messages,
+    meta,
+    outbox,
+    record_sources,
+    sessions,
+    unread,
+    vectors,
+)
+from langmem_graph.store.schema import records as records_table
+from langmem_graph.store.words import searchable
+
+_drop_message_words = text("DELETE FROM words WHERE rowid = :n")
+_add_message_words = text("INSERT INTO words(rowid, own, before) VALUES (:n, :own, :before)")
+_drop_record_words = text("DELETE FROM record_words WHERE rowid = :n")
+BEFORE = 2  # as in appending: later messages are found by the words of the two before them
+
+
+@dataclass
+class Forgotten:
+    """What was deleted."""
+
+    messages: list[int] = field(default_factory=list)
+    records: list[int] = field(default_factory=list)
+    restored: list[int] = field(default_factory=list)
+    files: int = 0
+    read_again: int = 0
+
+
+def messages_of_session(connection: Connection, session_id: str) -> list[int]:
+    """The numbers of a session's messages."""
+    own = select(messages.c.n).join(sessions, sessions.c.n == messages.c.session)
+    return list(connection.scalars(own.where(sessions.c.session_id == session_id)))
+
+
+def forget_messages(connection: Connection, items: Collection[int]) -> Forgotten:
+    """Delete messages with everything derived from them."""
+    touched = select(messages.c.session).where(messages.c.n.in_(items)).distinct()
+    in_sessions = list(connection.scalars(touched))
+    connection.execute(delete(meta).where(meta.c.key == "scene"))  # the model's words about them
+    citing = select(record_sources.c.record).where(record_sources.c.message.in_(items))
+    done = forget_records(connection, list(connection.scalars(citing.distinct())), items)
+    _drop_layer(connection, MESSAGES, items)
+    connection.execute(delete(unread).where(unread.c.message.in_(items)))
+    connection.execute(delete(messages).where(messages.c.n.in_(items)))
+    _drop_words(connection, _drop_message_words, items)
+    for session in in_sessions:
+        _settle_session(connection, session)
+    done.messages = sorted(items)
+    return done
+
+
+def forget_records(
+    connection: Connection, items: Collection[int], gone: Collection[int] = ()
+) -> Forgotten:
+    """Delete records with their history, edges and what cites them.
+
+    Args:
+        connection: a write transaction.
+        items: the records' numbers.
+        gone: messages that are being forgotten; the records' other messages are read anew.
+    """
+    done = Forgotten(records=sorted(items))
+    if not items:
+        return done
+    if gone:
+        done.read_again = _read_again(connection, items, gone)
+    older = _superseded_only_by(connection, items)
+    done.files = _drop_files(connection, items)
+    ends = links.c.source.in_(items) | links.c.target.in_(items)
+    connection.execute(delete(links).where(ends))
+    _drop_changes(connection, items)
+    connection.execute(delete(record_sources).where(record_sources.c.record.in_(items)))
+    _drop_words(connection, _drop_record_words, items)
+    _drop_layer(connection, RECORDS, items)
+    connection.execute(update(records_table).values(cluster=None))
+    connection.execute(delete(clusters))  # they are made anew; a sum would keep what it was made of
+    connection.execute(delete(records_table).where(records_table.c.n.in_(items)))
+    used = select(records_table.c.attribute).where(records_table.c.attribute.is_not(None))
+    connection.execute(delete(attributes).where(attributes.c.n.not_in(used)))
+    for n in older:
+        change = Change.new("forget", "what took its place was forgotten")
+        values = {"status": "active", "valid_to": None}
+        records.change_record(connection, n, "restore", change, values)
+    done.restored = sorted(older)
+    return done
+
+
+def _superseded_only_by(connection: Connection, items: Collection[int]) -> set[int]:
+    """Records that nothing but these has superseded."""
+    link = links.c
+    by_these = select(link.target).where(link.kind == SUPERSEDES, link.source.in_(items))
+    older = set(connection.scalars(by_these)) - set(items)
+    others = select(link.target).where(
+        link.kind == SUPERSEDES, link.target.in_(older), link.source.not_in(items)
+    )
+    still = record_lookups.facts_of(connection, older - set(connection.scalars(others)))
+    return {n for n, facts in still.items() if facts.status == "superseded"}
+
+
+def _read_again(connection: Connection, items: Collection[int], gone: Collection[int]) -> int:
+    """The records' messages that stay are unread once more."""
+    kept = (
+        select(record_sources.c.message)
+        .join(messages, messages.c.n == record_sources.c.message)
+        .where(
+            record_sources.c.record.in_(items),
+            record_sources.c.message.not_in(gone),
+            messages.c.role.in_(READ_ROLES),
+        )
+    )
+    rows = [{"message": n} for n in set(connection.scalars(kept))]
+    if rows:
+        connection.execute(upsert(unread).on_conflict_do_nothing(), rows)
+    return len(rows)
+
+
+def _drop_files(connection: Connection, items: Collection[int]) -> int:
+    """Tracks that cite these records, and the profile: a later round writes them anew."""
+    ids = [
+        record.record_id for record in record_lookups.records_by_number(connection, items).values()
+    ]
+    cited = [
+        row.name
+        for row in connection.execute(select(files.c.name, files.c.body))
+        if any(one in row.body for one in ids)
+    ]
+    if cited:
+        every = files.c.name.in_(cited) | files.c.name.in_(["profile.md", "index.md"])
+        return connection.execute(delete(files).where(every)).rowcount
+    return 0
+
+
+def _drop_changes(connection: Connection, items: Collection[int]) -> None:
+    """The records' own history, and the reasons of changes they were part of."""
+    changes = select(history.c.change).where(history.c.record.in_(items))
+    shared = history.c.change.in_(changes) & history.c.record.not_in(items)
+    connection.execute(update(history).where(shared).values(reason=None))
+    connection.execute(delete(history).where(history.c.record.in_(items)))
+
+
+def _drop_layer(connection: Connection, layer: str, items: Iterable[int]) -> None:
+    for table in (vectors, outbox):
+        own = (table.c.layer == layer) & table.c.item.in_(list(items))
+        connection.execute(delete(table).where(own))
+
+
+def _drop_words(connection: Connection, statement: TextClause, items: Iterable[int]) -> None:
+    if rows := [{"n": n} for n in items]:
+        connection.execute(statement, rows)
+
+
+def _settle_session(connection: Connection, session: int) -> None:
+    """Words of neighbours and the centroid, without what is gone; an empty session goes too."""
+    m = messages.c
+    spoken = select(m.n, m.text, m.name).where(m.session == session, m.role != "system")
+    rows = connection.execute(spoken.order_by(m.n)).all()
+    if not connection.scalar(select(m.n).where(m.session == session).limit(1)):
+        connection.execute(delete(sessions).where(sessions.c.n == session))
+        return
+    for place, row in enumerate(rows):
+        earlier = "\n".join(one.text for one in rows[max(0, place - BEFORE) : place])
+        own = f"{row.name}: {row.text}" if row.name else row.text
+        words = {"n": row.n, "own": searchable(own), "before": searchable(earlier)}
+        connection.execute(_drop_message_words, {"n": row.n})
+        connection.execute(_add_message_words, words)
+    _recount(connection, session, [row.n for row in rows])
+
+
+def _recount(connection: Connection, session: int, items: list[int]) -> None:
+    held = lookups.vectors_of(connection, items)
+    total = held.matrix.sum(axis=0).astype("float32").tobytes() if len(held) else None
+    counted = {"vector_sum": total, "vector_count": len(held)}
+    connection.execute(update(sessions).where(sessions.c.n == session).values(**counted))

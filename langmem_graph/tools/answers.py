@@ -1,0 +1,117 @@
+"""What each memory tool answers: text that is quoted as data, and the same as data."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from langgraph.types import interrupt
+
+from langmem_graph.models import Message, MessageHit, Record, RecordHit
+from langmem_graph.recall.context import as_data, framed, quote
+from langmem_graph.tokens import token_counter
+from langmem_graph.tools.calling import Answer, Call
+
+MAX_HITS = 5
+"""Hits of one search (NapMem, Table 7)."""
+MAX_IDS = 20
+"""Messages or records of one reading."""
+_NOTHING = "Nothing was found. Try other words, or answer without memory."
+_EMPTY = "The query is empty. Give words to look for."
+
+
+def search_records(call: Call, query: str) -> Answer:
+    """The best records, best first."""
+    if not query.strip():
+        return _EMPTY, {"records": []}
+    hits = call.user.search_records(query, MAX_HITS)
+    lines = [_record_line(hit, hit.at.strftime("%Y-%m-%d")) for hit in hits]
+    data = [hit.model_dump(mode="json", exclude={"signals"}) for hit in hits]
+    return framed(lines, "best match first") if hits else _NOTHING, {"records": data}
+
+
+def search_conversation(call: Call, query: str) -> Answer:
+    """The best messages, best first, without those in view."""
+    if not query.strip():
+        return _EMPTY, {"messages": []}
+    found = call.user.search_conversation(query, MAX_HITS + len(call.seen))
+    hits = [hit for hit in found if not {hit.message_id, hit.text} & call.seen][:MAX_HITS]
+    return _quoted(call, hits, "best match first") if hits else _NOTHING, _messages(hits)
+
+
+def get_conversation(call: Call, message_ids: list[str]) -> Answer:
+    """Messages in the order asked."""
+    ids = message_ids[:MAX_IDS]
+    found = call.user.get_conversation(ids)
+    if not found:
+        unknown = f"No message has these ids: {ids}. Use ids as the searches show them."
+        return unknown, _messages([])
+    return _quoted(call, found, _order(message_ids)), _messages(found)
+
+
+def get_records(call: Call, record_ids: list[str]) -> Answer:
+    """Records in the order asked, with their sources and what they superseded."""
+    found = call.user.get_records(record_ids[:MAX_IDS])
+    data = {"records": [record.model_dump(mode="json") for record in found]}
+    known = {record.record_id for record in found}
+    unknown = [one for one in record_ids[:MAX_IDS] if one not in known]
+    if not found:
+        return f"No record has these ids: {unknown}. Use ids as search_records shows them.", data
+    lines = [_record_line(record, _dates(record)) + _relations(record) for record in found]
+    order = _order(record_ids) + (f"; unknown ids: {as_data(str(unknown))}" if unknown else "")
+    return framed(lines, order), data
+
+
+def read_file(call: Call, name: str) -> Answer:
+    """A topic track, the profile or the index, quoted line by line."""
+    text = call.user.read_file(name)
+    return framed(map(as_data, text.splitlines()), f"the file {name}"), {"name": name, "text": text}
+
+
+def remember(call: Call, text: str) -> Answer:
+    """Write a sentence down."""
+    record = call.user.remember(text)
+    return f"Remembered as {record.record_id}.", {"records": [record.model_dump(mode="json")]}
+
+
+def ask_a_human(record_id: str) -> str | None:
+    """Interrupt the graph before anything is deleted; a text when the human says no."""
+    agreed = interrupt({"action": "forget", "record_id": record_id})
+    return None if agreed is True else "The user did not agree; nothing was deleted."
+
+
+def forget(call: Call, record_id: str) -> Answer:
+    """Delete a record for good."""
+    report = call.user.forget(record=record_id)
+    text = "It is deleted." if report.records else f"There is no record {record_id!r}."
+    return text, {"forgotten": report.model_dump(mode="json")}
+
+
+def _order(ids: Sequence[str]) -> str:
+    left = len(ids) - MAX_IDS
+    return "in the order asked" + (f"; {left} ids too many were left out" if left > 0 else "")
+
+
+def _quoted(call: Call, found: Sequence[Message | MessageHit], order: str) -> str:
+    """As much of each message as the token budget allows."""
+    counter = token_counter(call.settings.encoding)
+    share = max(call.settings.excerpt_tokens, call.settings.context_tokens // len(found))
+    return framed((quote(said, counter, share) for said in found), order)
+
+
+def _messages(found: Sequence[Message | MessageHit]) -> dict[str, Any]:
+    return {"messages": [one.model_dump(mode="json", exclude={"signals"}) for one in found]}
+
+
+def _record_line(record: Record | RecordHit, dates: str) -> str:
+    sources = ", ".join(as_data(one) for one in record.message_ids[:MAX_HITS])
+    kind = record.kind if record.confirmation == "confirmed" else record.confirmation
+    return f"- {dates} {kind} [{record.record_id}]: {as_data(record.text)} (from {sources})"
+
+
+def _dates(record: Record) -> str:
+    until = f" to {record.valid_to:%Y-%m-%d}" if record.valid_to else ""
+    return f"{record.valid_from:%Y-%m-%d}{until} {record.status}"
+
+
+def _relations(record: Record) -> str:
+    named = {"supersedes": record.supersedes, "superseded by": record.superseded_by}
+    return "".join(f"; {name} {', '.join(ids)}" for name, ids in named.items() if ids)

@@ -1,0 +1,337 @@
+"""One user's memory, the synchronous side: every method does its work through one step's module."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from langmem_graph.care import erase, forget, health
+from langmem_graph.config import RankingMethod
+from langmem_graph.errors import ReadOnlyError
+from langmem_graph.intake import message_ids, to_utc
+from langmem_graph.models import (
+    AddReport,
+    EraseReport,
+    FlushReport,
+    ForgetReport,
+    Health,
+    HistoryEntry,
+    Message,
+    MessageHit,
+    Recall,
+    Record,
+    RecordHit,
+    RecordsReport,
+)
+from langmem_graph.recall import fast
+from langmem_graph.recall import files as memory_files
+from langmem_graph.recall import records as recall_records
+from langmem_graph.services import Services
+from langmem_graph.store import lookups
+from langmem_graph.write import add_records, append
+from langmem_graph.write import remember as remembering
+from langmem_graph.write.unread_report import unread_report
+
+if TYPE_CHECKING:
+    from langmem_graph.recall.retriever import MemoryRetriever
+    from langmem_graph.write.mind import Mind
+
+By = Literal["message", "session"]
+
+
+class SyncUserMemory:
+    """What `UserMemory` does; its asynchronous twins are in `user.py`."""
+
+    def __init__(self, services: Services, user_id: str, mind: "Mind | None" = None) -> None:
+        self._services = services
+        self._mind = mind
+        self.id = user_id
+
+    def add(
+        self,
+        messages: Any,
+        *,
+        session_id: str | int,
+        at: object = None,
+        whole_conversation: bool = False,
+    ) -> AddReport:
+        """Store messages of one session. What the report acknowledges is on disk.
+
+        Args:
+            messages: a LangChain message, a dict with `role`, `content` and optional `id`, `name`
+                (the speaker) and `at`, or a list of them.
+            session_id: the conversation they belong to.
+            at: when they were said, for messages that carry no time; default now. A datetime, ISO
+                text or epoch seconds; naive times are UTC.
+            whole_conversation: the list is the conversation so far, as a stateless client sends it
+                with every turn: what it repeats of the session is known, even under new ids.
+
+        Returns:
+            What happened to each message. A message that cannot be stored is rejected with its
+            reason and does not keep the others out.
+
+        Raises:
+            InvalidInputError: no usable session id, time or list.
+            StorageError: the ledger cannot be written; nothing was acknowledged.
+            EmbedderMismatchError: the user's vectors were made by another embedder.
+        """
+        return append.append(
+            self._services,
+            self.id,
+            messages,
+            session_id=session_id,
+            at=at,
+            whole_conversation=whole_conversation,
+        )
+
+    def flush(self) -> FlushReport:
+        """Let the model read everything that waits, and come back when it has.
+
+        Returns:
+            What became of it and what it cost; `status="no_model"` where the memory has no model.
+            What could not be read stays due.
+        """
+        self._writable("flush")
+        return self._mind.flush(self.id) if self._mind else unread_report(self._services, self.id)
+
+    def read_soon(self) -> None:
+        """Let the model read what is due, in the background; at once back. Nothing without a model.
+
+        `add` does not do this by itself; nodes and middleware do.
+        """
+        if self._mind is not None:
+            self._mind.background.notify(self.id)
+
+    def drain(self, timeout: float | None = None) -> bool:
+        """Wait until what is due for reading has been read in the background.
+
+        Turns that are too few for a batch are not due; `flush` reads them too.
+
+        Args:
+            timeout: seconds; None waits for as long as it takes.
+
+        Returns:
+            False when the time was not enough.
+        """
+        self._writable("drain")
+        if self._mind is None:
+            return True
+        return self._mind.loop.run(self._mind.background.drained(self.id, timeout))
+
+    def search_conversation(
+        self,
+        query: str,
+        k: int = 5,
+        by: By = "message",
+        *,
+        explain: bool = False,
+        ranking: RankingMethod | None = None,
+    ) -> list[MessageHit]:
+        """Find messages without calling a model, best first.
+
+        Args:
+            query: what to look for, in plain words.
+            k: how many hits at most.
+            by: `message`, or `session` to rank sessions, each represented by its best message.
+            explain: put each signal's value into the hits' `signals`.
+            ranking: instead of `Settings.ranking`, for this call.
+
+        Raises:
+            InvalidInputError: an empty query, `k` below 1 or an unknown `by`.
+        """
+        return fast.search(self._services, self.id, query, k, by, explain, ranking)
+
+    def recall(
+        self,
+        query: str,
+        *,
+        k: int | None = None,
+        max_tokens: int | None = None,
+        in_view: Sequence[str] = (),
+    ) -> Recall:
+        """What a model should see before it answers `query`: a quoted context and its evidence.
+
+        Args:
+            query: usually the user's last message.
+            k: messages to consider; default `Settings.recall_k`.
+            max_tokens: budget of the context; default `Settings.context_tokens`.
+            in_view: ids or texts of messages that the model sees anyway; they are not quoted.
+
+        Returns:
+            `context` (empty when nothing was found), `evidence` best first, and a `report` with
+            the status, the cost (0 model calls) and the milliseconds of each stage.
+        """
+        return fast.recall(self._services, self.id, query, k, max_tokens, in_view)
+
+    def add_records(self, records: Any) -> RecordsReport:
+        """Store records made elsewhere, without a model.
+
+        Args:
+            records: dicts with `text` and `source_message_ids` (stored messages), and optionally
+                any other field of `Record`; or `Record`s.
+
+        Returns:
+            What happened to each. What says exactly the same as a record that is true now is known,
+            and adds its sources to that one.
+
+        Raises:
+            InvalidInputError: no list of records.
+            StorageError: the ledger cannot be written; nothing was acknowledged.
+        """
+        return add_records.add_records(self._services, self.id, records, "import")
+
+    def search_records(
+        self, query: str, k: int = 5, *, as_of: object = None, explain: bool = False
+    ) -> list[RecordHit]:
+        """Find records without calling a model, best first.
+
+        Args:
+            query: what to look for, in plain words.
+            k: how many hits at most.
+            as_of: what was true at this time, instead of what is true now.
+            explain: put each signal's value into the hits' `signals`.
+
+        Raises:
+            InvalidInputError: an empty query, `k` below 1, or no time.
+        """
+        return recall_records.search_records(self._services, self.id, query, k, as_of, explain)
+
+    def get_records(self, ids: str | Sequence[str]) -> list[Record]:
+        """The records with these ids, whatever their status; unknown ids are left out."""
+        return recall_records.get_records(self._services, self.id, message_ids(ids))
+
+    def files(self) -> list[str]:
+        """The names of the profile, the index and the topic tracks, as `read_file` takes them."""
+        return list(memory_files.stored_files(self._services, self.id))
+
+    def read_file(self, name: str) -> str:
+        """The profile (`profile.md`), the index (`index.md`) or a topic track, as Markdown.
+
+        Raises:
+            InvalidInputError: a name that `files` does not list.
+        """
+        return memory_files.read_file(self._services, self.id, name)
+
+    def export_records(self, *, as_of: object = None) -> list[dict[str, Any]]:
+        """Every record that is true now, as a dict that `add_records` takes back.
+
+        Args:
+            as_of: what was true at this time instead.
+        """
+        then = to_utc(as_of) if as_of is not None else None
+        found = recall_records.all_records(self._services, self.id, then)
+        return [_exported_record(record) for record in found]
+
+    def remember(self, text: str) -> Record:
+        """Store a sentence by hand: as a message of its own and as a record that cites it.
+
+        Raises:
+            InvalidInputError: no words, or too many (`Settings.max_record_chars`).
+        """
+        self._writable("remember")
+        return remembering.remember(self._services, self.id, text)
+
+    def forget(
+        self,
+        *,
+        record: str | None = None,
+        message: str | None = None,
+        session: str | None = None,
+    ) -> ForgetReport:
+        """Delete a record, a message or a session for good, with everything made of it.
+
+        Records made of a forgotten message go whole; their other messages are read anew. What a
+        forgotten record had superseded is true again. The words leave the disk as well.
+
+        Raises:
+            InvalidInputError: not exactly one thing is named.
+        """
+        self._writable("forget")
+        return forget.forget(
+            self._services, self.id, record=record, message=message, session=session
+        )
+
+    def history(self, record_id: str) -> list[HistoryEntry]:
+        """Every change of a record and of those in its line, oldest first."""
+        return remembering.history(self._services, self.id, record_id)
+
+    def undo(self, record_id: str) -> list[Record]:
+        """Take back the latest change that touched a record, in all records it touched.
+
+        Returns:
+            Those records as they are now; empty when there is nothing to take back.
+
+        Raises:
+            InvalidInputError: there is no such record.
+        """
+        self._writable("undo")
+        return remembering.undo(self._services, self.id, record_id)
+
+    def as_retriever(self, *, k: int = 5, by: By = "message") -> "MemoryRetriever":
+        """This memory as a LangChain retriever, sync and async.
+
+        Args:
+            k: how many documents at most; `retriever.invoke(query, k=…)` overrides it.
+            by: as for `search_conversation`.
+        """
+        from langmem_graph.recall.retriever import MemoryRetriever
+
+        return MemoryRetriever(user=self, k=k, by=by)
+
+    def get_conversation(self, ids: str | Sequence[str]) -> list[Message]:
+        """The messages with these ids, in the order asked; unknown ids are left out."""
+        wanted = message_ids(ids)
+        if not self._services.has(self.id):
+            return []
+        with self._services.room(self.id) as room, room.database.reading() as connection:
+            found = lookups.messages_by_id(connection, wanted)
+        return [found[one] for one in dict.fromkeys(wanted) if one in found]
+
+    def sessions(self) -> list[lookups.SessionSummary]:
+        """All sessions at a glance, in the order they began."""
+        if not self._services.has(self.id):
+            return []
+        with self._services.room(self.id) as room, room.database.reading() as connection:
+            return lookups.session_summaries(connection)
+
+    def export(self) -> list[dict[str, Any]]:
+        """Every message as a JSON-shaped dict that `add` and `langmem-graph import` take back."""
+        if not self._services.has(self.id):
+            return []
+        with self._services.room(self.id) as room, room.database.reading() as connection:
+            return [_exported(message) for message in lookups.all_messages(connection)]
+
+    def erase(self) -> EraseReport:
+        """Delete everything of this user: the ledger, its log, the vectors, the folder."""
+        self._writable("erase")
+        return erase.erase(self._services, self.id)
+
+    def doctor(self, *, sample: int = 200) -> Health:
+        """Compare the ledger with the index: what is missing, and whether Chroma finds vectors.
+
+        Args:
+            sample: how many vectors to look up in Chroma; 0 for all.
+        """
+        return health.examine(self._services, self.id, sample)
+
+    def rebuild(self, *, reembed: bool = False) -> Health:
+        """Make the index anew from the ledger's vectors.
+
+        Args:
+            reembed: also embed every message anew, after a change of embedder.
+        """
+        self._writable("rebuild")
+        return health.rebuild(self._services, self.id, reembed)
+
+    def _writable(self, what: str) -> None:
+        if self._services.read_only:
+            raise ReadOnlyError(f"{what} needs a memory opened for writing, not read_only=True.")
+
+
+def _exported(message: Message) -> dict[str, Any]:
+    fields = message.model_dump(mode="json", exclude_defaults=True)
+    return {"id": fields.pop("id"), "content": fields.pop("text"), **fields}
+
+
+def _exported_record(record: Record) -> dict[str, Any]:
+    derived = {"superseded_by", "supersedes", "refines", "created_at", "updated_at", "status"}
+    fields = record.model_dump(mode="json", exclude=derived, exclude_defaults=True)
+    return {"text": fields.pop("text"), "source_message_ids": fields.pop("message_ids"), **fields}

@@ -1,0 +1,104 @@
+"""extract: the model reads new messages and proposes what to remember (NapMem 5.4, ActMem 1.2).
+
+Messages are shown under short aliases. What cites no new message is dropped; a bare agreement may
+also cite the assistant's proposal before it (RealMem).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from langmem_graph.llm.contracts import Extraction, NewMemory
+from langmem_graph.llm.structured import Usage, load_prompt
+from langmem_graph.models import Message
+from langmem_graph.store import ledger, lookups, reading, record_lookups
+from langmem_graph.store.room import Room
+from langmem_graph.write.state import WriteState, WriteTools
+
+SCENE = "scene"
+UNREADABLE_AFTER = 3
+"""Attempts; then a batch whose answers could never be used is done, without records."""
+
+
+@dataclass(frozen=True)
+class View:
+    """What the model is shown."""
+
+    messages: dict[str, tuple[int, Message]]
+    """By alias; m0 is the assistant's message before the first new one."""
+    known: list[str]
+    scene: str
+
+
+async def extract(tools: WriteTools, state: WriteState) -> WriteState:
+    """Propose records for the batch."""
+    batch, usage = state["batch"] or {}, Usage.of(state.get("usage"))
+    settings = tools.services.settings
+    view = await tools.services.in_room(
+        state["user_id"], lambda room: _view(room, batch, settings.background_records)
+    )
+    question = _question(view, settings.read_chars)
+    answer = await tools.asker.ask(Extraction, load_prompt("extract"), question, usage)
+    if answer is None:
+        return {"usage": usage.as_dict(), "failed": "extract"}
+    found = [_candidate(memory, view) for memory in answer.memories if _is_sane(memory.text)]
+    done = {**state.get("done", {}), "scene": answer.scene or view.scene}
+    return {
+        "candidates": [one for one in found if one["source_ns"]],
+        "usage": usage.as_dict(),
+        "done": done,
+    }
+
+
+def _view(room: Room, batch: dict[str, Any], background: int) -> View:
+    items: list[int] = batch["items"]
+    with room.database.reading() as connection:
+        new = lookups.messages_by_number(connection, items)
+        before = reading.message_before(connection, items[0], batch["session"])
+        recent = record_lookups.all_numbers(connection)[-background:] if background else []
+        known = record_lookups.texts_of(connection, recent)
+        scene = ledger.get_meta(connection, SCENE) or ""
+        numbers = record_lookups.message_numbers(connection, [before.id] if before else [])
+    shown = {f"m{place}": (n, new[n]) for place, n in enumerate(items, 1) if n in new}
+    if before:
+        shown = {"m0": (numbers[before.id][0], before), **shown}
+    return View(shown, [known[n] for n in recent], scene)
+
+
+def _question(view: View, read_chars: int) -> str:
+    known = "".join(f"- {text}\n" for text in view.known) or "- nothing\n"
+    earlier = [f"(earlier) {_line('m0', view, read_chars)}"] if "m0" in view.messages else []
+    new = [_line(alias, view, read_chars) for alias in view.messages if alias != "m0"]
+    return (
+        f"Scene so far: {view.scene or 'none'}\nAlready known:\n{known}"
+        f"New messages:\n{chr(10).join(earlier + new)}"
+    )
+
+
+def _line(alias: str, view: View, read_chars: int) -> str:
+    """One message; its own line breaks are indented, so that none looks like another message."""
+    said = view.messages[alias][1]
+    words = _shortened(said.text, read_chars).replace("\n", "\n    ")
+    return f"[{alias}] {said.at:%Y-%m-%d %H:%M} {said.name or said.role}: {words}"
+
+
+def _shortened(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    return f"{text[: limit // 2]}\n[… {len(text) - limit:,} characters …]\n{text[-limit // 2 :]}"
+
+
+def _is_sane(text: str) -> bool:
+    """False for a repetition loop."""
+    words = text.split()
+    return bool(words) and (len(words) < 20 or len(set(words)) > len(words) // 3)
+
+
+def _candidate(memory: NewMemory, view: View) -> dict[str, Any]:
+    cited = [view.messages[alias] for alias in memory.sources if alias in view.messages]
+    fresh = [n for n, said in cited if said is not view.messages.get("m0", (0, None))[1]]
+    row = memory.model_dump(exclude={"sources", "draft"})
+    row["text"] = " ".join(memory.text.split())
+    row["confirmation"] = "draft" if memory.draft else "confirmed"
+    row["source_ns"] = sorted({n for n, _ in cited}) if fresh else []
+    row["source_ids"] = sorted({said.id for _, said in cited}) if fresh else []
+    return row

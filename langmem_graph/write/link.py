@@ -1,0 +1,141 @@
+"""link: records join clusters and get edges (ActMem 1.2, steps 3 to 6).
+
+Clusters and semantic edges need no model and are made at every flush. Possible causes are asked
+for when a session has ended, and each is scored; which way it goes is told by time alone.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import numpy as np
+from sqlalchemy import Connection
+
+from langmem_graph.config import Settings
+from langmem_graph.link.causal import NoScorer, VerifierScorer
+from langmem_graph.llm.contracts import CausalPairs
+from langmem_graph.llm.structured import Usage, load_prompt
+from langmem_graph.models import Record
+from langmem_graph.store import clusters, lookups, record_lookups
+from langmem_graph.store.clusters import CAUSAL
+from langmem_graph.store.ledger import RECORDS
+from langmem_graph.store.records import add_link
+from langmem_graph.store.room import Room
+from langmem_graph.write.state import WriteState, WriteTools
+
+GROUPS = 2
+"""Causal calls of one session's end."""
+SHOWN = 30
+"""Records of one causal call (ActMem 1.4)."""
+EDGES = 8
+"""Semantic edges that a new record gets at most; ours."""
+FLOORS = {"verifier": 0.5, "pmi": 0.8, "contrast": 0.01, "contrast+later": 0.19}
+"""What a score must exceed: a half verdict, ActMem's 0.8, and the 95th percentile of random pairs
+for the others (docs/causal.md). Calibrate on your own: `Settings.causal_floor`."""
+
+
+async def link(tools: WriteTools, state: WriteState) -> WriteState:
+    """Cluster what is new; at a session's end look for causes."""
+    services, user_id = tools.services, state["user_id"]
+    settings = services.settings
+    touched = await services.in_room(user_id, lambda room: cluster(room, settings))
+    ended = bool((state.get("batch") or {}).get("ends_session"))
+    if not ended or tools.causal is None or not state.get("changed"):
+        return {}
+    usage, found = Usage.of(state.get("usage")), 0
+    for group in touched[:GROUPS]:
+        found += await _causes(tools, user_id, group, usage)
+    return {"usage": usage.as_dict(), "done": {**(state.get("done") or {}), "causes": found}}
+
+
+def cluster(room: Room, settings: Settings) -> list[list[int]]:
+    """Put records without a cluster into one; returns the clusters they went to, largest first."""
+    with room.database.writing() as connection:
+        held = clusters.all_clusters(connection)
+        touched = {
+            one
+            for n in clusters.unclustered(connection)
+            if (one := _place(connection, held, n, settings)) is not None
+        }
+        groups = [clusters.members(connection, one) for one in touched]
+    return sorted((group for group in groups if len(group) > 1), key=len, reverse=True)
+
+
+def _place(
+    connection: Connection, held: clusters.Clusters, n: int, settings: Settings
+) -> int | None:
+    rows = lookups.vectors_of(connection, [n], RECORDS)
+    if not len(rows):
+        return None  # not embedded yet: next time
+    vector = np.asarray(rows.matrix[0], dtype=np.float32)
+    place, cosine = held.nearest(vector)
+    near = place if cosine >= 1 - settings.cluster_max_distance else -1
+    own = clusters.join(connection, held, near, n, vector)
+    others = [one for one in clusters.members(connection, own) if one != n]
+    _link(connection, n, vector, others, settings.semantic_floor)
+    return own
+
+
+def _link(
+    connection: Connection, n: int, vector: clusters.Vector, others: Sequence[int], floor: float
+) -> None:
+    rows = lookups.vectors_of(connection, others, RECORDS)
+    if not len(rows):
+        return
+    cosines = dict(zip(rows.items.tolist(), (rows.matrix @ vector).tolist(), strict=True))
+    likest = sorted(cosines.items(), key=lambda pair: -pair[1])[:EDGES]
+    near = [(other, cosine) for other, cosine in likest if cosine > floor]
+    clusters.link_semantically(connection, n, near, "cluster")
+
+
+async def _causes(tools: WriteTools, user_id: str, group: list[int], usage: Usage) -> int:
+    """Ask for pairs in one group, score them, and keep those that pass."""
+    latest = group[-SHOWN:]
+    known = await tools.services.in_room(user_id, lambda room: _records(room, latest))
+    aliases = {f"r{place}": n for place, n in enumerate(latest, 1) if n in known}
+    lines = [f"{a}: {known[n].said_at:%Y-%m-%d} {known[n].text}" for a, n in aliases.items()]
+    answer = await tools.asker.ask(CausalPairs, load_prompt("causal"), "\n".join(lines), usage)
+    pairs = {
+        _in_time(aliases[pair.cause], aliases[pair.effect], known)
+        for pair in (answer.pairs if answer else [])
+        if pair.cause in aliases and pair.effect in aliases and pair.cause != pair.effect
+    }
+    if not pairs:
+        return 0
+    ordered = sorted(pairs)
+    texts = [(known[cause].text, known[effect].text) for cause, effect in ordered]
+    scorer = tools.causal or NoScorer()
+    if isinstance(scorer, VerifierScorer):  # naming a pair is the model's verdict
+        scorer = scorer.given(dict.fromkeys(texts, "yes"))
+    scores, name = await scorer.ascore(texts), scorer.name
+    own = tools.services.settings.causal_floor
+    floor = FLOORS.get(name, 0.0) if own is None else own
+    kept = [(pair, score) for pair, score in zip(ordered, scores, strict=True) if score > floor]
+    await tools.services.in_room(user_id, lambda room: _write(room, kept, name))
+    return len(kept)
+
+
+def _records(room: Room, items: list[int]) -> dict[int, Record]:
+    with room.database.reading() as connection:
+        return record_lookups.records_by_number(connection, items)
+
+
+def _in_time(one: int, other: int, known: dict[int, Record]) -> tuple[int, int]:
+    """A cause does not come after its effect, whatever the model says."""
+    if _when(known[one]) <= _when(known[other]):
+        return one, other
+    return other, one
+
+
+def _when(record: Record) -> datetime:
+    start = (record.event_time or {}).get("start")
+    return datetime.fromisoformat(start) if start else record.said_at
+
+
+def _write(room: Room, kept: list[tuple[tuple[int, int], float]], scorer: str) -> None:
+    with room.database.writing() as connection:
+        there = record_lookups.active(connection, {n for pair, _ in kept for n in pair})
+        for (cause, effect), score in kept:
+            if {cause, effect} <= there:
+                add_link(
+                    connection, cause, effect, CAUSAL, weight=score, scorer=scorer, origin="cluster"
+                )

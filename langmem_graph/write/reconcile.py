@@ -1,0 +1,161 @@
+"""reconcile: new records meet older ones (NapMem 5.2): store, skip, update or merge.
+
+Exact duplicates are found by code. Only records with near neighbours are shown to the model, and
+only the ids it was shown are taken from its answer; whatever is missing or odd is stored.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from langmem_graph.config import Settings
+from langmem_graph.embeddings._embedder import Embedder
+from langmem_graph.llm.contracts import Decision, Reconciliation
+from langmem_graph.llm.structured import Usage, load_prompt
+from langmem_graph.models import Record
+from langmem_graph.ranking.candidates import query_vector
+from langmem_graph.ranking.records import rank_records
+from langmem_graph.ranking.search_parts import Depths, Trail
+from langmem_graph.store import record_lookups, records
+from langmem_graph.store.room import Room
+from langmem_graph.write.add_records import hash_of
+from langmem_graph.write.state import WriteState, WriteTools
+
+
+@dataclass
+class Compared:
+    """What the model is shown of the older records."""
+
+    known: dict[int, int] = field(default_factory=dict)
+    """Candidates that say exactly what a record says, by place, with that record's number."""
+    neighbours: dict[int, list[int]] = field(default_factory=dict)
+    """Older records near a candidate, by place; nearest first."""
+    likeness: dict[tuple[int, int], float] = field(default_factory=dict)
+    """Cosine of a candidate (by place) and a record (by number)."""
+    records: dict[int, Record] = field(default_factory=dict)
+    attributes: list[tuple[str, str]] = field(default_factory=list)
+    """Subject and name of the attributes that the candidates' subjects have."""
+
+
+async def reconcile(tools: WriteTools, state: WriteState) -> WriteState:
+    """Decide about each candidate."""
+    rows, usage = state.get("candidates", []), Usage.of(state.get("usage"))
+    services = tools.services
+    compared = await services.in_room(
+        state["user_id"], lambda room: compare(room, services.embedder, services.settings, rows)
+    )
+    decisions: list[dict[str, Any]] = [
+        {"action": "known", "targets": [compared.known[place]]}
+        if place in compared.known
+        else {"action": "store", "targets": []}
+        for place in range(len(rows))
+    ]
+    shown = [place for place in compared.neighbours if place not in compared.known]
+    if shown:
+        question, aliases = _question(rows, shown, compared)
+        prompt = load_prompt("reconcile")
+        answer = await tools.asker.ask(Reconciliation, prompt, question, usage)
+        for decision in answer.decisions if answer else []:
+            _take(decision, aliases, compared, decisions)
+    return {"decisions": decisions, "usage": usage.as_dict()}
+
+
+def compare(
+    room: Room, embedder: Embedder, settings: Settings, rows: list[dict[str, Any]]
+) -> Compared:
+    """Find exact duplicates and near neighbours of the candidates."""
+    found = Compared()
+    hashes = [hash_of(row["text"], row.get("subject")) for row in rows]
+    depths = Depths(4 * settings.neighbours, 4 * settings.neighbours)
+    with room.database.reading() as connection:
+        same = records.active_with_hash(connection, hashes)
+        found.known = {p: same[h] for p, h in enumerate(hashes) if h in same}
+        for place, row in enumerate(rows):
+            if place in found.known:
+                continue
+            vector = query_vector(room, embedder, row["text"], Trail())
+            ranked = rank_records(room, connection, row["text"], vector, depths, Trail())
+            near = [
+                (ranked.numbers[p], float(ranked.signals["dense"][p]))
+                for p in ranked.best(settings.neighbours)
+            ]
+            near = [(n, cosine) for n, cosine in near if cosine >= settings.neighbour_floor]
+            if near:
+                found.neighbours[place] = [n for n, _ in near]
+                found.likeness |= {(place, n): cosine for n, cosine in near}
+        _limit(found, settings.neighbours_in_all)
+        numbers = {n for near in found.neighbours.values() for n in near} | set(
+            found.known.values()
+        )
+        found.records = record_lookups.records_by_number(connection, numbers)
+        subjects = {records.plain(row.get("subject") or "") for row in rows}
+        found.attributes = record_lookups.attributes_of(connection, subjects)
+    return found
+
+
+def _limit(found: Compared, most: int) -> None:
+    """Keep the nearest neighbours of all candidates together."""
+    nearest = sorted(found.likeness, key=lambda pair: -found.likeness[pair])
+    kept: set[int] = set()
+    for _, n in nearest:
+        if len(kept) < most:
+            kept.add(n)
+    limited = {place: [n for n in near if n in kept] for place, near in found.neighbours.items()}
+    found.neighbours = {place: near for place, near in limited.items() if near}
+
+
+@dataclass(frozen=True)
+class _Aliases:
+    places: dict[str, int]
+    records: dict[str, int]
+    attributes: dict[str, str]
+
+
+def _question(
+    rows: list[dict[str, Any]], shown: list[int], compared: Compared
+) -> tuple[str, _Aliases]:
+    older = sorted({n for place in shown for n in compared.neighbours[place]})
+    aliases = _Aliases(
+        {f"r{i}": place for i, place in enumerate(shown, 1)},
+        {f"n{i}": n for i, n in enumerate(older, 1)},
+        {f"a{i}": name for i, (_, name) in enumerate(compared.attributes, 1)},
+    )
+    old_lines = [f"{a}: {_line(compared.records[n])}" for a, n in aliases.records.items()]
+    new_lines = [f"{a}: {_new_line(rows[p])}" for a, p in aliases.places.items()]
+    attributes = [
+        f"{alias}: {subject} / {name}"
+        for alias, (subject, name) in zip(aliases.attributes, compared.attributes, strict=True)
+    ]
+    question = "\n".join(
+        ["Older records:", *old_lines, "Attributes:", *attributes, "New records:", *new_lines]
+    )
+    return question, aliases
+
+
+def _line(record: Record) -> str:
+    about = f"{record.subject or '?'} / {record.attribute or '?'}"
+    return f"{record.said_at:%Y-%m-%d} ({about}) {record.text}"
+
+
+def _new_line(row: dict[str, Any]) -> str:
+    return f"({row.get('subject') or '?'} / {row.get('attribute') or '?'}) {row['text']}"
+
+
+def _take(
+    decision: Decision, aliases: _Aliases, compared: Compared, decisions: list[dict[str, Any]]
+) -> None:
+    """Keep what is about a shown record; targets that this candidate was not near are dropped."""
+    place = aliases.places.get(decision.record)
+    if place is None:
+        return
+    near = compared.neighbours[place]
+    named = [aliases.records[t] for t in decision.targets if t in aliases.records]
+    targets = [n for n in dict.fromkeys(named) if n in near]
+    action = decision.action if targets else "store"
+    attribute = aliases.attributes.get(decision.attribute, decision.attribute)
+    decisions[place] = {
+        "action": action,
+        "targets": targets,
+        "attribute": attribute,
+        "text": decision.text,
+        "likeness": {str(n): compared.likeness[place, n] for n in targets},
+    }

@@ -1,0 +1,192 @@
+"""topics: new records are gathered into at most 20 tracks (NapMem 5.1, 5.2).
+
+A round works on a copy. It is checked as a whole, and written in one transaction or not at all; a
+round that failed is due again. What a track rested on before, it rests on still: the model adds
+evidence, code keeps the rest and puts successors in the place of superseded records.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sqlalchemy import Connection
+
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.llm.contracts import TopicRound, TrackEdit
+from langmem_graph.llm.structured import Usage, load_prompt
+from langmem_graph.models import Record
+from langmem_graph.pyramid.files import (
+    INDEX,
+    ProfileFile,
+    TopicFile,
+    file_name,
+    parse,
+    render,
+    render_index,
+    slug,
+)
+from langmem_graph.pyramid.round import validate_round
+from langmem_graph.store import files, ledger, record_lookups
+from langmem_graph.store.room import Room
+from langmem_graph.write.state import WriteState, WriteTools
+
+CHECKPOINT, DAY, RETRY = "topic_checkpoint", "topic_day", "topic_retry"
+NEW_RECORDS = 20
+"""More new records than this make a round due (NapMem 5.2)."""
+SHOWN = 40
+"""New records of one round."""
+NARRATIVES = 4
+"""Tracks whose whole narrative is shown: those most like the new records."""
+KEPT = 0.5
+"""A narrative that shrinks below this share drops more than it keeps, and is refused."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a round starts from."""
+
+    tracks: dict[str, TopicFile]
+    profile: ProfileFile | None
+    new: dict[str, Record]
+    """New records by alias."""
+    last: int
+    active: frozenset[str]
+    superseded_by: dict[str, str]
+
+
+def is_due(room: Room, *, session_ended: bool, force: bool) -> bool:
+    """Whether new records shall be gathered now."""
+    with room.database.reading() as connection:
+        checkpoint = int(ledger.get_meta(connection, CHECKPOINT) or 0)
+        waiting = len(files.records_after(connection, checkpoint))
+        day, retry = ledger.get_meta(connection, DAY), ledger.get_meta(connection, RETRY)
+    new_day = day is not None and day != _today()
+    return bool(waiting) and (
+        session_ended or force or new_day or waiting > NEW_RECORDS or retry == "1"
+    )
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()
+
+
+async def topics(tools: WriteTools, state: WriteState) -> WriteState:
+    """One round, if it is due."""
+    services, user_id = tools.services, state["user_id"]
+    ended = bool((state.get("batch") or {}).get("ends_session"))
+    force, done = state.get("force", False), dict(state.get("done") or {})
+    due = await services.in_room(
+        user_id, lambda room: is_due(room, session_ended=ended, force=force)
+    )
+    if not due:
+        return {}
+    usage = Usage.of(state.get("usage"))
+    begun = await services.in_room(user_id, read_round)
+    prompt = load_prompt("topics")
+    answer = await tools.asker.ask(
+        TopicRound, prompt, _question(begun), usage, lambda answer: _problem(begun, answer)
+    )
+    made = _made(begun, answer) if answer is not None else None
+    written = await services.in_room(user_id, lambda room: _finish(room, begun, made))
+    done |= {"topics": len(written), "topics_failed": made is None}
+    return {"usage": usage.as_dict(), "done": done}
+
+
+def read_round(room: Room) -> Round:
+    """The tracks, the profile and the new records."""
+    with room.database.reading() as connection:
+        held = files.all_files(connection)
+        stored = [parse(file.body) for name, file in held.items() if name != INDEX]
+        checkpoint = int(ledger.get_meta(connection, CHECKPOINT) or 0)
+        numbers = files.records_after(connection, checkpoint)[:SHOWN]
+        new = record_lookups.records_by_number(connection, numbers)
+        every = record_lookups.records_by_number(
+            connection, record_lookups.all_numbers(connection, None)
+        ).values()
+    return Round(
+        tracks={file.name: file for file in stored if isinstance(file, TopicFile)},
+        profile=next((file for file in stored if isinstance(file, ProfileFile)), None),
+        new={f"r{place}": new[n] for place, n in enumerate(numbers, 1)},
+        last=max(numbers, default=checkpoint),
+        active=frozenset(r.record_id for r in every if r.status == "active"),
+        superseded_by={r.record_id: r.superseded_by[0] for r in every if r.superseded_by},
+    )
+
+
+def _question(begun: Round) -> str:
+    likest = sorted(begun.tracks.values(), key=lambda track: -_likeness(track, begun))[:NARRATIVES]
+    tracks = [f"- {t.name}: {t.title}. {t.summary}" for t in begun.tracks.values()]
+    told = [f"## {t.name}\n{t.narrative}" for t in likest]
+    new = [f"{alias}: {r.said_at:%Y-%m-%d} ({r.kind}) {r.text}" for alias, r in begun.new.items()]
+    return "\n".join(["Tracks:", *(tracks or ["- none"]), *told, "New records:", *new])
+
+
+def _likeness(track: TopicFile, begun: Round) -> int:
+    words = {word for record in begun.new.values() for word in record.text.casefold().split()}
+    return len(words & set(f"{track.title} {track.summary} {track.narrative}".casefold().split()))
+
+
+def _problem(begun: Round, answer: TopicRound) -> str | None:
+    """What forbids to commit the round; shown to the model once."""
+    try:
+        made = _made(begun, answer)
+    except InvalidInputError as error:
+        return str(error)
+    problems = validate_round(
+        list(made.values()), None, begun.active, begun.superseded_by
+    ).problems + [
+        f"{name}: the narrative drops more than it keeps"
+        for name, track in made.items()
+        if name in begun.tracks and len(track.narrative) < KEPT * len(begun.tracks[name].narrative)
+    ]
+    return "; ".join(problems[:5]) or None
+
+
+def _made(begun: Round, answer: TopicRound) -> dict[str, TopicFile]:
+    """All tracks as they would be after the round."""
+    made = dict(begun.tracks)
+    for edit in answer.tracks:
+        track = _edited(begun, edit, made)
+        made[track.name] = track
+    return made
+
+
+def _edited(begun: Round, edit: TrackEdit, made: dict[str, TopicFile]) -> TopicFile:
+    old = made.get(edit.name) or made.get(slug(edit.name))
+    added = [begun.new[alias].record_id for alias in edit.evidence if alias in begun.new]
+    evidence = list(dict.fromkeys([*(old.evidence if old else []), *added]))
+    return TopicFile(
+        name=old.name if old else slug(edit.name or edit.title),
+        title=edit.title,
+        summary=edit.summary,
+        narrative=edit.narrative,
+        evidence=evidence,
+        version=old.version + 1 if old else 1,
+        updated_at=datetime.now(UTC),
+    )
+
+
+def _finish(room: Room, begun: Round, made: dict[str, TopicFile] | None) -> list[str]:
+    """Write the round, or note that it is due again; names of the tracks that changed."""
+    with room.database.writing() as connection:
+        ledger.set_meta(connection, DAY, _today())
+        ledger.set_meta(connection, RETRY, "1" if made is None else "0")
+        if made is None:
+            return []
+        checked = validate_round(
+            list(made.values()), begun.profile, begun.active, begun.superseded_by
+        )
+        if checked.problems:
+            ledger.set_meta(connection, RETRY, "1")
+            return []
+        ledger.set_meta(connection, CHECKPOINT, str(begun.last))
+        return _write(connection, begun, checked.files)
+
+
+def _write(
+    connection: Connection, begun: Round, checked: list[TopicFile | ProfileFile]
+) -> list[str]:
+    tracks = [file for file in checked if isinstance(file, TopicFile)]
+    changed = [track for track in tracks if begun.tracks.get(track.name) != track]
+    bodies = {file_name(track): render(track) for track in changed}
+    files.write_files(connection, bodies | {INDEX: render_index(tracks, begun.profile)})
+    return [track.name for track in changed]

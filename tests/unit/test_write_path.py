@@ -1,0 +1,609 @@
+"""Messages become records: extraction, corrections, batches, and a model that misbehaves."""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, BaseMessage
+
+from langmem_graph import Memory, Settings
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.llm.contracts import Extraction, Reconciliation
+from langmem_graph.store import clusters
+from tests.scripted import ScriptedChatModel
+
+Answer = Callable[[str], Any]
+
+
+class Mind(ScriptedChatModel):
+    """Answers by the schema that is asked for; keeps the questions."""
+
+    def __init__(self, **answers: Answer | Any) -> None:
+        super().__init__()
+        nothing = {"TopicRound": {"tracks": []}, "CausalPairs": {"pairs": []}}
+        object.__setattr__(self, "answers", nothing | answers)
+        object.__setattr__(self, "asked", [])
+
+    def with_structured_output(self, schema: Any, **options: Any) -> Any:
+        return super().with_structured_output(schema, **options)
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> Any:
+        wanted = options["tools"][0] if options.get("tools") else None
+        name = wanted.__name__ if hasattr(wanted, "__name__") else wanted["function"]["name"]
+        question = str(messages[1].content)
+        self.asked.append((name, question))  # type: ignore[attr-defined]
+        answer = self.answers.get(name, {})  # type: ignore[attr-defined]
+        answer = answer(question) if callable(answer) else answer
+        if isinstance(answer, dict):
+            call = {"name": name, "args": answer, "id": "c"}
+            answer = AIMessage("", tool_calls=[call])
+        self.script[:] = [answer]
+        return super()._generate(messages, *args, **options)
+
+
+def memories(*rows: dict[str, Any]) -> dict[str, Any]:
+    return {"scene": "talk", "memories": list(rows)}
+
+
+def line_aliases(question: str) -> dict[str, str]:
+    """Alias and words of the new messages in an extraction's question."""
+    new = question.split("New messages:\n")[1]
+    lines = [line for line in new.splitlines() if line.startswith("[m")]
+    return {line[1 : line.index("]")]: line.split(": ", 1)[1] for line in lines}
+
+
+def echo(question: str) -> dict[str, Any]:
+    """A memory of everything the user says."""
+    said = {a: t for a, t in line_aliases(question).items() if "assistant" not in t}
+    rows = [
+        {"text": f"The user said: {text}", "sources": [alias], "attribute": f"words {text[:20]}"}
+        for alias, text in said.items()
+        if " user: " in f" {question.split(f'[{alias}]')[1].splitlines()[0]}"
+    ]
+    return memories(*rows)
+
+
+@pytest.fixture
+def open_memory(tmp_path: Path) -> Any:
+    opened: list[Memory] = []
+
+    def make(model: Any, **settings: Any) -> Memory:
+        while opened:
+            opened.pop().close()
+        settings = {"debounce_seconds": 0.02, "closing_seconds": 5, **settings}
+        opened.append(
+            Memory(tmp_path / "m", model=model, embeddings="hash", settings=Settings(**settings))
+        )
+        return opened[-1]
+
+    yield make
+    while opened:
+        opened.pop().close()
+
+
+def turn(user: str, assistant: str = "I see.", number: int = 0) -> list[dict[str, Any]]:
+    return [
+        {"role": "user", "content": user, "id": f"u{number}-{user}"[:60]},
+        {"role": "assistant", "content": assistant, "id": f"a{number}-{user}"[:60]},
+    ]
+
+
+def test_a_turn_becomes_a_record_with_its_source(open_memory: Any) -> None:
+    home = {
+        "text": "The user lives in Porto since 2021.",
+        "sources": ["m1"],
+        "attribute": "home",
+        "facet": "persona",
+        "entities": ["Porto"],
+    }
+    mind = Mind(Extraction=memories(home))
+    ana = open_memory(mind).user("ana")
+    ana.add(turn("I live in Porto since 2021."), session_id="s")
+    report = ana.flush()
+    assert (report.status, report.read, report.stored, report.pending) == ("ok", 2, 1, 0)
+    assert [step for step, _ in mind.asked] == ["Extraction", "TopicRound"]
+    assert report.llm_calls == 2
+    (hit,) = ana.search_records("Where does the user live? Porto")
+    assert hit.text == "The user lives in Porto since 2021."
+    assert hit.message_ids == ["u0-I live in Porto since 2021."]
+    (record,) = ana.get_records(hit.record_id)
+    assert (record.kind, record.facet, record.attribute) == ("fact", "persona", "home")
+    assert record.confirmation == "confirmed"
+    assert [v["raw"] for v in record.values] == ["2021"]
+    assert ana.flush().read == 0
+
+
+def test_a_correction_supersedes_and_can_be_undone(open_memory: Any) -> None:
+    def extract(question: str) -> dict[str, Any]:
+        place = "Berlin" if "Berlin" in question.split("New messages")[1] else "Porto"
+        row = {"text": f"The user lives in {place}.", "sources": ["m1"], "attribute": "home"}
+        return memories(row)
+
+    decide = {
+        "decisions": [{"record": "r1", "action": "update", "targets": ["n1"], "attribute": "a1"}]
+    }
+    ana = open_memory(Mind(Extraction=extract, Reconciliation=decide), neighbour_floor=0.1).user(
+        "ana"
+    )
+    ana.add(turn("I live in Porto."), session_id="s1", at="2025-01-01")
+    ana.flush()
+    ana.add(turn("No, I moved to Berlin."), session_id="s2", at="2025-06-01")
+    report = ana.flush()
+    assert (report.updated, report.llm_calls) == (1, 3)  # and one for topics
+    (now,) = ana.search_records("user lives in", k=5)
+    assert now.text == "The user lives in Berlin."
+    (then,) = ana.search_records("user lives in", k=5, as_of="2025-03-01")
+    assert then.text == "The user lives in Porto."
+    old, new = ana.get_records([then.record_id, now.record_id])
+    assert old.status == "superseded"
+    assert old.superseded_by == [new.record_id]
+    assert f"{old.valid_to:%Y-%m-%d}" == "2025-06-01"
+    assert new.supersedes == [old.record_id]
+    assert [entry.op for entry in ana.history(new.record_id)] == ["create", "create", "supersede"]
+    assert ana.history(new.record_id)[-1].reason
+
+    ana.undo(new.record_id)
+    (back,) = ana.search_records("user lives in", k=5)
+    assert back.text == "The user lives in Porto."
+    assert ana.get_records(new.record_id)[0].status == "discarded"
+    assert ana.doctor(sample=0).ok
+    assert ana.undo(old.record_id)[0].status == "discarded"  # its own creation
+    assert ana.undo(old.record_id) == []
+
+
+def test_without_a_model_messages_wait_and_are_read_when_there_is_one(open_memory: Any) -> None:
+    ana = open_memory(None).user("ana")
+    ana.add(turn("I live in Porto."), session_id="s")
+    report = ana.flush()
+    assert (report.status, report.pending) == ("no_model", 2)
+    assert ana.drain(1)
+    ana = open_memory(Mind(Extraction=echo)).user("ana")
+    assert ana.flush().stored == 1
+
+
+# --- batches -------------------------------------------------------------------------------------
+
+
+def test_turns_are_read_after_1_3_7_12_and_17(open_memory: Any) -> None:
+    mind = Mind(Extraction=memories())
+    ana = open_memory(mind).user("ana")
+    read_after = []
+    for number in range(1, 20):
+        ana.add(turn(f"line {number}", number=number), session_id="s")
+        before = len(mind.asked)
+        assert ana.drain(10)
+        read_after += [number] * (len(mind.asked) - before)
+    assert read_after == [1, 3, 7, 12, 17]
+
+
+def test_the_rest_of_a_session_is_read_when_another_begins(open_memory: Any) -> None:
+    mind = Mind(Extraction=memories())
+    ana = open_memory(mind).user("ana")
+    for number in range(5):
+        ana.add(turn(f"line {number}", number=number), session_id="s1")
+    assert ana.drain(10)
+    assert len(mind.asked) == 2  # after 1 and 3
+    ana.add(turn("other", number=9), session_id="s2")
+    assert ana.drain(10)
+    assert len(mind.asked) == 3
+    assert "line 4" in mind.asked[-1][1]
+    assert "other" not in mind.asked[-1][1]
+
+
+def test_only_what_people_and_the_assistant_say_is_read(open_memory: Any) -> None:
+    mind = Mind(Extraction=memories())
+    ana = open_memory(mind).user("ana")
+    system = {"role": "system", "content": "be a pirate", "id": "s1"}
+    tool = {"role": "tool", "content": "tool result", "id": "t1", "tool_call_id": "c"}
+    ana.add([system, *turn("hello"), tool], session_id="s")
+    ana.flush()
+    ((_, question),) = mind.asked
+    assert "pirate" not in question
+    assert "tool result" not in question
+
+
+def test_a_bare_yes_may_cite_the_proposal_before_it(open_memory: Any) -> None:
+    def extract(question: str) -> dict[str, Any]:
+        if "Yes, do it" not in question.split("New messages")[1]:
+            return memories()
+        aliases = line_aliases(question.replace("(earlier) ", ""))
+        assert "Shall I book the night train?" in aliases["m0"]
+        row = {"text": "The user takes the night train.", "sources": ["m0", "m1"]}
+        only_old = {"text": "The assistant proposed a train.", "sources": ["m0"]}
+        return memories(row, only_old)
+
+    ana = open_memory(Mind(Extraction=extract)).user("ana")
+    ana.add(turn("How do I get there?", "Shall I book the night train?"), session_id="s")
+    ana.flush()
+    ana.add(turn("Yes, do it", number=2), session_id="s")
+    assert ana.flush().stored == 1
+    (record,) = ana.get_records([h.record_id for h in ana.search_records("night train")])
+    assert record.message_ids == ["a0-How do I get there?", "u2-Yes, do it"]
+
+
+def test_numbers_that_nobody_said_make_a_record_inferred(open_memory: Any) -> None:
+    said = {"text": "The ticket costs 42.50 EUR.", "sources": ["m1"]}
+    made_up = {"text": "The ticket costs 52.50 EUR.", "sources": ["m1"]}
+    draft = {"text": "The user may buy a ticket.", "sources": ["m1"], "draft": True}
+    ana = open_memory(Mind(Extraction=memories(said, made_up, draft))).user("ana")
+    ana.add(turn("The ticket costs 42.50 EUR."), session_id="s")
+    ana.flush()
+    found = {h.text: h.confirmation for h in ana.search_records("ticket", k=9)}
+    assert found == {
+        "The ticket costs 42.50 EUR.": "confirmed",
+        "The ticket costs 52.50 EUR.": "inferred",
+        "The user may buy a ticket.": "draft",
+    }
+
+
+def test_replaying_a_conversation_adds_no_records(open_memory: Any) -> None:
+    ana = open_memory(Mind(Extraction=echo)).user("ana")
+    for copy in range(2):
+        for number in range(6):
+            talk = [
+                {**m, "id": f"{copy}-{m['id']}"}
+                for m in turn(f"I own a boat {number}", number=number)
+            ]
+            ana.add(talk, session_id=f"s{copy}")
+        report = ana.flush()
+    assert report.stored == 0
+    assert report.known == 6
+    assert len(ana.search_records("boat", k=50)) == 6
+
+
+# --- topics and profile --------------------------------------------------------------------------
+
+
+def gather(question: str) -> dict[str, Any]:
+    """Everything into one track, whose story grows."""
+    new = question.split("New records:\n")[1].splitlines()
+    old = (
+        question.split("## boats\n")[1].split("New records:", maxsplit=1)[0]
+        if "## boats" in question
+        else ""
+    )
+    story = old.strip() + " " + " ".join(line.split(") ", 1)[1] for line in new)
+    track = {"name": "boats", "title": "Boats", "summary": f"{len(new)} more."}
+    return {"tracks": [{**track, "narrative": story, "evidence": [n.split(":")[0] for n in new]}]}
+
+
+PROFILE = {"text": "Owns boats.", "topics": ["boats"]}
+
+
+def test_records_are_gathered_into_tracks_and_a_profile(open_memory: Any) -> None:
+    ana = open_memory(Mind(Extraction=echo, TopicRound=gather, ProfileText=PROFILE)).user("ana")
+    ana.add(turn("I own a boat."), session_id="s1")
+    assert ana.flush().topics == 1
+    assert ana.files() == ["index.md", "profile.md", "topics/boats.md"]
+    track, (record,) = ana.read_file("topics/boats.md"), ana.search_records("boat")
+    assert record.record_id in track
+    assert "I own a boat." in track
+    assert "Owns boats." in ana.read_file("profile.md")
+    assert "Boats" in ana.read_file("index.md")
+    ana.add(turn("I bought a canoe.", number=2), session_id="s2")
+    ana.flush()
+    later = ana.read_file("topics/boats.md")
+    assert "I own a boat." in later
+    assert "canoe" in later
+    assert "version: 2" in later
+    for name in ("../ledger.db", "topics/../../x", "/etc/passwd", "topics/none.md", "", None):
+        with pytest.raises(InvalidInputError, match=r"There are: index\.md"):
+            ana.read_file(name)
+
+
+def track(**fields: Any) -> dict[str, Any]:
+    whole = {"name": "x", "title": "X", "summary": "s", "narrative": "n", "evidence": ["r1"]}
+    return {"tracks": [whole | fields]}
+
+
+BAD_ROUNDS: dict[str, Any] = {
+    "prose": "Sure!",
+    "null": "null",
+    "exception": RuntimeError("down"),
+    "no evidence": track(evidence=[]),
+    "unknown evidence": track(evidence=["r99"]),
+    "empty title": track(title=""),
+    "drops the story": track(name="boats"),
+    "path": track(name="../../x", title="", summary=""),
+}
+
+
+@pytest.mark.parametrize("name", BAD_ROUNDS)
+def test_a_bad_round_leaves_the_files_and_is_due_again(open_memory: Any, name: str) -> None:
+    mind = Mind(Extraction=echo, TopicRound=gather, ProfileText=PROFILE)
+    ana = open_memory(mind).user("ana")
+    ana.add(turn("I own a boat with a long story behind it."), session_id="s1")
+    ana.flush()
+    before = {file: ana.read_file(file) for file in ana.files()}
+    mind.answers["TopicRound"] = BAD_ROUNDS[name]  # type: ignore[attr-defined]
+    ana.add(turn("I bought a canoe.", number=2), session_id="s2")
+    report = ana.flush()
+    assert report.problems
+    assert report.stored == 1
+    assert {file: ana.read_file(file) for file in ana.files()} == before
+    mind.answers["TopicRound"] = gather  # type: ignore[attr-defined]
+    ana.add(turn("hm", number=3), session_id="s2")
+    assert ana.flush().topics == 1
+    assert "canoe" in ana.read_file("topics/boats.md")
+
+
+def test_a_bad_profile_leaves_the_old_one(open_memory: Any) -> None:
+    mind = Mind(Extraction=echo, TopicRound=gather, ProfileText=PROFILE)
+    ana = open_memory(mind).user("ana")
+    ana.add(turn("I own a boat."), session_id="s1")
+    ana.flush()
+    for number, bad in enumerate(["prose", {"text": "x" * 3_000, "topics": []}, OSError("out")]):
+        mind.answers["ProfileText"] = bad  # type: ignore[attr-defined]
+        ana.add(turn(f"I bought canoe {number}.", number=number + 2), session_id=f"s{number + 2}")
+        assert ana.flush().problems
+        assert "Owns boats." in ana.read_file("profile.md")
+
+
+# --- links ----------------------------------------------------------------------------------
+
+
+def test_causes_are_found_at_the_end_of_a_session_and_follow_time(open_memory: Any) -> None:
+    backwards = {"pairs": [{"cause": "r2", "effect": "r1"}, {"cause": "r1", "effect": "r9"}]}
+    mind = Mind(Extraction=echo, CausalPairs=backwards)
+    memory = open_memory(mind, cluster_max_distance=1.5)
+    ana = memory.user("ana")
+    ana.add(turn("The boat hit a rock."), session_id="s", at="2025-01-01")
+    ana.add(turn("The boat leaks.", number=2), session_id="s", at="2025-01-02")
+    assert ana.flush().causes == 1
+    with memory._services.room("ana") as room, room.database.reading() as connection:
+        edges = [edge for n in (1, 2) for edge in clusters.edges_of(connection, n)]
+    causal = {edge for edge in edges if edge[2] == "causal"}
+    first, _ = ana.export_records()
+    assert "hit a rock" in first["text"]
+    assert {(source, target) for source, target, *_ in causal} == {(1, 2)}
+
+
+def test_model_calls_per_flush(open_memory: Any) -> None:
+    """Two for a plain flush, at most five at a session's end; topics and profile apart."""
+    pairs = {"pairs": [{"cause": "r1", "effect": "r2"}]}
+    mind = Mind(Extraction=echo, Reconciliation={"decisions": []}, CausalPairs=pairs)
+    ana = open_memory(mind, neighbour_floor=0.0, cluster_max_distance=1.5).user("ana")
+    ana.add(turn("I own a boat."), session_id="s")
+    ana.drain(10)
+    for number in range(2, 8):
+        mind.asked.clear()
+        ana.add(turn(f"I own boat {number}.", number=number), session_id="s")
+        ana.drain(10)
+        assert [step for step, _ in mind.asked] in ([], ["Extraction", "Reconciliation"])
+    ana.add(turn("The last boat.", number=9), session_id="s")
+    mind.asked.clear()
+    ana.flush()
+    steps = [step for step, _ in mind.asked if step not in ("TopicRound", "ProfileText")]
+    assert len(steps) <= 5
+    assert steps[:3] == ["Extraction", "Reconciliation", "CausalPairs"]
+
+
+# --- bad answers ---------------------------------------------------------------------------------
+
+BAD: dict[str, Any] = {
+    "prose": "Sure! Here are the memories.",
+    "truncated": '{"memories": [{"text": "x"',
+    "null": "null",
+    "nothing": "",
+    "wrong shape": {"memories": "none"},
+    "unknown ids": memories({"text": "The user flies.", "sources": ["m77", "zz"]}),
+    "too much": {"scene": "x", "memories": [{"text": "y" * 200_000, "sources": ["m1"]}]},
+    "repetition": "la " * 70_000,
+    "refusal": "I cannot help with that.",
+    "exception": ConnectionError("server is out"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_extraction_loses_nothing(open_memory: Any, name: str) -> None:
+    mind = Mind(Extraction=BAD[name])
+    ana = open_memory(mind).user("ana")
+    ana.add(turn("I live in Porto."), session_id="s")
+    reports = [ana.flush() for _ in range(4)]
+    assert len(ana.export()) == 2
+    assert not ana.search_records("Porto")
+    if name == "unknown ids":
+        assert (reports[0].status, reports[0].read) == ("ok", 2)
+        return
+    assert reports[0].status == "partial"
+    assert reports[0].problems
+    assert (reports[0].llm_calls, reports[0].repairs) == (2, 1)
+    if name == "exception":
+        assert {r.given_up for r in reports} == {0}
+        assert reports[-1].pending == 2
+    else:
+        assert [r.given_up for r in reports] == [0, 0, 2, 0]
+        assert reports[-1].pending == 0
+    mind.answers["Extraction"] = echo  # type: ignore[attr-defined]
+    assert ana.flush().stored == (1 if name == "exception" else 0)
+
+
+def test_a_repair_is_shown_the_error_and_counted(open_memory: Any) -> None:
+    good = memories({"text": "The user lives in Porto.", "sources": ["m1"]})
+    answers = iter(["prose", good])
+    mind = Mind(Extraction=lambda _: next(answers))
+    ana = open_memory(mind).user("ana")
+    ana.add(turn("I live in Porto."), session_id="s")
+    report = ana.flush()
+    assert (report.stored, report.llm_calls, report.repairs) == (1, 3, 1)
+    assert "could not be used" in str(mind.requests[1][-1].content)
+
+
+def test_a_model_that_never_answers_is_given_up_in_time(open_memory: Any) -> None:
+    mind = Mind(Extraction=lambda _: time.sleep(2) or memories())
+    ana = open_memory(mind, call_seconds=0.1).user("ana")
+    ana.add(turn("I live in Porto."), session_id="s")
+    start = time.monotonic()
+    report = ana.flush()
+    assert time.monotonic() - start < 2
+    assert (report.status, report.pending) == ("partial", 2)
+    assert "no answer within" in report.problems[0]
+
+
+DECISIONS: dict[str, Any] = {
+    **{name: answer for name, answer in BAD.items() if name not in ("unknown ids", "too much")},
+    "unknown record": {"decisions": [{"record": "r9", "action": "skip", "targets": ["n1"]}]},
+    "unknown target": {"decisions": [{"record": "r1", "action": "skip", "targets": ["n9"]}]},
+    "no target": {"decisions": [{"record": "r1", "action": "update", "targets": []}]},
+    "skips what is new": {"decisions": [{"record": "r1", "action": "skip", "targets": ["n1"]}]},
+    "drops all": {
+        "decisions": [{"record": f"r{n}", "action": "skip", "targets": ["n1"]} for n in (1, 2)]
+    },
+    "merges into nonsense": {
+        "decisions": [
+            {"record": "r1", "action": "merge", "targets": ["n1"], "text": "The moon is cheese 99."}
+        ]
+    },
+    "nothing decided": {"decisions": []},
+}
+
+
+@pytest.mark.parametrize("name", DECISIONS)
+def test_a_bad_reconciliation_changes_nothing_that_is_there(open_memory: Any, name: str) -> None:
+    mind = Mind(Extraction=echo, Reconciliation=DECISIONS[name])
+    ana = open_memory(mind, neighbour_floor=0.0).user("ana")
+    ana.add(turn("I own a red boat."), session_id="s1")
+    ana.flush()
+    (before,) = ana.get_records([h.record_id for h in ana.search_records("boat")])
+    ana.add([*turn("I sold my blue car."), *turn("My aunt Eva paints.", number=2)], session_id="s2")
+    report = ana.flush()
+    assert any(step == "Reconciliation" for step, _ in mind.asked)
+    assert ana.get_records(before.record_id) == [before]
+    assert report.stored == 2
+    assert len(ana.search_records("user said", k=9)) == 3
+
+
+# --- background ----------------------------------------------------------------------------------
+
+
+def test_two_users_at_once_and_a_restart_in_the_middle(open_memory: Any) -> None:
+    seen: list[str] = []
+
+    def extract(question: str) -> dict[str, Any]:
+        seen.extend(line_aliases(question).values())
+        return echo(question)
+
+    memory = open_memory(Mind(Extraction=extract))
+
+    def talk(user: str, numbers: range) -> None:
+        for n in numbers:
+            memory.user(user).add(turn(f"{user} says {n}", number=n), session_id="s")
+            memory._mind.background.notify(user)
+
+    for numbers in (range(25), range(25, 50)):
+        threads = [threading.Thread(target=talk, args=(u, numbers)) for u in ("ana", "bob")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        memory = open_memory(Mind(Extraction=extract))
+    for user in ("ana", "bob"):
+        memory.user(user).flush()
+        assert sorted(t for t in seen if t.startswith(f"{user} says")) == sorted(
+            f"{user} says {n}" for n in range(50)
+        )
+        assert len(memory.user(user).search_records("says", k=99)) == 50
+
+
+async def test_the_async_face_does_not_block(open_memory: Any) -> None:
+    from blockbuster import blockbuster_ctx
+
+    ana = open_memory(Mind(Extraction=echo)).user("ana")
+    ana.add(turn("warm up"), session_id="s")
+    await ana.aflush()
+    with blockbuster_ctx():
+        await ana.aadd(turn("I own a boat.", number=2), session_id="s")
+        report = await ana.aflush()
+        assert await ana.adrain(5)
+        found = await ana.asearch_records("boat")
+    assert report.stored == 1
+    assert found
+
+
+def test_closing_reads_what_waits_and_leaves_the_rest_due(open_memory: Any) -> None:
+    slow = Mind(Extraction=lambda q: time.sleep(1) or echo(q))
+    memory = open_memory(slow, closing_seconds=0.1)
+    memory.user("ana").add(turn("I own a boat."), session_id="s")
+    memory._mind.background.notify("ana")
+    ana = open_memory(Mind(Extraction=echo)).user("ana")
+    assert ana.flush().stored == 1
+
+
+# --- by hand, and forgetting -----------------------------------------------------------------
+
+
+def test_remember_by_hand(open_memory: Any) -> None:
+    mind = Mind(Extraction=echo)
+    ana = open_memory(mind).user("ana")
+    record = ana.remember("My locker code is 4711.")
+    assert record.made_by == "user"
+    assert ana.get_conversation(record.message_ids)[0].text == "My locker code is 4711."
+    assert ana.flush().read == 0
+    assert not mind.asked
+    assert ana.search_records("locker code")[0].record_id == record.record_id
+
+
+CANARIES = ("quokka9931", "zebrafish7742", "okapi5513")
+
+
+def test_forgetting_a_message_takes_everything_made_of_it(open_memory: Any, tmp_path: Path) -> None:
+    ana = open_memory(Mind(Extraction=echo)).user("ana")
+    talk = [{"role": "user", "content": f"I keep a {c} at home.", "id": c} for c in CANARIES]
+    ana.add(talk, session_id="s", at="2025-01-01")
+    ana.flush()
+    report = ana.forget(message="zebrafish7742")
+    assert (report.messages, report.records) == (1, 1)
+    assert not any("zebrafish" in h.text for h in ana.search_records("keep at home", k=9))
+    assert [m["id"] for m in ana.export()] == ["quokka9931", "okapi5513"]
+    assert ana.search_conversation("quokka9931")[0].message_id == "quokka9931"
+    assert ana.doctor(sample=0).ok
+    files = [f.read_bytes() for f in (tmp_path / "m").rglob("*") if f.is_file()]
+    assert any(b"okapi" in content for content in files)
+    assert not any(b"zebrafish" in content for content in files)
+
+
+def test_forgetting_what_took_a_place_gives_it_back(open_memory: Any) -> None:
+    ana = open_memory(None).user("ana")
+    ana.add(
+        [{"role": "user", "content": f"home {n}", "id": str(n)} for n in range(2)], session_id="s"
+    )
+    rows = [
+        {"text": f"Lives at {n}.", "source_message_ids": [str(n)], "record_id": f"r{n}"}
+        for n in range(2)
+    ]
+    ana.add_records([rows[0], {**rows[1], "supersedes": ["r0"]}])
+    assert ana.get_records("r0")[0].status == "superseded"
+    assert ana.forget(record="r1").restored == 1
+    assert ana.get_records("r0")[0].status == "active"
+    assert ana.get_records("r1") == []
+    assert ana.forget(session="s").messages == 2
+    assert not ana.search_records("lives")
+    assert ana.export() == []
+
+
+def test_the_prompts_stay_small(open_memory: Any) -> None:
+    """Tokens beyond the turns' own words, schemas included, over 200 turns."""
+    from langmem_graph.llm.structured import prompt_tokens
+    from langmem_graph.tokens import TokenCounter, estimate
+
+    mind = Mind(Extraction=echo, Reconciliation={"decisions": []})
+    ana = open_memory(mind, neighbour_floor=0.2).user("ana")
+    own = 0
+    counter = TokenCounter(estimate, exact=False)
+    for number in range(200):
+        text = f"Today number {number} I walked with my dog around lake {number % 17} and met Eva."
+        ana.add(turn(text, "That sounds like a fine walk.", number), session_id=f"s{number // 20}")
+        own += counter.count(text) + counter.count("That sounds like a fine walk.")
+        ana.drain(20)
+    ana.flush()
+    schemas = {"Extraction": Extraction, "Reconciliation": Reconciliation}
+    total = sum(
+        prompt_tokens(counter, schemas[name], request[:2])
+        for (name, _), request in zip(mind.asked, mind.requests, strict=True)
+        if name in schemas
+    )
+    per_turn = (total - own) / 200
+    assert per_turn <= 900
