@@ -1,12 +1,13 @@
-"""The one event loop on which a `Memory` calls its model, in a thread of its own.
+"""The one event loop on which a `Memory` does its work with a model, in a thread of its own.
 
-Model clients belong to the loop they were first used on. Callers may be synchronous or on any
-loop; their steps run here, so that a client never sees two.
+Callers may be synchronous or on any loop; the steps run here. The model itself is called in a
+thread beside it, see `in_own_thread`.
 """
 
 import asyncio
+import contextvars
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -63,3 +64,31 @@ async def _cancel_all() -> None:
     await asyncio.gather(*others, return_exceptions=True)
     await asyncio.get_running_loop().shutdown_asyncgens()
     await asyncio.get_running_loop().shutdown_default_executor()
+
+
+async def in_own_thread(work: Callable[[], T]) -> T:
+    """Do it in a thread that nobody waits for once the caller has given up.
+
+    Chat models are called this way, and not by their async methods: providers share async HTTP
+    connections between all models of a process, which are bound to the loop that opened them. Used
+    on the memory's loop, they would break the application's own calls.
+    """
+    loop, done = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
+    context = contextvars.copy_context()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if done.cancelled():
+            return
+        done.set_exception(error) if error else done.set_result(result)
+
+    def run() -> None:
+        try:
+            outcome: tuple[Any, BaseException | None] = (context.run(work), None)
+        except BaseException as error:  # noqa: BLE001  # it is raised where the caller waits
+            outcome = (None, error)
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, *outcome)
+
+    threading.Thread(target=run, daemon=True).start()
+    result: T = await done
+    return result

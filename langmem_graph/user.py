@@ -114,9 +114,11 @@ class UserMemory(SyncUserMemory):
         """Async twin of `read_file`."""
         return await asyncio.to_thread(self.read_file, name)
 
-    async def aexport_records(self, *, as_of: object = None) -> list[dict[str, Any]]:
+    async def aexport_records(
+        self, *, as_of: object = None, history: bool = False
+    ) -> list[dict[str, Any]]:
         """Async twin of `export_records`."""
-        return await asyncio.to_thread(self.export_records, as_of=as_of)
+        return await asyncio.to_thread(self.export_records, as_of=as_of, history=history)
 
     async def aremember(self, text: str) -> Record:
         """Async twin of `remember`."""

@@ -210,14 +210,17 @@ class SyncUserMemory:
         """
         return memory_files.read_file(self._services, self.id, name)
 
-    def export_records(self, *, as_of: object = None) -> list[dict[str, Any]]:
-        """Every record that is true now, as a dict that `add_records` takes back.
+    def export_records(
+        self, *, as_of: object = None, history: bool = False
+    ) -> list[dict[str, Any]]:
+        """Every record that is true now, as a dict that `add_records` takes back; oldest first.
 
         Args:
             as_of: what was true at this time instead.
+            history: also what is no longer true.
         """
         then = to_utc(as_of) if as_of is not None else None
-        found = recall_records.all_records(self._services, self.id, then)
+        found = recall_records.all_records(self._services, self.id, then, history=history)
         return [_exported_record(record) for record in found]
 
     def remember(self, text: str) -> Record:
@@ -332,6 +335,6 @@ def _exported(message: Message) -> dict[str, Any]:
 
 
 def _exported_record(record: Record) -> dict[str, Any]:
-    derived = {"superseded_by", "supersedes", "refines", "created_at", "updated_at", "status"}
+    derived = {"superseded_by", "created_at", "updated_at"}
     fields = record.model_dump(mode="json", exclude=derived, exclude_defaults=True)
     return {"text": fields.pop("text"), "source_message_ids": fields.pop("message_ids"), **fields}

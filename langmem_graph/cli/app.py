@@ -16,7 +16,7 @@ from langmem_graph.cli import views
 from langmem_graph.cli.imports import import_file
 from langmem_graph.errors import LangMemGraphError, MemoryLockedError, TokenCountWarning
 from langmem_graph.memory import Memory
-from langmem_graph.user import By
+from langmem_graph.user import By, UserMemory
 
 app = typer.Typer(
     help="Long-term memory for LangGraph agents: import, search and look after it.",
@@ -51,11 +51,14 @@ def _opened(
     chroma: str | None = None,
     embeddings: str | None = None,
     *,
+    model: str | None = None,
     looking: bool = False,
 ) -> Iterator[Memory]:
     """A memory; for commands that only look, beside a running app where there is one."""
     try:
-        memory = Memory(directory, chroma=chroma, embeddings=embeddings, read_only=looking)
+        memory = Memory(
+            directory, chroma=chroma, model=model, embeddings=embeddings, read_only=looking
+        )
     except MemoryLockedError as error:
         raise MemoryLockedError(f"{error} (search, show and export work beside it.)") from error
     with memory:
@@ -146,21 +149,43 @@ def search(
 def show(
     user: UserOption,
     session: Annotated[str | None, typer.Option(help="Print this session's messages.")] = None,
+    record: Annotated[str | None, typer.Option(help="Print this record and its history.")] = None,
+    file: Annotated[str | None, typer.Option(help="Print a topic track or the profile.")] = None,
+    as_of: Annotated[
+        str | None, typer.Option("--as-of", help="What was true on this date.")
+    ] = None,
     directory: DirectoryOption = DEFAULT_DIRECTORY,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a user's layers. Works beside a running app."""
+    """Show a user's pyramid, with links down to the messages. Works beside a running app."""
     with _opened(directory, looking=True) as memory:
         room = memory.user(user)
         if session is not None:
             said = [row for row in room.export() if row["session_id"] == session]
             _print_json(said) if as_json else views.show_session(session, said)
-            return
-        health, sessions = room.doctor(), room.sessions()
+        elif record is not None:
+            found, history = room.get_records(record), room.history(record)
+            plain = {"record": [_plain(one) for one in found], "history": history}
+            if as_json:
+                _print_json({**plain, "history": [_plain(one) for one in history]})
+            else:
+                views.show_record(record, found, history, room.get_conversation)
+        elif file is not None:
+            text = room.read_file(file)
+            _print_json({"name": file, "text": text}) if as_json else views.show_file(text)
+        else:
+            _show_pyramid(user, room, as_of, as_json)
+
+
+def _show_pyramid(user: str, room: UserMemory, as_of: str | None, as_json: bool) -> None:
+    health, sessions = room.doctor(), room.sessions()
+    records = room.export_records(as_of=as_of)
+    files = {name: room.read_file(name) for name in room.files()} if as_of is None else {}
     if as_json:
-        _print_json({"messages": health.messages, "sessions": [vars(s) for s in sessions]})
+        counted = {"messages": health.messages, "sessions": [vars(s) for s in sessions]}
+        _print_json({**counted, "records": records, "files": files})
     else:
-        views.show_layers(user, health, sessions)
+        views.show_pyramid(user, health, sessions, records, files, as_of)
 
 
 @app.command()
@@ -197,20 +222,54 @@ def rebuild(
 
 
 @app.command()
+def flush(
+    user: UserOption,
+    model: Annotated[
+        str, typer.Option("--model", envvar="LANGMEM_GRAPH_MODEL", help="Reads the messages.")
+    ],
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    chroma: ChromaOption = None,
+    embeddings: EmbeddingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a model read what it has not read yet: records, topics, profile."""
+    with _opened(directory, chroma, embeddings, model=model) as memory, views.working("reading"):
+        report = memory.user(user).flush()
+    _print_json(report) if as_json else views.show_flush(user, report)
+
+
+@app.command()
+def forget(
+    user: UserOption,
+    record: Annotated[str | None, typer.Option(help="A record's id.")] = None,
+    message: Annotated[str | None, typer.Option(help="A message's id.")] = None,
+    session: Annotated[str | None, typer.Option(help="A session's id.")] = None,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    chroma: ChromaOption = None,
+    embeddings: EmbeddingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete one record, message or session for good, with everything made of it."""
+    with _opened(directory, chroma, embeddings) as memory:
+        report = memory.user(user).forget(record=record, message=message, session=session)
+    _print_json(report) if as_json else views.show_forgotten(user, report)
+
+
+@app.command()
 def export(
     user: UserOption,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Default: print.")] = None,
     directory: DirectoryOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Write every message as chat JSONL. Works beside a running app."""
+    """Write every message and record as chat JSONL. Works beside a running app."""
     with _opened(directory, looking=True) as memory:
-        rows = memory.user(user).export()
+        rows = memory.user(user).export() + memory.user(user).export_records(history=True)
     lines = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
     if output is None:
         typer.echo(lines, nl=False)
     else:
         output.write_text(lines, encoding="utf-8")
-        views.note(f"Wrote {len(rows):,} messages to {output}.")
+        views.note(f"Wrote {len(rows):,} messages and records to {output}.")
 
 
 @app.command()

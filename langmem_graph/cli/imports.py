@@ -8,7 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from langmem_graph.cli.views import errors
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.importers import read_conversations
+from langmem_graph.importers import read_conversations, read_records
 from langmem_graph.models import AddReport
 from langmem_graph.user import UserMemory
 
@@ -34,7 +34,19 @@ def import_file(user: UserMemory, file: Path, *, quiet: bool = False) -> dict[st
             _count(totals, report)
             reasons += [f"{talk.session_id}: {r.reason}" for r in report.rejected]
             progress.advance(task, len(talk.messages))
+    reasons += _import_records(user, file, totals)
     return {**totals, "reasons": reasons[:MAX_REASONS]}
+
+
+def _import_records(user: UserMemory, file: Path, totals: Counter[str]) -> list[str]:
+    """Records come last: they cite the messages of the file."""
+    rows = read_records(file)
+    if not rows:
+        return []
+    report = user.add_records(rows)
+    totals["records"] += len(report.stored)
+    totals["rejected"] += len(report.rejected)
+    return [f"record {one.record_id or one.position}: {one.reason}" for one in report.rejected]
 
 
 def _count(totals: Counter[str], report: AddReport) -> None:

@@ -1,6 +1,6 @@
 """How answers look in a terminal."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,16 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from langmem_graph.models import EraseReport, Health, MessageHit
+from langmem_graph.models import (
+    EraseReport,
+    FlushReport,
+    ForgetReport,
+    Health,
+    HistoryEntry,
+    Message,
+    MessageHit,
+    Record,
+)
 from langmem_graph.store.lookups import SessionSummary
 
 console = Console()
@@ -82,14 +91,31 @@ def show_import(totals: dict[str, Any], file: Path, user: str) -> None:
     )
     for reason in totals["reasons"]:
         note(f"  rejected: {reason}")
+    if totals.get("records"):
+        note(f"  and {totals['records']:,} records.")
     if totals["not_yet_embedded"]:
         note(f"  {totals['not_yet_embedded']:,} wait for their vectors.")
     note(f'Try: langmem-graph search "…" --user {user}')
 
 
-def show_layers(user: str, health: Health, sessions: Sequence[SessionSummary]) -> None:
-    """A user's pyramid; so far its lowest layer."""
-    tree = Tree(Text(f"memory of {user}", style="bold"))
+def show_pyramid(
+    user: str,
+    health: Health,
+    sessions: Sequence[SessionSummary],
+    records: Sequence[dict[str, Any]],
+    files: dict[str, str],
+    as_of: str | None,
+) -> None:
+    """A user's pyramid: profile, topics, records, conversations."""
+    when = f" as of {as_of}" if as_of else ""
+    tree = Tree(Text(f"memory of {user}{when}", style="bold"))
+    if files:
+        branch = tree.add("files (show --file NAME)")
+        for name in files:
+            branch.add(printable(name))
+    branch = tree.add(f"records: {len(records):,} (show --record ID)")
+    for record in records:
+        branch.add(_record_line(record))
     layer = tree.add(f"conversations: {health.messages:,} messages in {health.sessions:,} sessions")
     for session in sessions:
         dates = f"{session.first_at:%Y-%m-%d} – {session.last_at:%Y-%m-%d}"
@@ -100,6 +126,70 @@ def show_layers(user: str, health: Health, sessions: Sequence[SessionSummary]) -
         )
     tree.add(f"vectors: {health.vectors:,} by {health.embedder or 'no embedder yet'}")
     console.print(tree)
+
+
+def _record_line(record: dict[str, Any]) -> Text:
+    sources = ", ".join(record["source_message_ids"])
+    about = f"{record.get('kind', 'fact')} [{record['record_id']}]"
+    return Text.assemble(
+        (f"{record['said_at'][:10]} ", "yellow"),
+        printable(record["text"]),
+        (printable(f"  {about} from {sources}"), "dim"),
+    )
+
+
+def show_record(
+    record_id: str,
+    found: Sequence[Record],
+    history: Sequence[HistoryEntry],
+    messages: Callable[[Sequence[str]], Sequence[Message]],
+) -> None:
+    """A record, what became of it, and the messages it was made of."""
+    if not found:
+        note(f"No record {record_id!r}.")
+    for record in found:
+        until = f" to {record.valid_to:%Y-%m-%d}" if record.valid_to else ""
+        console.print(Text(printable(record.text), style="bold"))
+        since = f"{record.valid_from:%Y-%m-%d}{until}"
+        note(f"{record.kind}, {record.confirmation}, {record.status}: {since}")
+        for entry in history:
+            why = f": {entry.reason}" if entry.reason else ""
+            what = f"{entry.at:%Y-%m-%d} {entry.op} {entry.record_id} by {entry.by}"
+            note(printable(f"  {what}{why}"))
+        for message in messages(record.message_ids):
+            who = message.name or message.role
+            note(printable(f"  {message.at:%Y-%m-%d} {who} [{message.id}]: {message.text}"))
+
+
+def show_file(text: str) -> None:
+    """A topic track or the profile, as it is."""
+    console.print(Text(printable(text)))
+
+
+def show_flush(user: str, report: FlushReport) -> None:
+    """What reading came to and what it cost."""
+    if report.status == "no_model":
+        note(f"No model; {report.pending:,} messages wait.")
+        return
+    console.print(
+        f"Read {report.read:,} messages of [bold]{escape(user)}[/]: {report.stored:,} records new, "
+        f"{report.updated:,} updated, {report.merged:,} merged, {report.known:,} known, "
+        f"{report.topics:,} topics changed; {report.pending:,} messages wait."
+    )
+    note(
+        f"{report.llm_calls} model calls, {report.input_tokens:,} + {report.output_tokens:,} tokens"
+        f"{'' if report.tokens_exact else ' (estimated)'}"
+    )
+    for problem in report.problems:
+        note(printable(f"  problem: {problem}"))
+
+
+def show_forgotten(user: str, report: ForgetReport) -> None:
+    """What a forgetting removed."""
+    console.print(
+        f"Forgot of [bold]{escape(user)}[/]: {report.messages:,} messages, {report.records:,} "
+        f"records; {report.restored:,} records are true again."
+    )
 
 
 def show_session(session_id: str, messages: Sequence[dict[str, Any]]) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 from langmem_graph.errors import ImportFormatError
 from langmem_graph.importers._types import Conversation
 
+RECORD = "source_message_ids"
+"""A line with this field is a record of messages in the same file."""
 _SESSION_FIELDS = ("session_id", "conversation_id", "thread_id")
 _TIME_FIELDS = ("at", "timestamp", "created_at", "create_time", "created", "time")
 
@@ -29,6 +31,8 @@ def read_chat_jsonl(text: str, name: str) -> Iterator[Conversation]:
         if not line.strip():
             continue
         row = _row(line, number)
+        if RECORD in row:
+            continue  # see read_records
         if isinstance(row.get("messages"), list):
             session = str(_first(row, (*_SESSION_FIELDS, "id")) or f"{name}-{number}")
             default_at = _first(row, _TIME_FIELDS)
@@ -41,12 +45,19 @@ def read_chat_jsonl(text: str, name: str) -> Iterator[Conversation]:
         yield Conversation(session, messages)
 
 
+def read_records(text: str) -> list[dict[str, Any]]:
+    """The lines that are records, as `user.export_records` gives and `add_records` takes them."""
+    lines = (line for line in text.split("\n") if RECORD in line)
+    rows = (_row(line, number) for number, line in enumerate(lines, 1))
+    return [row for row in rows if RECORD in row]
+
+
 def _row(line: str, number: int) -> dict[str, Any]:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise ImportFormatError(f"Line {number} is not JSON: {error}") from error
-    if not isinstance(row, dict) or not ("messages" in row or "role" in row):
+    if not isinstance(row, dict) or not ({"messages", "role", RECORD} & set(row)):
         raise ImportFormatError(
             f"Line {number} is no chat: it needs 'role' and 'content', or a list 'messages'."
         )

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from langmem_graph.errors import ImportFormatError
-from langmem_graph.importers._chat_jsonl import read_chat_jsonl
+from langmem_graph.importers._chat_jsonl import RECORD, read_chat_jsonl
+from langmem_graph.importers._chat_jsonl import read_records as record_lines
 from langmem_graph.importers._chatgpt import is_chatgpt, read_chatgpt
 from langmem_graph.importers._locomo import is_locomo, read_locomo
 from langmem_graph.importers._realmem import is_realmem, read_realmem
@@ -49,10 +50,25 @@ def _read_json(data: Any, file: Path) -> Iterator[Conversation]:
             yield from read(data)
             return
     rows = data if isinstance(data, list) else [data]
-    if rows and all(isinstance(r, dict) and ("messages" in r or "role" in r) for r in rows):
+    if rows and all(isinstance(r, dict) and ({"messages", "role", RECORD} & set(r)) for r in rows):
         yield from read_chat_jsonl("\n".join(map(json.dumps, rows)), file.stem)
         return
     raise ImportFormatError(f"{file} is in no format we know. Known: {KNOWN}.")
+
+
+def read_records(file: Path) -> list[dict[str, Any]]:
+    """The records of a chat JSONL file; other formats have none.
+
+    Raises:
+        ImportFormatError: when the file cannot be read.
+    """
+    text = _text(file)
+    try:
+        rows = json.loads(text)
+    except (ValueError, RecursionError):
+        return record_lines(text)
+    rows = rows if isinstance(rows, list) else [rows]
+    return [row for row in rows if isinstance(row, dict) and RECORD in row]
 
 
 def _text(file: Path) -> str:

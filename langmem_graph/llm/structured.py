@@ -7,6 +7,7 @@ step that asked. What cannot be used is None, and the step falls back to somethi
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -20,6 +21,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel, ValidationError
 
 from langmem_graph.errors import explain
+from langmem_graph.loop import in_own_thread
 from langmem_graph.tokens import TokenCounter, token_counter
 
 _log = logging.getLogger(__name__)
@@ -43,7 +45,7 @@ class Usage:
     """False where the server counts no tokens and they were estimated."""
     milliseconds: float = 0.0
     unreachable: int = 0
-    """Calls that got no answer at all: an error, a time-out."""
+    """Calls that the server did not answer: no connection, no time, no right, too many requests."""
     problems: list[str] = field(default_factory=list)
     """Answers that could not be used, one line each."""
 
@@ -131,14 +133,14 @@ class Asker:
             structured = self._model.with_structured_output(
                 schema, include_raw=True, **self._method
             )
-            call = structured.ainvoke(list(messages))
+            call = in_own_thread(lambda: structured.invoke(list(messages)))
             answer: Any = await asyncio.wait_for(call, self._limits.seconds)
         except TimeoutError:
             usage.unreachable += 1
             await self._count(usage, None, schema, messages)
             return None, f"no answer within {self._limits.seconds:.0f} seconds"
         except Exception as error:  # noqa: BLE001  # every provider raises errors of its own
-            usage.unreachable += 1
+            usage.unreachable += _is_unreachable(error)
             await self._count(usage, None, schema, messages)
             return None, f"{type(error).__name__}: {error}"
         finally:
@@ -158,6 +160,15 @@ class Asker:
         usage.tokens_exact = False
         usage.input_tokens += prompt_tokens(counter, schema, messages)
         usage.output_tokens += counter.count(str(getattr(raw, "content", ""))[:LONGEST_ANSWER])
+
+
+_UNREACHABLE = re.compile("Connect|Timeout|RateLimit|Auth|Permission|Unavailable|Internal|Overload")
+
+
+def _is_unreachable(error: Exception) -> bool:
+    """Trying again later may help. Providers agree on the names of such errors, if on nothing."""
+    names = [kind.__name__ for kind in type(error).__mro__]
+    return isinstance(error, OSError) or any(map(_UNREACHABLE.search, names))
 
 
 def _parsed(schema: type[T], answer: Any) -> tuple[T | None, str | None]:

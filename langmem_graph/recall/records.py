@@ -12,6 +12,7 @@ from langmem_graph.recall.fast import check_query
 from langmem_graph.services import Services
 from langmem_graph.store import record_lookups
 from langmem_graph.store.records import naive
+from langmem_graph.store.schema import ACTIVE
 
 
 def search_records(
@@ -58,15 +59,17 @@ def get_records(services: Services, user_id: str, ids: Sequence[str]) -> list[Re
     return [found[numbers[one]] for one in dict.fromkeys(ids) if one in numbers]
 
 
-def all_records(services: Services, user_id: str, as_of: datetime | None) -> list[Record]:
-    """Every record that is true now, or was at a time; oldest first."""
+def all_records(
+    services: Services, user_id: str, as_of: datetime | None, *, history: bool = False
+) -> list[Record]:
+    """Every record that is true now, or was at a time, or (with `history`) ever; oldest first."""
     if not services.has(user_id):
         return []
     with services.room(user_id) as room, room.database.reading() as connection:
-        numbers = (
-            record_lookups.all_numbers(connection)
-            if as_of is None
-            else record_lookups.numbers_true_at(connection, naive(as_of) or as_of)
-        )
+        if as_of is not None:
+            numbers = record_lookups.numbers_true_at(connection, naive(as_of) or as_of)
+        else:
+            status = None if history else ACTIVE
+            numbers = record_lookups.all_numbers(connection, status)
         found = record_lookups.records_by_number(connection, numbers)
     return [found[n] for n in sorted(found)]

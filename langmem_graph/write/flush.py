@@ -94,7 +94,8 @@ class _Totals:
 
     def report(self, pending: int, force: bool, milliseconds: float) -> FlushReport:
         for problem in self.usage.problems:
-            _log.warning("a model's answer could not be used: %s", problem)
+            step = problem.split(":")[0]  # the rest may quote what was said
+            _log.warning("%s: a model's answer could not be used; see the report", step)
         return FlushReport(
             status="partial" if self.failed or (force and pending) else "ok",
             pending=pending,

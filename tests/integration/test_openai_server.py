@@ -18,7 +18,7 @@ from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from typer.testing import CliRunner
 
-from langmem_graph import Memory, MemoryMiddleware
+from langmem_graph import Memory, MemoryMiddleware, Settings
 from langmem_graph.cli import app as commands
 from langmem_graph.llm import load_chat_model
 from tests.conftest import said
@@ -171,3 +171,23 @@ def test_a_server_that_is_not_there(memory: Memory, tmp_path: Path) -> None:
     assert "did not answer" in done.output
     with Memory(tmp_path / "m", embeddings="hash") as kept:
         assert [m["content"] for m in kept.user("ana").export()] == ["My dog is Pico."]
+
+
+async def test_the_write_path_beside_the_applications_own_calls(url: str, tmp_path: Path) -> None:
+    """The model is too small to extract anything; nothing is lost, and nobody's loop is broken."""
+    async with httpx.AsyncClient() as client:
+        app = small(url, http_async_client=client)
+        reader = load_chat_model(base_url=url, max_tokens=40, temperature=0.0)
+        settings = Settings(structured_method="json_schema", call_seconds=60)
+        async with Memory(
+            tmp_path / "m", model=reader, embeddings="hash", settings=settings
+        ) as memory:
+            ana = memory.user("ana")
+            for number in range(2):
+                assert (await app.ainvoke("Say hello.")).content
+                await ana.aadd(said(f"I live in Porto, {number}.", id=str(number)), session_id="s")
+                report = await ana.aflush()
+                assert report.llm_calls >= 1
+                assert report.input_tokens > 300
+                assert report.read + report.pending > 0
+            assert [m["id"] for m in await ana.aexport()] == ["0", "1"]

@@ -142,3 +142,53 @@ def test_help_names_every_command() -> None:
     output = run("--help")
     for name in ("demo", "import", "search", "show", "doctor", "rebuild", "export", "erase"):
         assert name in output
+
+
+def test_the_pyramid_is_shown_exported_and_imported_again(tmp_path: Path) -> None:
+    talk = tmp_path / "talk.jsonl"
+    rows = [
+        {"role": "user", "content": "I live in Porto.", "id": "m1", "at": "2025-01-01"},
+        {"role": "user", "content": "I moved to Berlin.", "id": "m2", "at": "2025-06-01"},
+        {"text": "Lives in Porto.", "source_message_ids": ["m1"], "record_id": "r1"},
+        {"text": "Lives in Berlin.", "source_message_ids": ["m2"], "record_id": "r2"}
+        | {"supersedes": ["r1"]},
+        {"text": "Nobody said this.", "source_message_ids": ["m9"]},
+    ]  # fmt: skip
+    talk.write_text("\n".join(map(json.dumps, rows)))
+    totals = run_json("import", str(talk))
+    assert (totals["stored"], totals["records"], totals["rejected"]) == (2, 2, 1)
+    assert "unknown source_message_ids: m9" in totals["reasons"][0]
+
+    shown = run("show")
+    assert "Lives in Berlin." in shown
+    assert "from m2" in shown
+    assert "Lives in Porto." not in shown
+    then = run("show", "--as-of", "2025-03-01")
+    assert "Lives in Porto." in then
+    assert "Lives in Berlin." not in then
+    record = run("show", "--record", "r1")
+    for part in ("superseded", "2025-06-01", "supersede r1 by import", "I live in Porto."):
+        assert part in record
+    assert "No record" in run("show", "--record", "nope")
+    assert [r["record_id"] for r in run_json("show")["records"]] == ["r2"]
+
+    copy = tmp_path / "copy.jsonl"
+    run("export", "-o", str(copy))
+    run("erase", "--yes")
+    again = run_json("import", str(copy))
+    assert (again["stored"], again["records"], again["rejected"]) == (2, 2, 0)
+    assert "Lives in Porto." in run("show", "--as-of", "2025-03-01")
+    assert run("show", "--record", "r2").count("Lives in Berlin.") == 1
+
+    assert "1 messages, 1 records; 1 records are true again" in run("forget", "--message", "m2")
+    assert "Lives in Porto." in run("show")
+    assert "There are: none yet" in run_error("show", "--file", "profile.md")
+
+
+def run_error(*arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "langmem_graph", *arguments],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    return done.stderr

@@ -393,6 +393,7 @@ BAD: dict[str, Any] = {
     "too much": {"scene": "x", "memories": [{"text": "y" * 200_000, "sources": ["m1"]}]},
     "repetition": "la " * 70_000,
     "refusal": "I cannot help with that.",
+    "no such request": ValueError("context length exceeded"),
     "exception": ConnectionError("server is out"),
 }
 
