@@ -49,11 +49,9 @@ class Reader:
         async with self._busy[user_id]:
             for _ in range(MOST_BATCHES):
                 state = await self._one_batch(user_id, force)
-                if not state.get("batch"):
-                    break
                 totals.add(state)
-                if state.get("failed"):  # what follows may fail the same way: another time
-                    break
+                if not state.get("batch") or state.get("failed"):
+                    break  # what follows a failure may fail the same way: another time
         pending = await self._services.in_room(user_id, _pending)
         return totals.report(pending, force, (perf_counter() - start) * 1_000)
 

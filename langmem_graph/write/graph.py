@@ -52,8 +52,11 @@ def _node(tools: WriteTools, step: Step) -> Callable[[WriteState], Awaitable[Any
     return node
 
 
-def _is_due(state: WriteState) -> Literal["extract", "__end__"]:
-    return "extract" if state["batch"] else "__end__"
+def _is_due(state: WriteState) -> Literal["extract", "topics", "__end__"]:
+    """A flush without messages still takes up a round of topics that had failed."""
+    if state["batch"]:
+        return "extract"
+    return "topics" if state.get("force") else "__end__"
 
 
 def _is_readable(state: WriteState) -> Literal["ground_values", "give_back"]:

@@ -30,6 +30,7 @@ from langmem_graph.store.room import Room
 from langmem_graph.write.state import WriteState, WriteTools
 
 CHECKPOINT, DAY, RETRY = "topic_checkpoint", "topic_day", "topic_retry"
+SESSION = "topic_session"
 NEW_RECORDS = 20
 """More new records than this make a round due (NapMem 5.2)."""
 SHOWN = 40
@@ -53,16 +54,21 @@ class Round:
     superseded_by: dict[str, str]
 
 
-def is_due(room: Room, *, session_ended: bool, force: bool) -> bool:
-    """Whether new records shall be gathered now."""
+def is_due(room: Room, *, session: int | None, force: bool) -> bool:
+    """Whether new records shall be gathered now.
+
+    Args:
+        room: whose.
+        session: the number of the session that was read just now.
+        force: at a flush.
+    """
     with room.database.reading() as connection:
-        checkpoint = int(ledger.get_meta(connection, CHECKPOINT) or 0)
-        waiting = len(files.records_after(connection, checkpoint))
-        day, retry = ledger.get_meta(connection, DAY), ledger.get_meta(connection, RETRY)
-    new_day = day is not None and day != _today()
-    return bool(waiting) and (
-        session_ended or force or new_day or waiting > NEW_RECORDS or retry == "1"
-    )
+        noted = {key: ledger.get_meta(connection, key) for key in (CHECKPOINT, DAY, RETRY, SESSION)}
+        waiting = len(files.records_after(connection, int(noted[CHECKPOINT] or 0)))
+    new_day = noted[DAY] not in (None, _today())
+    new_session = session is not None and noted[SESSION] not in (None, str(session))
+    many = waiting > NEW_RECORDS
+    return bool(waiting) and (force or new_day or new_session or many or noted[RETRY] == "1")
 
 
 def _today() -> str:
@@ -72,12 +78,11 @@ def _today() -> str:
 async def topics(tools: WriteTools, state: WriteState) -> WriteState:
     """One round, if it is due."""
     services, user_id = tools.services, state["user_id"]
-    ended = bool((state.get("batch") or {}).get("ends_session"))
-    force, done = state.get("force", False), dict(state.get("done") or {})
-    due = await services.in_room(
-        user_id, lambda room: is_due(room, session_ended=ended, force=force)
-    )
-    if not due:
+    batch, done = state.get("batch") or {}, dict(state.get("done") or {})
+    session, force = batch.get("session"), state.get("force") or batch.get("ends_session", False)
+    if not await services.in_room(
+        user_id, lambda room: is_due(room, session=session, force=bool(force))
+    ):
         return {}
     usage = Usage.of(state.get("usage"))
     begun = await services.in_room(user_id, read_round)
@@ -86,7 +91,7 @@ async def topics(tools: WriteTools, state: WriteState) -> WriteState:
         TopicRound, prompt, _question(begun), usage, lambda answer: _problem(begun, answer)
     )
     made = _made(begun, answer) if answer is not None else None
-    written = await services.in_room(user_id, lambda room: _finish(room, begun, made))
+    written = await services.in_room(user_id, lambda room: _finish(room, begun, made, session))
     done |= {"topics": len(written), "topics_failed": made is None}
     return {"usage": usage.as_dict(), "done": done}
 
@@ -165,10 +170,14 @@ def _edited(begun: Round, edit: TrackEdit, made: dict[str, TopicFile]) -> TopicF
     )
 
 
-def _finish(room: Room, begun: Round, made: dict[str, TopicFile] | None) -> list[str]:
+def _finish(
+    room: Room, begun: Round, made: dict[str, TopicFile] | None, session: int | None
+) -> list[str]:
     """Write the round, or note that it is due again; names of the tracks that changed."""
     with room.database.writing() as connection:
         ledger.set_meta(connection, DAY, _today())
+        if session is not None:
+            ledger.set_meta(connection, SESSION, str(session))
         ledger.set_meta(connection, RETRY, "1" if made is None else "0")
         if made is None:
             return []

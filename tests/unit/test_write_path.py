@@ -330,6 +330,28 @@ def test_a_bad_round_leaves_the_files_and_is_due_again(open_memory: Any, name: s
     assert "canoe" in ana.read_file("topics/boats.md")
 
 
+def test_a_flush_without_messages_takes_up_a_round_that_failed(open_memory: Any) -> None:
+    mind = Mind(Extraction=echo, TopicRound="prose", ProfileText=PROFILE)
+    ana = open_memory(mind).user("ana")
+    ana.add(turn("I own a boat."), session_id="s1")
+    assert ana.flush().topics == 0
+    mind.answers["TopicRound"] = gather  # type: ignore[attr-defined]
+    report = ana.flush()
+    assert (report.read, report.topics) == (0, 1)
+    assert ana.flush().llm_calls == 0
+
+
+def test_a_new_session_makes_a_round_due(open_memory: Any) -> None:
+    mind = Mind(Extraction=echo, TopicRound=gather, ProfileText=PROFILE)
+    ana = open_memory(mind).user("ana")
+    ana.add(turn("I own a boat."), session_id="s1")
+    ana.flush()
+    for number in range(2, 6):
+        ana.add(turn(f"line {number}", number=number), session_id="s2")
+        ana.drain(10)
+    assert "line 2" in ana.read_file("topics/boats.md")
+
+
 def test_a_bad_profile_leaves_the_old_one(open_memory: Any) -> None:
     mind = Mind(Extraction=echo, TopicRound=gather, ProfileText=PROFILE)
     ana = open_memory(mind).user("ana")
@@ -543,7 +565,7 @@ def test_remember_by_hand(open_memory: Any) -> None:
     assert record.made_by == "user"
     assert ana.get_conversation(record.message_ids)[0].text == "My locker code is 4711."
     assert ana.flush().read == 0
-    assert not mind.asked
+    assert [step for step, _ in mind.asked] == ["TopicRound"]
     assert ana.search_records("locker code")[0].record_id == record.record_id
 
 

@@ -1,0 +1,131 @@
+"""What writing with a model costs: calls and prompt tokens per turn, with a scripted model.
+
+Run from the repository root: `python -m benchmarks.writing`. No model is called: the scripted one
+remembers every user line and stores everything, so that neighbours and background are as large as
+they get.
+"""
+
+import argparse
+import json
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from pydantic import BaseModel, Field
+
+from benchmarks import common
+from langmem_graph import Memory, Settings
+from langmem_graph.llm import contracts
+from langmem_graph.llm.structured import prompt_tokens
+from langmem_graph.tokens import token_counter
+
+TOPICS = ("the garden", "a trip to Oslo", "the new flat", "my sister Eva", "running", "the boat")
+ANSWERS: dict[str, Any] = {
+    "Reconciliation": {"decisions": []},
+    "CausalPairs": {"pairs": []},
+    "TopicRound": {"tracks": []},
+}
+
+
+class ScriptedReader(BaseChatModel):
+    """Remembers every line of the user."""
+
+    asked: list[tuple[str, list[BaseMessage]]] = Field(default_factory=list)
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted-reader"
+
+    def bind_tools(self, tools: Any, **options: Any) -> Any:
+        return self.bind(tools=list(tools), **options)
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **options: Any,
+    ) -> ChatResult:
+        tool = options["tools"][0]
+        name = tool["function"]["name"] if isinstance(tool, dict) else tool.__name__
+        self.asked.append((name, messages))
+        answer = ANSWERS.get(name) or _remembered(str(messages[1].content))
+        call = {"name": name, "args": answer, "id": "c"}
+        return ChatResult(generations=[ChatGeneration(message=AIMessage("", tool_calls=[call]))])
+
+
+def _remembered(question: str) -> dict[str, Any]:
+    new = question.split("New messages:\n")[1].splitlines()
+    said = [line for line in new if line.startswith("[m") and " user: " in line]
+    rows = [
+        {
+            "text": line.split(" user: ")[1],
+            "sources": [line[1 : line.index("]")]],
+            "attribute": f"line {number}",
+        }
+        for number, line in enumerate(said)
+    ]
+    return {"scene": "talk", "memories": rows}
+
+
+def main() -> None:
+    """Print the table."""
+    options = common.parser(__doc__)
+    options.add_argument("--turns", type=int, default=200)
+    chosen: argparse.Namespace = options.parse_args()
+    reader = ScriptedReader()
+    own = _converse(reader, chosen.turns)
+    common.save(chosen.output, "writing.md", _report(reader, chosen.turns, own))
+
+
+def _converse(reader: ScriptedReader, turns: int) -> int:
+    """Talk, with a new session every 20 turns; returns the tokens of what was said."""
+    counter, own = token_counter(Settings().encoding), 0
+    settings = Settings(debounce_seconds=0)
+    with (
+        TemporaryDirectory() as folder,
+        Memory(Path(folder) / "m", model=reader, embeddings="hash", settings=settings) as memory,
+    ):
+        user = memory.user("benchmark")
+        for number in range(turns):
+            topic = TOPICS[number % len(TOPICS)]
+            asked = f"About {topic}: on day {number} I spent {number % 50 + 3} euros and met Jo."
+            answer = "Thanks, I will keep that in mind for later."
+            rows = [("user", asked), ("assistant", answer)]
+            talk = [{"role": r, "content": t, "id": f"{r}-{number}"} for r, t in rows]
+            user.add(talk, session_id=f"s{number // 20}")
+            own += counter.count(asked) + counter.count(answer)
+            user.drain()
+        user.flush()
+    return own
+
+
+def _report(reader: ScriptedReader, turns: int, own: int) -> str:
+    counter = token_counter(Settings().encoding)
+    calls, tokens = Counter[str](), Counter[str]()
+    for name, messages in reader.asked:
+        calls[name] += 1
+        schema: type[BaseModel] = getattr(contracts, name)
+        tokens[name] += prompt_tokens(counter, schema, messages[:2])
+    lines = ["| call | calls | prompt tokens | per turn |", "| --- | ---: | ---: | ---: |"]
+    for name in calls:
+        lines.append(f"| {name} | {calls[name]} | {tokens[name]:,} | {tokens[name] / turns:.0f} |")
+    flush = tokens["Extraction"] + tokens["Reconciliation"]
+    beyond = (flush - own) / turns
+    how = "exact" if counter.exact else "estimated, on the high side"
+    lines += [
+        "",
+        f"{turns} turns, {own:,} tokens of their own. Extraction and reconciliation send "
+        f"{beyond:.0f} tokens per turn beyond them, schemas included ({how}).",
+        f"Calls per turn: {sum(calls.values()) / turns:.2f}. {json.dumps(dict(calls))}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()
