@@ -6,10 +6,13 @@ thread beside it, see `in_own_thread`.
 
 import asyncio
 import contextvars
+import os
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
+
+from langmem_graph.errors import ClosedMemoryError, ForkedProcessError
 
 T = TypeVar("T")
 
@@ -20,24 +23,63 @@ class LoopThread:
     def __init__(self, name: str) -> None:
         self._name = name
         self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
     def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        """Run it on the loop; the future is the caller's."""
-        with self._lock:
-            if self._loop is None:
-                self._start()
-            assert self._loop is not None
-            return asyncio.run_coroutine_threadsafe(work, self._loop)
+        """Run it on the loop, in a context of its own; the future is the caller's.
+
+        The caller's context stays outside: a LangGraph run would otherwise stream, save and limit
+        what happens here as a part of itself.
+        """
+        try:
+            with self._lock:
+                self._check()
+                if self._loop is None:
+                    self._start()
+                assert self._loop is not None
+                empty = contextvars.Context()
+                return empty.run(asyncio.run_coroutine_threadsafe, work, self._loop)
+        except BaseException:
+            work.close()
+            raise
+
+    def _check(self) -> None:
+        if self._closed:
+            raise ClosedMemoryError("This Memory is closed. Open it again: Memory(path).")
+        if self._pid != os.getpid():
+            raise ForkedProcessError(
+                "This Memory was opened before a fork; its loop is in the parent process. Open a "
+                "Memory in the child, against a Chroma server."
+            )
+
+    @property
+    def is_foreign(self) -> bool:
+        """True in a child process after a fork."""
+        return self._pid != os.getpid()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run it on the loop and wait."""
-        return self.submit(work).result()
+        future = self.submit(work)
+        try:
+            return future.result()
+        except CancelledError as error:
+            raise ClosedMemoryError(
+                "The Memory was closed meanwhile; what is due stays."
+            ) from error
 
     async def arun(self, work: Coroutine[Any, Any, T]) -> T:
         """Run it on the loop and wait without blocking the caller's loop."""
-        return await asyncio.wrap_future(self.submit(work))
+        future = self.submit(work)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if future.cancelled() and not (task and task.cancelling()):
+                raise ClosedMemoryError("The Memory was closed meanwhile.") from None
+            raise
 
     def _start(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -48,8 +90,8 @@ class LoopThread:
         """Cancel what still runs, then end the thread."""
         with self._lock:
             loop, thread = self._loop, self._thread
-            self._loop = self._thread = None
-        if loop is None or thread is None:
+            self._loop, self._thread, self._closed = None, None, True
+        if loop is None or thread is None or self._pid != os.getpid():
             return
         asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result()
         loop.call_soon_threadsafe(loop.stop)

@@ -10,7 +10,7 @@ from typing import TypeVar
 from langmem_graph.config import Settings
 from langmem_graph.embeddings._embedder import Embedder
 from langmem_graph.errors import ClosedMemoryError, LangMemGraphError
-from langmem_graph.store import outbox
+from langmem_graph.store import outbox, reading
 from langmem_graph.store.room import Room
 from langmem_graph.store.root import Root
 
@@ -27,6 +27,8 @@ class Services:
     settings: Settings
     read_only: bool
     closed: bool = False
+    on_opened: Callable[[str], None] | None = None
+    """Told of each user's room when it is first opened: something may be due there."""
 
     def has(self, user_id: str) -> bool:
         """False when nothing was ever stored of this user: reading then finds nothing.
@@ -44,6 +46,8 @@ class Services:
             if not room.healed:
                 room.healed = True
                 self._log_warnings(outbox.drain_all(room, self.embedder, self.settings))
+                if self.on_opened and _is_unread(room):
+                    self.on_opened(user_id)
             yield room
 
     async def in_room(self, user_id: str, work: Callable[[Room], T]) -> T:
@@ -79,3 +83,8 @@ class Services:
     def _log_warnings(self, done: outbox.Drained) -> None:
         for warning in done.warnings:
             _log.warning("%s", warning)
+
+
+def _is_unread(room: Room) -> bool:
+    with room.database.reading() as connection:
+        return reading.count_unread(connection) > 0

@@ -19,11 +19,13 @@ from langmem_graph.graphs.nodes import (
     create_write_node,
     with_memory,
 )
+from langmem_graph.graphs.write_graph import create_write_graph
 
 __all__ = [
     "MemoryState",
     "UserContext",
     "create_recall_node",
+    "create_write_graph",
     "create_write_node",
     "with_memory",
 ]

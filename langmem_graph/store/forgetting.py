@@ -6,11 +6,12 @@ its other messages are read anew. A record that a forgotten one had superseded i
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from itertools import product
 
 from sqlalchemy import Connection, TextClause, delete, select, text, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from langmem_graph.store import lookups, record_lookups, records
+from langmem_graph.store import lookups, reading, record_lookups, records
 from langmem_graph.store.ledger import MESSAGES, RECORDS
 from langmem_graph.store.records import SUPERSEDES, Change
 from langmem_graph.store.schema import (
@@ -58,7 +59,6 @@ def forget_messages(connection: Connection, items: Collection[int]) -> Forgotten
     """Delete messages with everything derived from them."""
     touched = select(messages.c.session).where(messages.c.n.in_(items)).distinct()
     in_sessions = list(connection.scalars(touched))
-    connection.execute(delete(meta).where(meta.c.key == "scene"))  # the model's words about them
     citing = select(record_sources.c.record).where(record_sources.c.message.in_(items))
     done = forget_records(connection, list(connection.scalars(citing.distinct())), items)
     _drop_layer(connection, MESSAGES, items)
@@ -82,12 +82,14 @@ def forget_records(
         gone: messages that are being forgotten; the records' other messages are read anew.
     """
     done = Forgotten(records=sorted(items))
+    if items or gone:
+        done.files = _drop_files(connection)
     if not items:
         return done
     if gone:
         done.read_again = _read_again(connection, items, gone)
+    _relink(connection, items)
     older = _superseded_only_by(connection, items)
-    done.files = _drop_files(connection, items)
     ends = links.c.source.in_(items) | links.c.target.in_(items)
     connection.execute(delete(links).where(ends))
     _drop_changes(connection, items)
@@ -112,8 +114,12 @@ def _superseded_only_by(connection: Connection, items: Collection[int]) -> set[i
     link = links.c
     by_these = select(link.target).where(link.kind == SUPERSEDES, link.source.in_(items))
     older = set(connection.scalars(by_these)) - set(items)
+    standing = select(records_table.c.n).where(records_table.c.status != "discarded")
     others = select(link.target).where(
-        link.kind == SUPERSEDES, link.target.in_(older), link.source.not_in(items)
+        link.kind == SUPERSEDES,
+        link.target.in_(older),
+        link.source.not_in(items),
+        link.source.in_(standing),
     )
     still = record_lookups.facts_of(connection, older - set(connection.scalars(others)))
     return {n for n, facts in still.items() if facts.status == "superseded"}
@@ -136,26 +142,29 @@ def _read_again(connection: Connection, items: Collection[int], gone: Collection
     return len(rows)
 
 
-def _drop_files(connection: Connection, items: Collection[int]) -> int:
-    """Tracks that cite these records, and the profile: a later round writes them anew."""
-    ids = [
-        record.record_id for record in record_lookups.records_by_number(connection, items).values()
-    ]
-    cited = [
-        row.name
-        for row in connection.execute(select(files.c.name, files.c.body))
-        if any(one in row.body for one in ids)
-    ]
-    if cited:
-        every = files.c.name.in_(cited) | files.c.name.in_(["profile.md", "index.md"])
-        return connection.execute(delete(files).where(every)).rowcount
-    return 0
+def _drop_files(connection: Connection) -> int:
+    """All tracks and the profile: a story may tell what it does not cite. They are made anew."""
+    reading.next_generation(connection)  # what a model is writing right now is not stored
+    keys = ("scene", "topic_checkpoint", "topic_retry", "topic_session")
+    connection.execute(delete(meta).where(meta.c.key.in_(keys)))
+    return connection.execute(delete(files)).rowcount
+
+
+def _relink(connection: Connection, items: Collection[int]) -> None:
+    """What a forgotten record had superseded is superseded by what had superseded that one."""
+    kinds = links.c.kind == SUPERSEDES
+    for n in items:
+        newer = list(connection.scalars(select(links.c.source).where(kinds, links.c.target == n)))
+        older = list(connection.scalars(select(links.c.target).where(kinds, links.c.source == n)))
+        for source, target in product(newer, older):
+            records.add_link(connection, source, target, SUPERSEDES)
 
 
 def _drop_changes(connection: Connection, items: Collection[int]) -> None:
     """The records' own history, and the reasons of changes they were part of."""
     changes = select(history.c.change).where(history.c.record.in_(items))
     shared = history.c.change.in_(changes) & history.c.record.not_in(items)
+    shared &= history.c.op != "undo"  # theirs names the change that was taken back
     connection.execute(update(history).where(shared).values(reason=None))
     connection.execute(delete(history).where(history.c.record.in_(items)))
 

@@ -13,7 +13,12 @@ from sqlalchemy import Connection, delete, func, select, update
 
 from langmem_graph.models import Message
 from langmem_graph.store import lookups
+from langmem_graph.store.ledger import get_meta, set_meta
 from langmem_graph.store.schema import messages, sessions, unread
+
+FORGOTTEN = "forgotten"
+BY_HAND = "remembered"
+"""The session of what was remembered by hand; it interrupts no conversation."""
 
 
 @dataclass(frozen=True)
@@ -23,14 +28,14 @@ class Unread:
     n: int
     session: int
     role: str
-    at: datetime
+    chars: int
 
 
 def unread_messages(connection: Connection) -> list[Unread]:
     """All that may be claimed, in the order they arrived."""
     m = messages.c
     found = (
-        select(m.n, m.session, m.role, m.at)
+        select(m.n, m.session, m.role, m.chars)
         .join(unread, unread.c.message == m.n)
         .where(unread.c.claimed_until < time())
         .order_by(m.n)
@@ -40,7 +45,10 @@ def unread_messages(connection: Connection) -> list[Unread]:
 
 def latest_session(connection: Connection) -> tuple[int, datetime] | None:
     """The session of the message that arrived last, and when it was stored."""
-    newest = select(messages.c.session, messages.c.added_at).order_by(messages.c.n.desc()).limit(1)
+    talk = select(messages.c.session, messages.c.added_at).join(
+        sessions, sessions.c.n == messages.c.session
+    )
+    newest = talk.where(sessions.c.session_id != BY_HAND).order_by(messages.c.n.desc()).limit(1)
     row = connection.execute(newest).first()
     return (row.session, row.added_at) if row else None
 
@@ -88,14 +96,6 @@ def attempts_of(connection: Connection, items: Sequence[int]) -> int:
     return connection.scalar(most) or 0
 
 
-def session_name(connection: Connection, session: int) -> str:
-    """A session's id."""
-    name: str = connection.execute(
-        select(sessions.c.session_id).where(sessions.c.n == session)
-    ).scalar_one()
-    return name
-
-
 def message_before(connection: Connection, n: int, session: int) -> Message | None:
     """The assistant's last message before this one, for a bare agreement that follows it."""
     m = messages.c
@@ -108,3 +108,18 @@ def free(connection: Connection, items: Sequence[int]) -> None:
     """Give them back without counting an attempt: nobody answered."""
     freed = update(unread).where(unread.c.message.in_(items)).values(claimed_until=0.0)
     connection.execute(freed)
+
+
+def free_claims_of(connection: Connection, by: str) -> None:
+    """Give back everything that this claimer holds."""
+    connection.execute(update(unread).where(unread.c.claimed_by == by).values(claimed_until=0.0))
+
+
+def generation(connection: Connection) -> str:
+    """Changes with every forgetting and every erasure: what was read before must not be written."""
+    return f"{get_meta(connection, 'ledger_id')}:{get_meta(connection, FORGOTTEN) or 0}"
+
+
+def next_generation(connection: Connection) -> None:
+    """Something is being forgotten."""
+    set_meta(connection, FORGOTTEN, str(int(get_meta(connection, FORGOTTEN) or 0) + 1))

@@ -186,6 +186,12 @@ def all_numbers(connection: Connection, status: str | None = ACTIVE) -> list[int
     )
 
 
+def with_facet(connection: Connection, facet: str) -> list[int]:
+    """Records of a facet that are true now, oldest first."""
+    found = select(records.c.n).where(records.c.facet == facet, records.c.status == ACTIVE)
+    return list(connection.scalars(found.order_by(records.c.n)))
+
+
 def history_of(connection: Connection, items: Iterable[int]) -> list[HistoryEntry]:
     """Every change of these records, oldest first."""
     found = select(history, records.c.record_id).join(records, records.c.n == history.c.record)

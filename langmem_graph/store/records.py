@@ -118,6 +118,8 @@ def change_record(
 def supersede(connection: Connection, old: int, new: int, at: datetime, by: Change) -> None:
     """The new record is true from `at` on; the old one was until then, and stays on file."""
     add_link(connection, new, old, SUPERSEDES)
+    if connection.scalar(select(records.c.status).where(records.c.n == old)) != ACTIVE:
+        return  # it has its end already
     change_record(connection, old, "supersede", by, {"status": "superseded", "valid_to": naive(at)})
 
 
@@ -182,10 +184,14 @@ def undo_latest(connection: Connection, n: int, by: Change) -> list[int]:
     Returns:
         The records' numbers; empty when there is nothing to take back.
     """
-    undone = select(history.c.reason).where(history.c.op == "undo")
+    undone = select(history.c.reason).where(history.c.op == "undo", history.c.reason.is_not(None))
     latest = connection.execute(
         select(history.c.change)
-        .where(history.c.record == n, history.c.op != "undo", history.c.change.not_in(undone))
+        .where(
+            history.c.record == n,
+            history.c.op.not_in(("undo", "restore")),
+            history.c.change.not_in(undone),
+        )
         .order_by(history.c.n.desc())
         .limit(1)
     ).scalar()
@@ -214,3 +220,12 @@ def active_with_hash(connection: Connection, hashes: Sequence[str]) -> dict[str,
         records.c.status == ACTIVE, records.c.content_hash.in_(hashes)
     )
     return {row.content_hash: row.n for row in connection.execute(found)}
+
+
+def free_id(connection: Connection, record_id: str) -> str:
+    """The id, or a variant of it where a record that is no longer true has it."""
+    number, candidate = 1, record_id
+    while connection.scalar(select(records.c.n).where(records.c.record_id == candidate)):
+        number += 1
+        candidate = f"{record_id}~{number}"
+    return candidate

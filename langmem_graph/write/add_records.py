@@ -6,7 +6,7 @@ true now is that record: its sources are joined.
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
@@ -174,6 +174,8 @@ def _validated(fields: dict[str, Any]) -> Record:
         for name in ("said_at", "valid_from", "valid_to"):
             if fields.get(name) is not None:
                 fields[name] = to_utc(fields[name])
+        if fields.get("valid_to") and fields["valid_to"] <= fields["created_at"]:
+            fields.setdefault("status", "expired")
         return Record(**fields)
     except InvalidInputError as error:
         raise UnusableRecordError(str(error)) from error
@@ -199,19 +201,37 @@ def _store(connection: Connection, new: Draft, change: Change, report: RecordsRe
     """The number of the record if it is new."""
     same = records.active_with_hash(connection, [new.content_hash]).get(new.content_hash)
     taken = record_lookups.numbers_of(connection, [new.record.record_id])
-    if same is not None or taken:
-        known = same if same is not None else taken[new.record.record_id]
+    known = _known(connection, new, same, taken.get(new.record.record_id))
+    if known is not None:
         records.add_sources(connection, known, new.sources)
         report.already_known.append(new.record.record_id)
         return None
     old = _related(connection, new.record)
+    new = with_free_id(connection, new)
     n = records.insert_record(connection, new.record, new.content_hash, new.sources, change)
-    for target in old["supersedes"]:
+    for target in old["supersedes"] if new.record.status != "discarded" else []:
         records.supersede(connection, target, n, new.record.valid_from, change)
     for target in old["refines"]:
         records.add_link(connection, n, target, REFINES)
     report.stored.append(new.record.record_id)
     return n
+
+
+def _known(connection: Connection, new: Draft, same: int | None, taken: int | None) -> int | None:
+    """The record that this is: one that says the same now, or one with its id and status."""
+    if same is not None and new.record.status == "active":
+        return same
+    if taken is not None:
+        facts = record_lookups.facts_of(connection, [taken])[taken]
+        if facts.status == new.record.status:
+            return taken
+    return None
+
+
+def with_free_id(connection: Connection, new: Draft) -> Draft:
+    """The draft under an id that no record has."""
+    free = records.free_id(connection, new.record.record_id)
+    return replace(new, record=new.record.model_copy(update={"record_id": free}))
 
 
 def _related(connection: Connection, record: Record) -> dict[str, list[int]]:

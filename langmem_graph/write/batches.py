@@ -7,7 +7,7 @@ of a session when it has ended.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import groupby
+from itertools import accumulate, groupby
 
 from sqlalchemy import Connection
 
@@ -16,6 +16,8 @@ from langmem_graph.store.reading import Unread
 
 RAMP = (1, 2, 4)
 STEADY = 5
+MOST_CHARS, LONGEST = 40_000, 8_000
+"""Of one batch, and counted of one message (`Settings.read_chars`); ours."""
 IDLE = timedelta(minutes=30)
 TURNS_READ = "turns_read"
 
@@ -67,9 +69,18 @@ def _first(unread: Sequence[Unread], size: int, *, ended: bool) -> Batch | None:
     if not ended and len(complete) < size:
         return None
     taken = turns[: turns.index(complete[size - 1]) + 1] if len(complete) >= size else turns
-    items = tuple(one.n for turn in taken for one in turn)
-    done = sum(turn in complete for turn in taken)
-    return Batch(items, unread[0].session, done, ends_session=ended and len(taken) == len(turns))
+    every = [one for turn in taken for one in turn]
+    some = every[: _fitting(every)]
+    done = sum(turn in complete and turn[-1] in some for turn in taken)
+    whole = len(some) == len(every) and len(taken) == len(turns)
+    items = tuple(one.n for one in some)
+    return Batch(items, unread[0].session, done, ends_session=ended and whole)
+
+
+def _fitting(unread: Sequence[Unread]) -> int:
+    """How many of them one prompt can hold; at least one."""
+    sizes = accumulate(min(one.chars, LONGEST) for one in unread)
+    return max(1, sum(size <= MOST_CHARS for size in sizes))
 
 
 def _turns(unread: Sequence[Unread]) -> Iterator[list[Unread]]:

@@ -19,11 +19,13 @@ async def claim(tools: WriteTools, state: WriteState) -> WriteState:
 
     def work(room: Room) -> WriteState:
         with room.database.writing() as connection:
+            generation = reading.generation(connection)
             batch = next_batch(connection, force=state.get("force", False))
             if batch is None:
-                return {"batch": None}
+                return {"batch": None, "generation": generation}
             reading.claim(connection, batch.items, by=tools.by, lease=LEASE_SECONDS)
-        return {"batch": {**asdict(batch), "items": list(batch.items)}}
+        taken = {**asdict(batch), "items": list(batch.items)}
+        return {"batch": taken, "generation": generation}
 
     return await tools.services.in_room(state["user_id"], work)
 

@@ -17,7 +17,7 @@ from langmem_graph.store.ledger import RECORDS
 from langmem_graph.store.outbox import drain
 from langmem_graph.store.records import REFINES, Change
 from langmem_graph.store.room import Room
-from langmem_graph.write.add_records import Draft, UnusableRecordError, draft
+from langmem_graph.write.add_records import Draft, UnusableRecordError, draft, with_free_id
 from langmem_graph.write.batches import TURNS_READ
 from langmem_graph.write.extract import SCENE
 from langmem_graph.write.state import WriteState, WriteTools
@@ -49,16 +49,33 @@ def _commit(
     batch, done = state["batch"] or {}, dict(state.get("done") or {})
     counts = dict.fromkeys(("stored", "known", "updated", "merged", "refused"), 0)
     done |= counts | {"read": 0, "reasons": []}
-    if not reading.still_claimed(connection, batch["items"], by=tools.by):
-        return [], done  # its lease ran out, and somebody else has read it
-    changed = []
-    for row, decision in zip(state.get("candidates", []), state.get("decisions", []), strict=True):
-        changed += _carry_out(connection, tools.services, row, decision, done)
+    ours = reading.still_claimed(connection, batch["items"], by=tools.by)
+    if not ours or reading.generation(connection) != state["generation"]:
+        reading.free_claims_of(connection, tools.by)  # read by another, or partly forgotten
+        return [], done
+    decisions = state.get("decisions", [])
+    made = [
+        _carry_out(connection, tools.services, row, decision, done)
+        for row, decision in zip(state.get("candidates", []), decisions, strict=True)
+    ]
+    _chain(connection, decisions, made)
+    changed = [n for one in made for n in one]
     reading.mark_read(connection, batch["items"])
     turns = int(ledger.get_meta(connection, TURNS_READ) or 0) + batch["turns"]
     ledger.set_meta(connection, TURNS_READ, str(turns))
     ledger.set_meta(connection, SCENE, str(done.pop("scene", "")))
     return sorted(set(changed)), done | {"read": len(batch["items"])}
+
+
+def _chain(connection: Connection, decisions: list[dict[str, Any]], made: list[list[int]]) -> None:
+    """Of several new values of one thing, each takes the place of the one before."""
+    for place, decision in enumerate(decisions):
+        for earlier in decision.get("replaces", []):
+            if made[place] and made[earlier]:
+                facts = record_lookups.facts_of(connection, [made[place][0]])
+                at = record_lookups.aware(facts[made[place][0]].valid_from)
+                change = Change.new(MADE_BY, "said later in the same conversation")
+                records.supersede(connection, made[earlier][0], made[place][0], at, change)
 
 
 def _carry_out(
@@ -83,12 +100,11 @@ def _carry_out(
         done["reasons"].append(str(problem))
         return []
     same = records.active_with_hash(connection, [new.content_hash]).get(new.content_hash)
-    taken = record_lookups.numbers_of(connection, [new.record.record_id])
-    if same is not None or taken:
-        records.add_sources(connection, same or taken[new.record.record_id], new.sources)
+    if same is not None:
+        records.add_sources(connection, same, new.sources)
         done["known"] += 1
         return []
-    return _insert(connection, new, decision, done)
+    return _insert(connection, with_free_id(connection, new), decision, done)
 
 
 def _insert(

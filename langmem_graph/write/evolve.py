@@ -5,19 +5,23 @@ only skipped when an older one is nearly the same; a merged sentence may hold no
 halves do not. Everything else is stored beside what is there.
 """
 
-from collections.abc import Iterable
+import re
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 from langmem_graph.models import Record
 from langmem_graph.store import record_lookups
 from langmem_graph.store.room import Room
+from langmem_graph.write.attributes import same_attribute, same_subject
 from langmem_graph.write.gate import judge
+from langmem_graph.write.ordering import merge_chains
 from langmem_graph.write.state import WriteState, WriteTools
 from langmem_graph.write.values import find_values
 
-WORDS_KEPT = 0.8
-"""Share of a merged sentence's longer words that must come from its halves."""
+FILLERS = frozenset("a an and also as at by for in is it of on or that the to was who with".split())
+"""Words that joining two sentences may add or drop; no negation is among them."""
+NEGATIONS = frozenset("no not never none nothing longer anymore stopped quit without n t".split())
 
 
 async def evolve(tools: WriteTools, state: WriteState) -> WriteState:
@@ -27,7 +31,30 @@ async def evolve(tools: WriteTools, state: WriteState) -> WriteState:
     older = await tools.services.in_room(state["user_id"], lambda room: _records(room, wanted))
     floor = tools.services.settings.same_floor
     settled = [_settled(row, one, older, floor) for row, one in zip(rows, decisions, strict=True)]
+    _order(rows, settled, older)
     return {"decisions": settled}
+
+
+def _order(
+    rows: list[dict[str, Any]], settled: list[dict[str, Any]], older: dict[int, Record]
+) -> None:
+    """Several of a batch that supersede one record form a chain in time: the last is true now."""
+    for n in {n for one in settled if one["action"] == "update" for n in one["targets"]}:
+        places = [
+            p for p, one in enumerate(settled) if one["action"] == "update" and n in one["targets"]
+        ]
+        times = {f"{place:03}": datetime.fromisoformat(rows[place]["said_at"]) for place in places}
+        chains = [["old", name] for name in times]
+        order = merge_chains(chains, times | {"old": older[n].valid_from}).order[1:]
+        for earlier, later in pairwise(map(int, order)):
+            verdict = judge(
+                _as_record(rows[earlier]),
+                _as_record(rows[later]),
+                rows[later]["said"],
+                user_names=("user",),
+            )
+            if verdict.outcome == "overwrite":
+                settled[later].setdefault("replaces", []).append(earlier)
 
 
 def _records(room: Room, wanted: set[int]) -> dict[int, Record]:
@@ -59,8 +86,11 @@ def _skip(
 ) -> dict[str, Any]:
     """Skipping needs an older record that is nearly the same and holds the same values."""
     values = {value.raw for value in find_values(row["text"])}
+    denied = _telling(row["text"]) & NEGATIONS
     for n in targets:
         said = {value.raw for value in find_values(older[n].text)}
+        if denied != _telling(older[n].text) & NEGATIONS:
+            continue
         if decision["likeness"].get(str(n), 0.0) >= floor and values <= said:
             return {"action": "known", "targets": [n], "reason": "an older record says it"}
     return {"action": "store", "targets": [], "reason": "no older record says all of it"}
@@ -69,24 +99,35 @@ def _skip(
 def _merge(
     row: dict[str, Any], decision: dict[str, Any], older: dict[int, Record], targets: list[int]
 ) -> dict[str, Any]:
+    """Joining needs one subject and attribute, and a sentence of both halves and no more."""
     halves = [row["text"], *(older[n].text for n in targets)]
-    same = {_plain(older[n].subject) for n in targets} == {_plain(row.get("subject"))}
-    if same and decision.get("text") and _adds_nothing(decision["text"], halves):
+    fits = all(_is_half(row, older[n]) for n in targets)
+    if fits and decision.get("text") and _holds_all(decision["text"], halves):
         row["text"] = " ".join(decision["text"].split())
         return {"action": "merge", "targets": targets, "reason": "joined with what adds to it"}
     return {"action": "store", "targets": [], "reason": "the joined sentence was not usable"}
 
 
-def _plain(name: str | None) -> str:
-    return " ".join((name or "").casefold().split())
+def _is_half(row: dict[str, Any], old: Record) -> bool:
+    new = _as_record(row)
+    return (
+        same_subject(old.subject, new.subject, ("user",))
+        and same_attribute(old.attribute, new.attribute)
+        and old.kind == new.kind
+        and old.confirmation == new.confirmation
+        and new.valid_from >= old.valid_from
+    )
 
 
-def _adds_nothing(text: str, halves: Iterable[str]) -> bool:
-    both = "\n".join(halves)
-    words = [word for word in text.casefold().split() if len(word) > 3]
-    kept = sum(word.strip(".,;:") in both.casefold() for word in words)
-    values = all(value.raw in both for value in find_values(text))
-    return values and kept >= WORDS_KEPT * len(words)
+def _holds_all(text: str, halves: list[str]) -> bool:
+    """Every telling word of the halves, each value, and nothing that is in neither."""
+    merged, parts = _telling(text), [_telling(half) for half in halves]
+    values = {value.raw for half in halves for value in find_values(half)}
+    return set().union(*parts) == merged and all(raw in text for raw in values)
+
+
+def _telling(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.casefold())) - FILLERS
 
 
 def _update(row: dict[str, Any], older: dict[int, Record], targets: list[int]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from langmem_graph.llm.structured import Asker, Limits, Usage
 from langmem_graph.models import FlushReport
 from langmem_graph.services import Services
 from langmem_graph.store import reading
+from langmem_graph.store.room import Room
 from langmem_graph.write.state import WriteState, WriteTools
 
 if TYPE_CHECKING:
@@ -59,12 +60,20 @@ class Reader:
         if self._graph is None:
             from langmem_graph.write.graph import build
 
-            self._graph = build(self.tools).compile(name="write")
+            self._graph = build(self.tools).compile(checkpointer=False, name="write")
         begun: WriteState = {"user_id": user_id, "force": force, "failed": None}
-        return cast(WriteState, await self._graph.ainvoke(begun))
+        try:
+            return cast(WriteState, await self._graph.ainvoke(begun))
+        except BaseException:  # also when cancelled: nobody reads this batch any more
+            await self._services.in_room(user_id, self._give_back)
+            raise
+
+    def _give_back(self, room: Room) -> None:
+        with room.database.writing() as connection:
+            reading.free_claims_of(connection, self.tools.by)
 
 
-def _pending(room: Any) -> int:
+def _pending(room: Room) -> int:
     with room.database.reading() as connection:
         return reading.count_unread(connection)
 

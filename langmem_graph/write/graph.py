@@ -16,13 +16,14 @@ from langmem_graph.write.ground_values import ground_values
 from langmem_graph.write.link import link
 from langmem_graph.write.profile import profile
 from langmem_graph.write.reconcile import reconcile
+from langmem_graph.write.schedule import schedule
 from langmem_graph.write.state import WriteState, WriteTools
 from langmem_graph.write.topics import topics
 
 Step = Callable[[WriteTools, WriteState], Awaitable[WriteState]]
 STEPS: tuple[Step, ...] = (
     *(claim, extract, give_back, ground_values, reconcile),
-    *(evolve, commit, link, topics, profile),
+    *(evolve, commit, link, schedule, topics, profile),
 )
 
 
@@ -38,7 +39,8 @@ def build(tools: WriteTools) -> StateGraph[WriteState]:
     builder.add_edge("reconcile", "evolve")
     builder.add_edge("evolve", "commit")
     builder.add_edge("commit", "link")
-    builder.add_edge("link", "topics")
+    builder.add_edge("link", "schedule")
+    builder.add_edge("schedule", "topics")
     builder.add_conditional_edges("topics", _has_changed)
     builder.add_edge("profile", END)
     builder.add_edge("give_back", END)

@@ -30,6 +30,7 @@ class Mind:
         self.reader = Reader(services, as_chat_model(model), causal)
         settings = services.settings
         self.background = BackgroundWriter(self.loop, self.reader, settings.debounce_seconds)
+        services.on_opened = self.background.notify  # what an earlier process has left due
         self._closing_seconds = settings.closing_seconds
 
     def flush(self, user_id: str) -> FlushReport:
@@ -43,7 +44,7 @@ class Mind:
     def close(self) -> None:
         """Read what this process has taken in, as far as the time allows; the rest stays due."""
         users = self.background.users()
-        if users:
+        if users and not self.loop.is_foreign:
             self.loop.run(self._finish(users))
         self.loop.close()
 

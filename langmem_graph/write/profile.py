@@ -11,7 +11,7 @@ from langmem_graph.llm.contracts import ProfileText
 from langmem_graph.llm.structured import Usage, load_prompt
 from langmem_graph.pyramid.files import INDEX, PROFILE, ProfileFile, render, render_index
 from langmem_graph.pyramid.round import validate_round
-from langmem_graph.store import files
+from langmem_graph.store import files, reading
 from langmem_graph.store.room import Room
 from langmem_graph.write.state import WriteState, WriteTools
 from langmem_graph.write.topics import Round, read_round
@@ -33,7 +33,7 @@ async def profile(tools: WriteTools, state: WriteState) -> WriteState:
     )
     if answer is not None:
         made = _made(begun, answer)
-        await services.in_room(state["user_id"], lambda room: _write(room, begun, made))
+        await services.in_room(state["user_id"], lambda room: _write(room, begun, made, state))
     return {"usage": usage.as_dict(), "done": done | {"profile": answer is not None}}
 
 
@@ -63,7 +63,9 @@ def _problem(begun: Round, answer: ProfileText) -> str | None:
     return "; ".join(checked.problems) or None
 
 
-def _write(room: Room, begun: Round, made: ProfileFile) -> None:
+def _write(room: Room, begun: Round, made: ProfileFile, state: WriteState) -> None:
     index = render_index(list(begun.tracks.values()), made)
     with room.database.writing() as connection:
+        if reading.generation(connection) != state["generation"]:
+            return  # something was forgotten meanwhile
         files.write_files(connection, {PROFILE: render(made), INDEX: index})

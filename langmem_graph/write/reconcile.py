@@ -4,6 +4,7 @@ Exact duplicates are found by code. Only records with near neighbours are shown 
 only the ids it was shown are taken from its answer; whatever is missing or odd is stored.
 """
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -152,6 +153,8 @@ def _take(
     targets = [n for n in dict.fromkeys(named) if n in near]
     action = decision.action if targets else "store"
     attribute = aliases.attributes.get(decision.attribute, decision.attribute)
+    if re.fullmatch(r"a\d+", attribute):  # an alias that was not shown
+        attribute = ""
     decisions[place] = {
         "action": action,
         "targets": targets,

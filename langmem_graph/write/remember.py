@@ -7,10 +7,10 @@ from langmem_graph.models import HistoryEntry, Record
 from langmem_graph.recall.records import get_records
 from langmem_graph.services import Services
 from langmem_graph.store import record_lookups, records
+from langmem_graph.store.reading import BY_HAND as BY_HAND_SESSION
 from langmem_graph.store.records import Change
 from langmem_graph.write import add_records, append
 
-SESSION = "remembered"
 BY_HAND = "user"
 
 
@@ -18,10 +18,21 @@ def remember(services: Services, user_id: str, text: str) -> Record:
     """Store a sentence as a message of its own and as a record that cites it."""
     if not isinstance(text, str) or not text.strip():
         raise InvalidInputError("There is nothing to remember: give a text with words in it.")
+    most = services.settings.max_record_chars
+    if len(text.strip()) > most:
+        raise InvalidInputError(
+            f"{len(text):,} characters; at most {most:,} (Settings.max_record_chars)."
+        )
     digest = hashlib.sha256(text.strip().encode("utf-8", "replace")).hexdigest()[:16]
     said = {"role": "user", "content": text.strip(), "id": f"remembered-{digest}"}
     append.append(
-        services, user_id, [said], session_id=SESSION, at=None, whole_conversation=False, read=False
+        services,
+        user_id,
+        [said],
+        session_id=BY_HAND_SESSION,
+        at=None,
+        whole_conversation=False,
+        read=False,
     )
     row = {"text": text.strip(), "source_message_ids": [said["id"]], "subject": "user"}
     report = add_records.add_records(services, user_id, [row], BY_HAND)

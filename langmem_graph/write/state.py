@@ -25,6 +25,8 @@ class WriteState(TypedDict, total=False):
     usage: dict[str, Any]
     done: dict[str, Any]
     """What this batch came to, for the report."""
+    generation: str
+    """Of the ledger when the batch was taken; a forgetting in between ends the work."""
     failed: str | None
     """The step that could not go on; the batch stays due."""
 

@@ -25,7 +25,7 @@ from langmem_graph.pyramid.files import (
     slug,
 )
 from langmem_graph.pyramid.round import validate_round
-from langmem_graph.store import files, ledger, record_lookups
+from langmem_graph.store import files, ledger, reading, record_lookups
 from langmem_graph.store.room import Room
 from langmem_graph.write.state import WriteState, WriteTools
 
@@ -91,7 +91,7 @@ async def topics(tools: WriteTools, state: WriteState) -> WriteState:
         TopicRound, prompt, _question(begun), usage, lambda answer: _problem(begun, answer)
     )
     made = _made(begun, answer) if answer is not None else None
-    written = await services.in_room(user_id, lambda room: _finish(room, begun, made, session))
+    written = await services.in_room(user_id, lambda room: _finish(room, begun, made, state))
     done |= {"topics": len(written), "topics_failed": made is None}
     return {"usage": usage.as_dict(), "done": done}
 
@@ -107,14 +107,23 @@ def read_round(room: Room) -> Round:
         every = record_lookups.records_by_number(
             connection, record_lookups.all_numbers(connection, None)
         ).values()
+    active = frozenset(r.record_id for r in every if r.status == "active")
+    successors = {r.record_id: r.superseded_by[0] for r in every if r.superseded_by}
+    tracks = [_standing(t, active, successors) for t in stored if isinstance(t, TopicFile)]
     return Round(
-        tracks={file.name: file for file in stored if isinstance(file, TopicFile)},
+        tracks={track.name: track for track in tracks if track.evidence},
         profile=next((file for file in stored if isinstance(file, ProfileFile)), None),
         new={f"r{place}": new[n] for place, n in enumerate(numbers, 1)},
         last=max(numbers, default=checkpoint),
-        active=frozenset(r.record_id for r in every if r.status == "active"),
-        superseded_by={r.record_id: r.superseded_by[0] for r in every if r.superseded_by},
+        active=active,
+        superseded_by=successors,
     )
+
+
+def _standing(track: TopicFile, active: frozenset[str], successors: dict[str, str]) -> TopicFile:
+    """The track without evidence that was taken back: an undone record supports nothing."""
+    kept = [one for one in track.evidence if one in active or one in successors]
+    return track.model_copy(update={"evidence": kept})
 
 
 def _question(begun: Round) -> str:
@@ -171,10 +180,13 @@ def _edited(begun: Round, edit: TrackEdit, made: dict[str, TopicFile]) -> TopicF
 
 
 def _finish(
-    room: Room, begun: Round, made: dict[str, TopicFile] | None, session: int | None
+    room: Room, begun: Round, made: dict[str, TopicFile] | None, state: WriteState
 ) -> list[str]:
     """Write the round, or note that it is due again; names of the tracks that changed."""
+    session = (state.get("batch") or {}).get("session")
     with room.database.writing() as connection:
+        if reading.generation(connection) != state["generation"]:
+            return []
         ledger.set_meta(connection, DAY, _today())
         if session is not None:
             ledger.set_meta(connection, SESSION, str(session))

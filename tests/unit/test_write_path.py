@@ -1,5 +1,6 @@
 """Messages become records: extraction, corrections, batches, and a model that misbehaves."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -8,9 +9,13 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
 
 from langmem_graph import Memory, Settings
-from langmem_graph.errors import InvalidInputError
+from langmem_graph.errors import ClosedMemoryError, InvalidInputError
+from langmem_graph.graphs import create_write_node
+from langmem_graph.graphs.write_graph import create_write_graph
 from langmem_graph.llm.contracts import Extraction, Reconciliation
 from langmem_graph.store import clusters
 from tests.scripted import ScriptedChatModel
@@ -162,6 +167,68 @@ def test_without_a_model_messages_wait_and_are_read_when_there_is_one(open_memor
     assert ana.drain(1)
     ana = open_memory(Mind(Extraction=echo)).user("ana")
     assert ana.flush().stored == 1
+
+
+def test_two_corrections_in_one_batch_leave_the_last_one_true(open_memory: Any) -> None:
+    def extract(question: str) -> dict[str, Any]:
+        said = line_aliases(question)
+        rows = [
+            {"text": f"The user lives in {place}.", "sources": [alias], "attribute": "home"}
+            for place in ("Porto", "Berlin", "Oslo")
+            for alias, text in said.items()
+            if place in text
+        ]
+        return memories(*rows)
+
+    decide = {
+        "decisions": [
+            {"record": r, "action": "update", "targets": ["n1"], "attribute": "a1"}
+            for r in ("r1", "r2")
+        ]
+    }
+    mind = Mind(Extraction=extract, Reconciliation=decide)
+    ana = open_memory(mind, neighbour_floor=0.0).user("ana")
+    ana.add(turn("I live in Porto."), session_id="s1", at="2025-01-01")
+    ana.flush()
+    ana.add(turn("I moved to Berlin.", number=2), session_id="s2", at="2025-02-01")
+    ana.add(turn("Now I have moved to Oslo.", number=3), session_id="s2", at="2025-03-01")
+    ana.flush()
+    (now,) = ana.search_records("user lives in", k=9)
+    assert now.text == "The user lives in Oslo."
+    for day, place in (("2025-01-15", "Porto"), ("2025-02-15", "Berlin"), ("2025-04-01", "Oslo")):
+        (then,) = ana.search_records("user lives in", k=9, as_of=day)
+        assert place in then.text
+
+
+def test_the_schedule_obeys_its_rules(open_memory: Any) -> None:
+    planned = {"facet": "schedule", "kind": "event", "sources": ["m1"]}
+    rows = [
+        {**planned, "text": "Visit the dentist.", "when": "2099-05-01T09:00"},
+        {**planned, "text": "Water the plants.", "when": "2025-01-06", "recurrence": "FREQ=WEEKLY"},
+        {**planned, "text": "Call Eva some time."},
+        {**planned, "text": "Met Jo.", "when": "2020-01-01T10:00"},
+    ]
+    ana = open_memory(Mind(Extraction=memories(*rows))).user("ana")
+    ana.add(turn("Dentist, plants, Eva, Jo."), session_id="s")
+    ana.flush()
+    found = {r["text"]: r.get("facet", "none") for r in ana.export_records()}
+    assert found == {
+        "Visit the dentist.": "schedule",
+        "Water the plants.": "schedule",
+        "Call Eva some time.": "none",
+        "Met Jo.": "none",
+    }
+
+
+def test_what_an_earlier_process_left_is_read_at_the_next_opening(open_memory: Any) -> None:
+    open_memory(None).user("ana").add(turn("I own a boat."), session_id="s")
+    ana = open_memory(Mind(Extraction=echo)).user("ana")
+    ana.sessions()
+    for _ in range(200):
+        if ana.export_records():
+            break
+        time.sleep(0.02)
+    assert ana.export_records()
 
 
 # --- batches -------------------------------------------------------------------------------------
@@ -605,6 +672,207 @@ def test_forgetting_what_took_a_place_gives_it_back(open_memory: Any) -> None:
     assert ana.forget(session="s").messages == 2
     assert not ana.search_records("lives")
     assert ana.export() == []
+
+
+def chain(ana: Any, length: int) -> None:
+    """r0 ← r1 ← r2 …, each superseding the one before."""
+    numbers = range(length)
+    said = [{"role": "user", "content": f"home {n}", "id": str(n)} for n in numbers]
+    ana.add(said, session_id="s")
+    for n in numbers:
+        row = {"text": f"Lives at {n}.", "source_message_ids": [str(n)], "record_id": f"r{n}"}
+        row |= {"valid_from": f"2025-0{n + 1}-01", "supersedes": [f"r{n - 1}"] if n else []}
+        assert ana.add_records(row).stored == [f"r{n}"]
+
+
+def active(ana: Any) -> list[str]:
+    return [row["record_id"] for row in ana.export_records()]
+
+
+def test_forgetting_the_middle_of_a_chain(open_memory: Any) -> None:
+    ana = open_memory(None).user("ana")
+    chain(ana, 3)
+    ana.forget(record="r1")
+    assert active(ana) == ["r2"]
+    ana.forget(record="r2")
+    assert active(ana) == ["r0"]
+
+
+def test_undoing_and_forgetting_in_any_order(open_memory: Any) -> None:
+    ana = open_memory(None).user("ana")
+    chain(ana, 3)
+    ana.undo("r2")
+    assert active(ana) == ["r1"]
+    newer = {"text": "Lives at 9.", "source_message_ids": ["2"], "record_id": "r9"}
+    ana.add_records({**newer, "supersedes": ["r1"]})
+    ana.forget(record="r9")
+    assert active(ana) == ["r1"]
+    ana.forget(record="r2")
+    fresh = ana.remember("The gate is green.")
+    assert ana.undo(fresh.record_id)
+    again = ana.remember("The gate is green.")
+    assert again.status == "active"
+    assert ana.search_records("gate green")[0].record_id == again.record_id
+
+
+def test_an_export_after_an_undo_is_imported_as_it_was(open_memory: Any) -> None:
+    memory = open_memory(None)
+    chain(memory.user("ana"), 3)
+    memory.user("ana").undo("r2")
+    bob = memory.user("bob")
+    for row in memory.user("ana").export():
+        bob.add({k: v for k, v in row.items() if k != "session_id"}, session_id=row["session_id"])
+    assert not bob.add_records(memory.user("ana").export_records(history=True)).rejected
+    assert active(bob) == active(memory.user("ana")) == ["r1"]
+
+
+MERGES = {
+    "another attribute": ("I sold my blue car.", "car", "I sold my blue car."),
+    "drops the old half": ("The boat is fast.", "boat", "The boat is fast."),
+    "denies": ("The boat is fast.", "boat", "I own no red boat and the boat is fast."),
+    "adds": ("The boat is fast.", "boat", "I own a red boat and the boat is fast in Oslo."),
+}
+
+
+@pytest.mark.parametrize("name", MERGES)
+def test_a_merge_cannot_hide_a_true_record(open_memory: Any, name: str) -> None:
+    said, attribute, merged = MERGES[name]
+
+    def extract(question: str) -> dict[str, Any]:
+        own = "boat" if "red boat" in question.split("New messages")[1] else attribute
+        (alias, text), *_ = line_aliases(question).items()
+        return memories({"text": text, "sources": [alias], "attribute": own})
+
+    decide = {"record": "r1", "action": "merge", "targets": ["n1"], "text": merged}
+    mind = Mind(Extraction=extract, Reconciliation={"decisions": [decide]})
+    ana = open_memory(mind, neighbour_floor=0.0).user("ana")
+    ana.add(turn("I own a red boat."), session_id="s1")
+    ana.flush()
+    ana.add(turn(said, number=2), session_id="s2")
+    report = ana.flush()
+    assert (report.merged, report.stored) == (0, 1)
+    assert {row["text"] for row in ana.export_records()} == {"I own a red boat.", said}
+
+
+def test_a_merge_of_two_halves(open_memory: Any) -> None:
+    def extract(question: str) -> dict[str, Any]:
+        (alias, text), *_ = line_aliases(question).items()
+        return memories({"text": text, "sources": [alias], "attribute": "boat"})
+
+    both = "The boat is red and the boat is fast."
+    decide = {"record": "r1", "action": "merge", "targets": ["n1"], "text": both}
+    mind = Mind(Extraction=extract, Reconciliation={"decisions": [decide]})
+    ana = open_memory(mind, neighbour_floor=0.0).user("ana")
+    ana.add(turn("The boat is red."), session_id="s1")
+    ana.flush()
+    ana.add(turn("The boat is fast.", number=2), session_id="s2")
+    assert ana.flush().merged == 1
+    (row,) = ana.export_records()
+    assert row["text"] == both
+    assert len(row["source_message_ids"]) == 2
+
+
+@pytest.mark.parametrize("step", ["Extraction", "TopicRound", "ProfileText"])
+@pytest.mark.parametrize("how", ["forget", "erase"])
+def test_what_is_forgotten_during_a_flush_does_not_come_back(
+    open_memory: Any, tmp_path: Path, step: str, how: str
+) -> None:
+    answers: dict[str, Any] = {"Extraction": echo, "TopicRound": gather, "ProfileText": PROFILE}
+    usual = answers[step]
+
+    def meddle(question: str) -> Any:
+        answer = usual(question) if callable(usual) else usual
+        if how == "erase":
+            ana.erase()
+        else:
+            ana.forget(message="m1")
+        return answer
+
+    ana = open_memory(Mind(**{**answers, step: meddle})).user("ana")
+    said, answered = turn("I keep a zebrafish7742 at home.")
+    ana.add([{**said, "id": "m1"}, {**answered, "id": "m2"}], session_id="s")
+    ana.flush()
+    assert not any("topics" in name for name in ana.files())
+    ana.add(turn("Something else.", number=2), session_id="s2")
+    contents = [f.read_bytes() for f in (tmp_path / "m").rglob("*") if f.is_file()]
+    assert not any(b"zebrafish" in content for content in contents)
+
+
+def test_an_undone_record_does_not_block_its_track(open_memory: Any) -> None:
+    mind = Mind(Extraction=echo, TopicRound=gather, ProfileText=PROFILE)
+    ana = open_memory(mind).user("ana")
+    ana.add(turn("I own a boat."), session_id="s1")
+    ana.flush()
+    ana.undo(active(ana)[0])
+    ana.add(turn("I bought a canoe.", number=2), session_id="s2")
+    assert ana.flush().topics == 1
+    assert "canoe" in ana.read_file("topics/boats.md")
+
+
+def test_reading_is_no_part_of_the_callers_run(open_memory: Any) -> None:
+    mind = Mind(Extraction=echo, TopicRound=gather, ProfileText=PROFILE)
+    memory = open_memory(mind)
+    builder = StateGraph(MessagesState)
+    builder.add_node("write", create_write_node(memory, reading="inline"))
+    builder.add_edge(START, "write")
+    saver = InMemorySaver()
+    graph = builder.compile(checkpointer=saver)
+    where = {"configurable": {"user_id": "ana", "thread_id": "t"}, "recursion_limit": 2}
+    said = {"messages": [("user", "I own a boat."), ("assistant", "Nice.")]}
+    modes = ["messages", "updates", "custom"]
+    parts = list(graph.stream(said, where, stream_mode=modes, subgraphs=True))
+    assert memory.user("ana").search_records("boat")
+    assert not [part for part in parts if part[1] == "messages"]
+    assert {namespace for namespace, *_ in parts} == {()}
+    assert len(list(saver.list({"configurable": {"thread_id": "t"}}))) <= 3
+
+
+async def test_the_write_graph(open_memory: Any) -> None:
+    memory = open_memory(Mind(Extraction=echo))
+    graph = create_write_graph(memory)
+    where = {"configurable": {"user_id": "ana", "thread_id": "t"}}
+    done = await graph.ainvoke({"messages": [("user", "I own a boat.")]}, where)
+    assert done["memory_report"]["read"]["stored"] == 1
+    done = await asyncio.to_thread(graph.invoke, {"messages": [("user", "And a car.")]}, where)
+    assert done["memory_report"]["write"]["stored"] == 1
+    with pytest.raises(InvalidInputError, match="with a model"):
+        create_write_graph(open_memory(None))
+
+
+async def test_giving_up_waiting_leaves_nothing_claimed(open_memory: Any) -> None:
+    mind = Mind(Extraction=lambda q: time.sleep(0.5) or echo(q))
+    ana = open_memory(mind).user("ana")
+    await ana.aadd(turn("I own a boat."), session_id="s")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(ana.aflush(), 0.1)
+    report = await ana.aflush()
+    assert report.stored + len(ana.export_records()) >= 1
+    assert report.pending == 0
+
+
+def test_a_closed_memory_says_so(open_memory: Any) -> None:
+    memory = open_memory(Mind(Extraction=lambda q: time.sleep(1) or echo(q)), closing_seconds=0)
+    ana = memory.user("ana")
+    ana.add(turn("I own a boat."), session_id="s")
+    closer = threading.Timer(0.2, memory.close)
+    closer.start()
+    with pytest.raises(ClosedMemoryError):
+        ana.flush()
+    closer.join()
+    for call in (ana.flush, ana.drain, ana.read_soon):
+        with pytest.raises(ClosedMemoryError):
+            call()
+
+
+def test_a_monologue_is_read_in_parts(open_memory: Any) -> None:
+    mind = Mind(Extraction=memories())
+    ana = open_memory(mind).user("ana")
+    long = [{"role": "user", "content": f"{n} " + "word " * 300, "id": str(n)} for n in range(100)]
+    ana.add(long, session_id="s")
+    assert ana.flush().read == 100
+    sizes = [len(question) for step, question in mind.asked if step == "Extraction"]
+    assert len(sizes) > 2
+    assert max(sizes) < 60_000
 
 
 def test_the_prompts_stay_small(open_memory: Any) -> None:

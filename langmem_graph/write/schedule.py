@@ -1,0 +1,82 @@
+"""schedule: what is planned obeys the calendar's rules (RealMem 4.2), without a model.
+
+A new item needs something to do and a time, else it is an ordinary record. When there is talk of
+the schedule, one-off items whose time has passed are marked as postponed; what recurs stays.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection
+
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.models import Record
+from langmem_graph.schedule.rules import ScheduleChange, ScheduleItem, apply
+from langmem_graph.schedule.times import EventTime
+from langmem_graph.store import record_lookups
+from langmem_graph.store.records import Change, change_record
+from langmem_graph.store.room import Room
+from langmem_graph.write.state import WriteState, WriteTools
+
+FACET, POSTPONED = "schedule", "postponed"
+BY = "schedule rules"
+
+
+async def schedule(tools: WriteTools, state: WriteState) -> WriteState:
+    """Apply the rules to the items that are new; nothing happens without any."""
+    changed = state.get("changed") or []
+    if changed:
+        await tools.services.in_room(state["user_id"], lambda room: keep_rules(room, changed))
+    return {}
+
+
+def keep_rules(room: Room, changed: list[int]) -> None:
+    """Take in new items, and look after the others."""
+    with room.database.writing() as connection:
+        numbers = record_lookups.with_facet(connection, FACET)
+        planned = record_lookups.records_by_number(connection, numbers)
+        new = {n: record for n, record in planned.items() if n in changed}
+        if not new:
+            return
+        items = [_item(record) for n, record in planned.items() if n not in new]
+        changes = [_change(record) for record in new.values()]
+        applied = apply(items, changes, datetime.now(UTC))
+        _write(connection, planned, {item.record_id: item for item in applied.items}, set(new))
+
+
+def _item(record: Record) -> ScheduleItem:
+    status = "postponed" if (record.event_time or {}).get(POSTPONED) else "planned"
+    return ScheduleItem(
+        record_id=record.record_id, action=record.text, event=_event(record), status=status
+    )
+
+
+def _change(record: Record) -> ScheduleChange:
+    event = _event(record)
+    op = "add" if event else "postpone"
+    return ScheduleChange(op=op, record_id=record.record_id, action=record.text, event=event)
+
+
+def _event(record: Record) -> EventTime | None:
+    fields = {k: v for k, v in (record.event_time or {}).items() if k != POSTPONED}
+    try:
+        return EventTime(**fields) if fields else None
+    except InvalidInputError:  # imported with a time of its own shape
+        return None
+
+
+def _write(
+    connection: Connection,
+    planned: dict[int, Record],
+    kept: dict[str, ScheduleItem],
+    new: set[int],
+) -> None:
+    for n, record in planned.items():
+        item = kept.get(record.record_id)
+        if item is None or (n in new and item.event is None):
+            change = Change.new(BY, "it has no time to come, or says nothing to do")
+            change_record(connection, n, "unschedule", change, {"facet": "none"})
+        elif item.status == "postponed" and not (record.event_time or {}).get(POSTPONED):
+            event: dict[str, Any] = {**(record.event_time or {}), POSTPONED: True}
+            change = Change.new(BY, "its time has passed")
+            change_record(connection, n, "postpone", change, {"event": event})
