@@ -11,20 +11,38 @@ if TYPE_CHECKING:
     from langmem_graph.errors import LangMemGraphError, TokenCountWarning
     from langmem_graph.memory import Memory
     from langmem_graph.middleware import MemoryMiddleware
-    from langmem_graph.models import AddReport, Health, Message, MessageHit, Recall
+    from langmem_graph.models import (
+        AddReport,
+        FlushReport,
+        ForgetReport,
+        Health,
+        HistoryEntry,
+        Message,
+        MessageHit,
+        Recall,
+        Record,
+        RecordHit,
+        RecordsReport,
+    )
     from langmem_graph.user import UserMemory
 
 __version__ = "0.1.0"
 
 _HOMES = {  # loaded when first used: importing the package stays light
     "AddReport": "models",
+    "FlushReport": "models",
+    "ForgetReport": "models",
     "Health": "models",
+    "HistoryEntry": "models",
     "LangMemGraphError": "errors",
     "Memory": "memory",
     "MemoryMiddleware": "middleware",
     "Message": "models",
     "MessageHit": "models",
     "Recall": "models",
+    "Record": "models",
+    "RecordHit": "models",
+    "RecordsReport": "models",
     "Settings": "config",
     "TokenCountWarning": "errors",
     "UserMemory": "user",
@@ -32,13 +50,19 @@ _HOMES = {  # loaded when first used: importing the package stays light
 
 __all__ = [
     "AddReport",
+    "FlushReport",
+    "ForgetReport",
     "Health",
+    "HistoryEntry",
     "LangMemGraphError",
     "Memory",
     "MemoryMiddleware",
     "Message",
     "MessageHit",
     "Recall",
+    "Record",
+    "RecordHit",
+    "RecordsReport",
     "Settings",
     "TokenCountWarning",
     "UserMemory",

@@ -1,6 +1,6 @@
 """Clusters of records: a running sum of vectors each, so that a centroid costs nothing."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,12 +70,6 @@ def members(connection: Connection, cluster: int) -> list[int]:
     """The records of a cluster that are true now, oldest first."""
     found = select(records.c.n).where(records.c.cluster == cluster, records.c.status == ACTIVE)
     return list(connection.scalars(found.order_by(records.c.n)))
-
-
-def clusters_of(connection: Connection, items: Iterable[int]) -> list[int]:
-    """The clusters of these records."""
-    found = select(records.c.cluster).where(records.c.n.in_(list(items))).distinct()
-    return [n for n in connection.scalars(found) if n is not None]
 
 
 def link_semantically(

@@ -111,8 +111,6 @@ def change_record(
     _log(connection, n, op, by, before)
     if "status" in values:
         _index_again(connection, n)
-    if "text" in values:
-        _read_again(connection, n, str(values["text"]))
 
 
 def supersede(connection: Connection, old: int, new: int, at: datetime, by: Change) -> None:
@@ -159,20 +157,6 @@ def _index_again(connection: Connection, n: int) -> None:
     if connection.scalar(held):
         row = upsert(outbox).values(layer=RECORDS, item=n, task=INDEX)
         connection.execute(row.on_conflict_do_nothing())
-
-
-def _read_again(connection: Connection, n: int, words: str) -> None:
-    """Another text: its words and its vectors are made anew."""
-    connection.execute(text("DELETE FROM record_words WHERE rowid = :n"), {"n": n})
-    connection.execute(_add_words, {"n": n, "own": searchable(words)})
-    connection.execute(vectors.delete().where(vectors.c.layer == RECORDS, vectors.c.item == n))
-    row = upsert(outbox).values(layer=RECORDS, item=n, task=EMBED, attempts=0, claimed_until=0.0)
-    connection.execute(
-        row.on_conflict_do_update(
-            index_elements=["layer", "item"],
-            set_={"task": EMBED, "attempts": 0, "claimed_until": 0.0},
-        )
-    )
 
 
 _DATES = ("valid_to", "valid_from", "said_at")
