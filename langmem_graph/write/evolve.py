@@ -134,7 +134,7 @@ def _update(row: dict[str, Any], older: dict[int, Record], targets: list[int]) -
     new = _as_record(row)
     supersedes, refines, reasons = [], [], []
     for n in targets:
-        verdict = judge(older[n], new, row["said"], user_names=("user",))
+        verdict = judge(older[n], new, row["said"], user_names=("user", *row["speakers"]))
         reasons.append(verdict.reason)
         if verdict.outcome == "overwrite":
             supersedes.append(n)

@@ -36,6 +36,7 @@ def _grounded(row: dict[str, Any], cited: dict[int, Message]) -> dict[str, Any]:
         **row,
         "values": values,
         "said": "\n".join(sources),
+        "speakers": sorted({m.name for m in messages if m.role == "user" and m.name}),
         "said_at": max(message.at for message in messages).isoformat(),
         "confirmation": row["confirmation"] if sure else "inferred",
     }

@@ -69,8 +69,8 @@ def _span(match: re.Match[str], plain: str, kind: ValueType) -> tuple[int, int] 
     start, end = match.span(group)
     if kind == "url":
         end = start + len(_without_closing(plain[start:end]))
-    while end > start and plain[end - 1].isspace():
-        end -= 1
+    while end > start and (plain[end - 1].isspace() or (kind == "date" and plain[end - 1] == ".")):
+        end -= 1  # "12 May." ends a sentence, and "12 Feb." is found without its dot as well
     if kind == "identifier" and not _is_code(match, plain[start:end]):
         return None
     return (start, end) if is_token(plain, start, end, ranges=True) else None

@@ -205,3 +205,10 @@ def test_a_long_odd_text_takes_no_longer_than_another(part: str) -> None:
     find_values(text[8:])
     relative_dates(text)
     assert time.perf_counter() - start < 10
+
+
+@pytest.mark.parametrize("end", [".", ",", "!", "", " and more."])
+def test_a_date_at_the_end_of_a_sentence_is_grounded(end: str) -> None:
+    found = ground(f"The birthday is 12 May{end}", ["Oops, it is 12 May, not 21."])
+    assert [value.raw for value in found.values] == ["12 May"]
+    assert not found.ungrounded
