@@ -75,6 +75,7 @@ class TrackEdit(BaseModel):
     summary: Sentence
     narrative: Annotated[str, Field(max_length=2_000)]
     evidence: Annotated[list[Alias], Field(max_length=40)]
+    absorbs: Annotated[list[Name], Field(max_length=4)] = []
 
 
 class TopicRound(BaseModel):

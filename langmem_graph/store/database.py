@@ -1,10 +1,12 @@
 """One SQLite file, opened the way every ledger is: WAL, explicit transactions, erased pages."""
 
+import logging
 import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 
 from sqlalchemy import Connection, create_engine, event
 from sqlalchemy.exc import DatabaseError
@@ -13,6 +15,7 @@ from sqlalchemy.pool import QueuePool
 from langmem_graph.errors import StorageError
 from langmem_graph.store import schema
 
+_log = logging.getLogger(__name__)
 _WRITER = {"writing": True}
 
 
@@ -116,8 +119,13 @@ class Database:
 
     def checkpoint(self) -> None:
         """Fold the write-ahead log into the file and cut it: deleted words leave the disk."""
+        until = monotonic() + self._busy_timeout
         with self._explained(), closing(self._connect()) as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+                if monotonic() > until:
+                    _log.warning("the log of %s is in use; deleted words leave it later", self.file)
+                    return
+                sleep(0.05)  # a reader still needs the log
 
     def close(self) -> None:
         """Close all connections; the write-ahead log is folded into the file."""

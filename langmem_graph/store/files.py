@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, delete, select
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.store.records import now
@@ -32,6 +32,11 @@ def write_files(connection: Connection, bodies: Mapping[str, str]) -> None:
         row = {"body": body, "version": versions.get(name, 0) + 1, "updated_at": now()}
         made = upsert(files).values(name=name, **row)
         connection.execute(made.on_conflict_do_update(index_elements=["name"], set_=row))
+
+
+def drop_files(connection: Connection, names: list[str]) -> None:
+    """Tracks that another one has absorbed."""
+    connection.execute(delete(files).where(files.c.name.in_(names)))
 
 
 def records_after(connection: Connection, checkpoint: int) -> list[int]:

@@ -166,8 +166,11 @@ def _made(begun: Round, answer: TopicRound) -> dict[str, TopicFile]:
 
 def _edited(begun: Round, edit: TrackEdit, made: dict[str, TopicFile]) -> TopicFile:
     old = made.get(edit.name) or made.get(slug(edit.name))
+    own = old.name if old else None
+    absorbed = [made.pop(name) for name in set(edit.absorbs) - {own} if name in made]
+    before = [one for track in (old, *absorbed) if track for one in track.evidence]
     added = [begun.new[alias].record_id for alias in edit.evidence if alias in begun.new]
-    evidence = list(dict.fromkeys([*(old.evidence if old else []), *added]))
+    evidence = list(dict.fromkeys([*before, *added]))
     return TopicFile(
         name=old.name if old else slug(edit.name or edit.title),
         title=edit.title,
@@ -193,9 +196,8 @@ def _finish(
         ledger.set_meta(connection, RETRY, "1" if made is None else "0")
         if made is None:
             return []
-        checked = validate_round(
-            list(made.values()), begun.profile, begun.active, begun.superseded_by
-        )
+        tracks = list(made.values())  # the profile is written anew after this
+        checked = validate_round(tracks, None, begun.active, begun.superseded_by)
         if checked.problems:
             ledger.set_meta(connection, RETRY, "1")
             return []
@@ -208,6 +210,8 @@ def _write(
 ) -> list[str]:
     tracks = [file for file in checked if isinstance(file, TopicFile)]
     changed = [track for track in tracks if begun.tracks.get(track.name) != track]
+    gone = begun.tracks.keys() - {track.name for track in tracks}
+    files.drop_files(connection, [file_name(begun.tracks[name]) for name in gone])
     bodies = {file_name(track): render(track) for track in changed}
     files.write_files(connection, bodies | {INDEX: render_index(tracks, begun.profile)})
     return [track.name for track in changed]
