@@ -60,7 +60,9 @@ def _forget(
                 done = work(connection)
             if done.messages or done.records:
                 _leave_no_trace(room)
-        outbox.drain_all(room, services.embedder, services.settings)
+        outbox.drain_all(
+            room, services.embedder, services.settings, at_least=services.settings.index_batch
+        )
         if done.messages or done.records:
             room.database.checkpoint()
     return ForgetReport(

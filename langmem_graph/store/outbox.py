@@ -34,12 +34,12 @@ class Drained:
     warnings: list[str] = field(default_factory=list)
 
 
-def drain_all(room: Room, embedder: Embedder, settings: Settings) -> Drained:
+def drain_all(room: Room, embedder: Embedder, settings: Settings, *, at_least: int = 1) -> Drained:
     """Do all due work of a room, down to the last waiting vector: on opening and closing."""
     done = Drained()
     for layer in LAYERS:
         done.warnings += drain(
-            room, embedder, settings, layer, range(sys.maxsize), at_least=1
+            room, embedder, settings, layer, range(sys.maxsize), at_least=at_least
         ).warnings
     return done
 
