@@ -13,16 +13,20 @@ if TYPE_CHECKING:
     from langmem_graph.middleware import MemoryMiddleware
     from langmem_graph.models import (
         AddReport,
+        Conflict,
+        Fact,
         FlushReport,
         ForgetReport,
         Health,
         HistoryEntry,
         Message,
         MessageHit,
+        Reasoning,
         Recall,
         Record,
         RecordHit,
         RecordsReport,
+        Risk,
     )
     from langmem_graph.user import UserMemory
 
@@ -30,6 +34,8 @@ __version__ = "0.1.0"
 
 _HOMES = {  # loaded when first used: importing the package stays light
     "AddReport": "models",
+    "Conflict": "models",
+    "Fact": "models",
     "FlushReport": "models",
     "ForgetReport": "models",
     "Health": "models",
@@ -39,10 +45,12 @@ _HOMES = {  # loaded when first used: importing the package stays light
     "MemoryMiddleware": "middleware",
     "Message": "models",
     "MessageHit": "models",
+    "Reasoning": "models",
     "Recall": "models",
     "Record": "models",
     "RecordHit": "models",
     "RecordsReport": "models",
+    "Risk": "models",
     "Settings": "config",
     "TokenCountWarning": "errors",
     "UserMemory": "user",
@@ -50,6 +58,8 @@ _HOMES = {  # loaded when first used: importing the package stays light
 
 __all__ = [
     "AddReport",
+    "Conflict",
+    "Fact",
     "FlushReport",
     "ForgetReport",
     "Health",
@@ -59,10 +69,12 @@ __all__ = [
     "MemoryMiddleware",
     "Message",
     "MessageHit",
+    "Reasoning",
     "Recall",
     "Record",
     "RecordHit",
     "RecordsReport",
+    "Risk",
     "Settings",
     "TokenCountWarning",
     "UserMemory",

@@ -68,6 +68,46 @@ class Settings(BaseModel):
         0.5, description="Cosine of two records from which they get an edge; ActMem's is 0.3."
     )
 
+    goal_subgoals: int = Field(4, ge=1, le=6, description="Subgoals a request is split into; ours.")
+    goal_depth: int = Field(
+        2, ge=0, description="Rounds of refinement (Goal-Mem's D_max, value unknown); ours."
+    )
+    goal_breadth: int = Field(
+        1,
+        ge=1,
+        description="Ways to split a request that are tried (Goal-Mem's B_max: 1 is enough).",
+    )
+    goal_k: int = Field(6, ge=1, description="Facts looked up for one subgoal; ours.")
+    goal_facts: int = Field(24, ge=1, description="Facts shown to the model in one round; ours.")
+    goal_refinements: int = Field(
+        2, ge=1, description="Refinements of one open subgoal in one round; ours."
+    )
+    same_goal: float = Field(
+        0.92, description="Likeness from which a refinement repeats an earlier one; ours."
+    )
+    risks: int = Field(5, ge=1, le=5, description="Risks one request is looked at for (ActMem).")
+    risk_facts: int = Field(10, ge=1, description="Facts looked up for them (ActMem 1.3).")
+    risk_floor: float = Field(
+        0.3, description="Cosine from which a fact is shown beside a risk; for MiniLM, ours."
+    )
+    graph_facts: int = Field(
+        8, ge=0, description="Facts added along the graph's edges; ActMem measured 5.21 a query."
+    )
+    use_goals: bool = Field(True, description="Off: reasoning without the goal loop.")
+    use_counterfactual: bool = Field(True, description="Off: never ask what could go wrong.")
+    use_causal_edges: bool = Field(True, description="Off: reading does not follow causal edges.")
+    use_semantic_edges: bool = Field(
+        True, description="Off: reading does not follow semantic edges."
+    )
+    recall_calls: int = Field(
+        10, ge=1, description="Model calls of one recall; 7 at most without repairs."
+    )
+    recall_tokens: int = Field(40_000, ge=1_000, description="Tokens of those calls together.")
+    recall_seconds: float = Field(
+        60.0, gt=0, description="After this long a recall comes back with what it has."
+    )
+    recall_call_seconds: float = Field(20.0, gt=0, description="For one model call of a recall.")
+
     causal_floor: float | None = Field(
         None, description="What a causal score must exceed; None is the scorer's own default."
     )

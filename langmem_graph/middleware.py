@@ -21,6 +21,7 @@ from langmem_graph.graphs.identity import UserId
 from langmem_graph.graphs.ownership import own_part, owner_of
 from langmem_graph.graphs.turn import Reading, Report, TurnMemory, combined
 from langmem_graph.memory import Memory
+from langmem_graph.models import RecallMode
 
 
 class MemoryAgentState(AgentState[Any]):
@@ -56,6 +57,8 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         reading: when the memory's model, if it has one, reads what was stored: in the `background`,
             `inline` (the agent waits for it), or `manual`, with `user.flush()`.
         read_your_writes: with a model, first let it read this user's pending turns (calls it).
+        mode: with a model, `auto` or `reason` think about the request over memory; see
+            `UserMemory.recall`. Each step is sent as a custom stream event.
         report: put status, milliseconds and usage into the output's `memory_report`.
         fail_closed: raise when memory fails, instead of going on without it.
 
@@ -75,12 +78,13 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         max_tokens: int | None = None,
         reading: Reading = "background",
         read_your_writes: bool = False,
+        mode: RecallMode = "fast",
         report: bool = False,
         fail_closed: bool = False,
     ) -> None:
         super().__init__()
         self._turn = TurnMemory(
-            memory, user_id, k, max_tokens, fail_closed, reading, read_your_writes
+            memory, user_id, k, max_tokens, fail_closed, reading, read_your_writes, mode
         )
         self._report = report
         self._held = _HeldContexts()

@@ -79,22 +79,89 @@ class AddReport(_Model):
     milliseconds: float = 0.0
 
 
+RecallMode = Literal["fast", "auto", "reason"]
+"""`fast`: one look-up, no model. `auto`: reasons where the words ask for something.
+`reason`: always."""
+GoalStatus = Literal["grounded", "partial", "conflict", "exhausted", "budget"]
+"""How reasoning ended: all found; some found; facts that contradict each other; nothing found;
+or calls, tokens or time were used up."""
+
+
 class RecallReport(_Model):
     """What a recall cost and how far its answer can be trusted."""
 
-    mode: Literal["fast"] = "fast"
+    mode: RecallMode = "fast"
     status: IndexStatus = "ok"
     warnings: list[str] = Field(default_factory=list)
     considered: int = 0
-    """Messages ranked into the first `k`."""
+    """What ranked into the first `k`: messages, or with reasoning messages and records."""
     quoted: int = 0
-    """Messages quoted in the context, after the token budget."""
+    """How many of them the context quotes, after the token budget."""
     llm_calls: int = 0
+    repairs: int = 0
+    """Calls that had to be made again; they are part of `llm_calls`."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    problems: list[str] = Field(default_factory=list)
+    """Model answers that could not be used."""
     context_tokens: int = 0
     tokens_exact: bool = False
     """False where the count is a (safe, high) estimate."""
     milliseconds: dict[str, float] = Field(default_factory=dict)
     """Per stage, and `total`."""
+
+
+class Fact(_Model):
+    """Something remembered, as reasoning sees it: a record, a message, or another store's text."""
+
+    id: str
+    text: str
+    at: datetime | None = None
+    speaker: str = ""
+    record_id: str | None = None
+    message_ids: list[str] = Field(default_factory=list)
+    """The messages it leads back to."""
+    kind: str = ""
+    subject: str | None = None
+    attribute: str | None = None
+    confirmation: str = ""
+    likeness: float = 0.0
+    """Cosine to what it was found by, or 0."""
+    outdated: bool = False
+    """A message whose records are all superseded: what it says was true once."""
+
+
+class Conflict(_Model):
+    """Facts that give one variable different values, and nothing decides between them."""
+
+    variable: str
+    values: dict[str, list[str]]
+    """Each value with the ids of the facts that say so."""
+
+
+class Risk(_Model):
+    """What could go wrong if the user did what is asked."""
+
+    claim: str
+    basis: Literal["memory", "world"]
+    """`world`: general knowledge, which memory does not vouch for."""
+    facts: list[str] = Field(default_factory=list)
+    """Ids of the facts found for it, best first."""
+
+
+class Reasoning(_Model):
+    """What the goal loop and the look at consequences came to."""
+
+    status: GoalStatus | None = None
+    """None where nothing had to be proved."""
+    bindings: dict[str, str] = Field(default_factory=dict)
+    """Variables and the entities found for them."""
+    unresolved: list[str] = Field(default_factory=list)
+    """Variables that stayed open, as `(name:type)`."""
+    conflicts: list[Conflict] = Field(default_factory=list)
+    risks: list[Risk] = Field(default_factory=list)
+    overlaps: list[str] = Field(default_factory=list)
+    """Appointments that the request's time collides with."""
 
 
 class Recall(_Model):
@@ -103,8 +170,18 @@ class Recall(_Model):
     context: str
     """Empty when nothing was found."""
     evidence: list[MessageHit]
-    """The quoted messages, best first."""
+    """The messages that the context quotes or leads back to, best first."""
     report: RecallReport
+    facts: list[Fact] = Field(default_factory=list)
+    """With reasoning: what the context quotes, best first."""
+    reasoning: Reasoning | None = None
+    """With reasoning: how it ended and what it found."""
+    answer: str | None = None
+    """Where an answer was asked for: from the quoted facts alone."""
+    answer_facts: list[str] = Field(default_factory=list)
+    """Ids of the facts that the answer uses."""
+    trace: list[dict[str, Any]] = Field(default_factory=list)
+    """With reasoning: every step in order, as the stream events show them."""
 
 
 Kind = Literal["fact", "event", "instruction", "preference"]

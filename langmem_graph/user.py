@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from langmem_graph.config import RankingMethod
+from langmem_graph.intake import to_utc
 from langmem_graph.models import (
     AddReport,
     EraseReport,
@@ -15,6 +16,7 @@ from langmem_graph.models import (
     Message,
     MessageHit,
     Recall,
+    RecallMode,
     Record,
     RecordHit,
     RecordsReport,
@@ -22,6 +24,9 @@ from langmem_graph.models import (
 from langmem_graph.store import lookups
 from langmem_graph.user_sync import By, SyncUserMemory
 from langmem_graph.write.unread_report import unread_report
+
+if TYPE_CHECKING:
+    from langmem_graph.recall.reasoner import OnEvent
 
 __all__ = ["By", "UserMemory"]
 
@@ -86,10 +91,19 @@ class UserMemory(SyncUserMemory):
         k: int | None = None,
         max_tokens: int | None = None,
         in_view: Sequence[str] = (),
+        mode: RecallMode = "fast",
+        at: object = None,
+        on_event: "OnEvent | None" = None,
     ) -> Recall:
         """Async twin of `recall`."""
-        return await asyncio.to_thread(
-            self.recall, query, k=k, max_tokens=max_tokens, in_view=in_view
+        if mode == "fast":
+            return await asyncio.to_thread(
+                self.recall, query, k=k, max_tokens=max_tokens, in_view=in_view
+            )
+        mind = self._reasoning(query, k, max_tokens, mode)
+        when = to_utc(at).isoformat(timespec="minutes") if at is not None else None
+        return await mind.loop.arun(
+            mind.reasoner.recall(self.id, query, mode, k, max_tokens, in_view, when, on_event)
         )
 
     async def aadd_records(self, records: Any) -> RecordsReport:

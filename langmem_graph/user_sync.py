@@ -1,11 +1,11 @@
 """One user's memory, the synchronous side: every method does its work through one step's module."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from langmem_graph.care import erase, forget, health
 from langmem_graph.config import RankingMethod
-from langmem_graph.errors import ReadOnlyError
+from langmem_graph.errors import InvalidInputError, ReadOnlyError
 from langmem_graph.intake import message_ids, to_utc
 from langmem_graph.models import (
     AddReport,
@@ -17,6 +17,7 @@ from langmem_graph.models import (
     Message,
     MessageHit,
     Recall,
+    RecallMode,
     Record,
     RecordHit,
     RecordsReport,
@@ -31,6 +32,7 @@ from langmem_graph.write import remember as remembering
 from langmem_graph.write.unread_report import unread_report
 
 if TYPE_CHECKING:
+    from langmem_graph.recall.reasoner import OnEvent
     from langmem_graph.recall.retriever import MemoryRetriever
     from langmem_graph.write.mind import Mind
 
@@ -146,6 +148,9 @@ class SyncUserMemory:
         k: int | None = None,
         max_tokens: int | None = None,
         in_view: Sequence[str] = (),
+        mode: RecallMode = "fast",
+        at: object = None,
+        on_event: "OnEvent | None" = None,
     ) -> Recall:
         """What a model should see before it answers `query`: a quoted context and its evidence.
 
@@ -154,12 +159,28 @@ class SyncUserMemory:
             k: messages to consider; default `Settings.recall_k`.
             max_tokens: budget of the context; default `Settings.context_tokens`.
             in_view: ids or texts of messages that the model sees anyway; they are not quoted.
+            mode: `fast` looks once and calls no model. `auto` and `reason` chain backwards over
+                memory, and ask what could go wrong where the request is an act: 1 to 7 model
+                calls, within `Settings.recall_calls`. `auto` calls none for mere small talk.
+            at: when it is asked, for reasoning about dates; default now.
+            on_event: with a model, is called with each step as it happens, in another thread.
 
         Returns:
             `context` (empty when nothing was found), `evidence` best first, and a `report` with
-            the status, the cost (0 model calls) and the milliseconds of each stage.
+            the status, the cost and the milliseconds of each stage. With reasoning also what it
+            came to, the facts, and the `trace`.
+
+        Raises:
+            InvalidInputError: an empty query, an unusable option, or a mode that needs a model
+                where the memory has none.
         """
-        return fast.recall(self._services, self.id, query, k, max_tokens, in_view)
+        if mode == "fast":
+            return fast.recall(self._services, self.id, query, k, max_tokens, in_view)
+        mind = self._reasoning(query, k, max_tokens, mode)
+        when = to_utc(at).isoformat(timespec="minutes") if at is not None else None
+        return mind.loop.run(
+            mind.reasoner.recall(self.id, query, mode, k, max_tokens, in_view, when, on_event)
+        )
 
     def add_records(self, records: Any) -> RecordsReport:
         """Store records made elsewhere, without a model.
@@ -323,6 +344,22 @@ class SyncUserMemory:
         """
         self._writable("rebuild")
         return health.rebuild(self._services, self.id, reembed)
+
+    def _reasoning(
+        self, query: object, k: int | None, max_tokens: int | None, mode: object
+    ) -> "Mind":
+        """What reasons, once the request is in order."""
+        fast.check_request(self._services.settings, query, k, max_tokens)
+        if mode not in get_args(RecallMode):
+            raise InvalidInputError(
+                f"mode must be one of {', '.join(get_args(RecallMode))}, not {mode!r}."
+            )
+        if self._mind is None:
+            raise InvalidInputError(
+                f"recall(mode={mode!r}) needs a model: Memory(path, model='openai:…'). "
+                "Without one there is mode='fast'."
+            )
+        return self._mind
 
     def _writable(self, what: str) -> None:
         if self._services.read_only:

@@ -12,6 +12,7 @@ Example:
     ```
 """
 
+from langmem_graph.graphs.goal_graph import create_goal_graph
 from langmem_graph.graphs.nodes import (
     MemoryState,
     UserContext,
@@ -19,11 +20,14 @@ from langmem_graph.graphs.nodes import (
     create_write_node,
     with_memory,
 )
+from langmem_graph.graphs.recall_graph import create_recall_graph
 from langmem_graph.graphs.write_graph import create_write_graph
 
 __all__ = [
     "MemoryState",
     "UserContext",
+    "create_goal_graph",
+    "create_recall_graph",
     "create_recall_node",
     "create_write_graph",
     "create_write_node",

@@ -18,7 +18,7 @@ from langchain_core.messages import (
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.intake import text_of
-from langmem_graph.recall.context import OPENING
+from langmem_graph.recall.quotes import OPENING
 
 MARK = {"langmem_graph": "recalled"}
 """In `additional_kwargs` of a placed message, and in the artifact of a memory tool's answer."""

@@ -20,6 +20,7 @@ from langmem_graph.graphs.identity import UserId
 from langmem_graph.graphs.ownership import own_part, owner_of
 from langmem_graph.graphs.turn import Reading, Report, TurnMemory
 from langmem_graph.memory import Memory
+from langmem_graph.models import RecallMode
 
 Node = RunnableLambda[Any, dict[str, Any]]
 
@@ -104,6 +105,7 @@ def create_recall_node(
     report: bool = False,
     fail_closed: bool = False,
     read_your_writes: bool = False,
+    mode: RecallMode = "fast",
 ) -> Node:
     """A node that looks up what matters for the user's last message, with 0 model calls.
 
@@ -120,13 +122,15 @@ def create_recall_node(
         report: put the recall's status, milliseconds and usage into `memory_report`.
         fail_closed: raise when memory fails, instead of going on without it.
         read_your_writes: with a model, first let it read this user's pending turns (calls it).
+        mode: with a model, `auto` or `reason` think about the request over memory; see
+            `UserMemory.recall`. Each step is sent as a custom stream event.
 
     Raises:
         MissingUserError: at run time, when no place names a user.
         InvalidInputError: for an unusable option; at run time, when the state has no messages key.
     """
     turn = TurnMemory(
-        memory, user_id, k, max_tokens, fail_closed, read_your_writes=read_your_writes
+        memory, user_id, k, max_tokens, fail_closed, read_your_writes=read_your_writes, mode=mode
     )
 
     def recall(state: Any, config: RunnableConfig) -> dict[str, Any]:

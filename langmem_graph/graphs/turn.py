@@ -15,9 +15,10 @@ from langchain_core.runnables import RunnableConfig
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.graphs.conversation import in_view, query_of, worth_keeping
-from langmem_graph.graphs.identity import UserId, current_runtime, session_of, user_of
+from langmem_graph.graphs.identity import UserId, session_of, user_of
 from langmem_graph.memory import Memory
-from langmem_graph.models import AddReport, FlushReport, Recall
+from langmem_graph.models import AddReport, FlushReport, Recall, RecallMode
+from langmem_graph.steps import emitter
 
 _log = logging.getLogger(__name__)
 
@@ -39,11 +40,20 @@ class TurnMemory:
     fail_closed: bool = False
     reading: Reading = "background"
     read_your_writes: bool = False
+    mode: RecallMode = "fast"
 
     def __post_init__(self) -> None:
         if self.reading not in get_args(Reading):
             raise InvalidInputError(
                 f"reading must be one of {', '.join(get_args(Reading))}, not {self.reading!r}."
+            )
+        if self.mode not in get_args(RecallMode):
+            raise InvalidInputError(
+                f"mode must be one of {', '.join(get_args(RecallMode))}, not {self.mode!r}."
+            )
+        if self.mode != "fast" and self.memory._mind is None:  # same package
+            raise InvalidInputError(
+                f"mode={self.mode!r} needs a memory with a model: Memory(path, model='openai:…')."
             )
         for name in ("k", "max_tokens"):
             value = getattr(self, name)
@@ -111,7 +121,13 @@ class TurnMemory:
         return report
 
     def _options(self, messages: Sequence[BaseMessage]) -> dict[str, Any]:
-        return {"k": self.k, "max_tokens": self.max_tokens, "in_view": in_view(messages)}
+        return {
+            "k": self.k,
+            "max_tokens": self.max_tokens,
+            "in_view": in_view(messages),
+            "mode": self.mode,
+            "on_event": emitter(),
+        }
 
     @contextmanager
     def _guarded(self, event: str, report: Report) -> Iterator[None]:
@@ -132,6 +148,8 @@ def _new_report() -> Report:
 
 def _note_recall(report: Report, found: Recall) -> str:
     report |= found.report.model_dump(mode="json")
+    if found.reasoning is not None:
+        report["reasoning"] = found.reasoning.model_dump(mode="json")
     report["message_ids"] = [hit.message_id for hit in found.evidence]
     return found.context
 
@@ -176,5 +194,4 @@ def combined(first: Report | None, second: Report) -> Report:
 
 def _emit(event: str, report: Report) -> None:
     """Send a custom stream event (`stream_mode="custom"`): ids and figures, no text."""
-    if runtime := current_runtime():
-        runtime.stream_writer({"event": event, **report})
+    emitter()({"event": event, **report})

@@ -12,6 +12,10 @@ Alias = Annotated[str, Field(max_length=8)]
 Name = Annotated[str, Field(max_length=80)]
 Time = Annotated[str, Field(max_length=40)]
 Sentence = Annotated[str, Field(max_length=400)]
+Statement = Annotated[str, Field(max_length=200)]
+VariableName = Annotated[str, Field(max_length=32)]
+Relation = Literal["semantic", "temporal", "causal", "entity"]
+"""Where to look (Goal-Mem 2.2): by likeness, by date, along causal edges, or by exact words."""
 
 
 class NewMemory(BaseModel):
@@ -65,6 +69,85 @@ class CausalPairs(BaseModel):
     """Possible causes among the records shown; none is a good answer."""
 
     pairs: Annotated[list[CausalPair], Field(max_length=12)]
+
+
+class NewSubgoal(BaseModel):
+    """One statement to be proved, and how to look for it."""
+
+    atom: Statement
+    query: Statement
+    relation: Relation = "semantic"
+
+
+class GoalPlan(BaseModel):
+    """What a request is, and what memory has to show for it."""
+
+    intent: Literal["lookup", "act", "vague", "chat"] = "lookup"
+    risky: bool = False
+    sufficient: Annotated[list[Alias], Field(max_length=8)] = []
+    central: Annotated[list[Name], Field(max_length=8)] = []
+    answer: Annotated[list[VariableName], Field(max_length=6)] = []
+    subgoals: Annotated[list[NewSubgoal], Field(max_length=6)] = []
+
+
+class ProposedBinding(BaseModel):
+    """A variable, what it stands for, and the facts that say so."""
+
+    variable: VariableName
+    entity: Annotated[str, Field(max_length=120)]
+    facts: Annotated[list[Alias], Field(max_length=6)]
+
+
+class ProposedProof(BaseModel):
+    """A statement that facts entail."""
+
+    subgoal: Alias
+    facts: Annotated[list[Alias], Field(max_length=6)]
+
+
+class Unification(BaseModel):
+    """What the facts, taken together, prove."""
+
+    bindings: Annotated[list[ProposedBinding], Field(max_length=16)] = []
+    grounded: Annotated[list[ProposedProof], Field(max_length=12)] = []
+
+
+class RefinedSubgoal(NewSubgoal):
+    """A statement that would help to prove an open one."""
+
+    for_subgoal: Alias
+
+
+class Refinement(BaseModel):
+    """What to look for next; stop when nothing would help."""
+
+    stop: bool = False
+    subgoals: Annotated[list[RefinedSubgoal], Field(max_length=8)] = []
+
+
+class NewRisk(BaseModel):
+    """What could go wrong, and how the user may have mentioned what makes it go wrong."""
+
+    claim: Annotated[str, Field(max_length=200)]
+    examples: Annotated[list[Statement], Field(max_length=3)] = []
+    basis: Literal["memory", "world"] = "world"
+    facts: Annotated[list[Alias], Field(max_length=4)] = []
+
+
+class Consequences(BaseModel):
+    """What could go wrong if the user did what is asked, and when it would take place."""
+
+    risks: Annotated[list[NewRisk], Field(max_length=5)] = []
+    start: Time = ""
+    end: Time = ""
+
+
+class GroundedAnswer(BaseModel):
+    """An answer from facts that were shown."""
+
+    known: bool
+    answer: Annotated[str, Field(max_length=1_200)] = ""
+    facts: Annotated[list[Alias], Field(max_length=12)] = []
 
 
 class TrackEdit(BaseModel):

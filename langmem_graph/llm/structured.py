@@ -108,7 +108,7 @@ class Asker:
         """
         messages: list[BaseMessage] = [SystemMessage(prompt), HumanMessage(question)]
         for attempt in range(2):
-            if self._spent(usage):
+            if self.is_spent(usage):
                 usage.problems.append(f"{schema.__name__}: the budget is spent")
                 return None
             usage.repairs += attempt
@@ -120,7 +120,8 @@ class Asker:
             messages = [*messages[:2], _repair(str(problem))]
         return None
 
-    def _spent(self, usage: Usage) -> bool:
+    def is_spent(self, usage: Usage) -> bool:
+        """True when no further call may be made."""
         tokens = usage.input_tokens + usage.output_tokens
         return usage.calls >= self._limits.calls or tokens >= self._limits.tokens
 

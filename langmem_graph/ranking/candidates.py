@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from langmem_graph.embeddings._embedder import Embedder
 from langmem_graph.errors import EmbedderMismatchError, EmbeddingError, IndexUnavailableError
 from langmem_graph.ranking.fusion import Scores
-from langmem_graph.ranking.records import rank_records
+from langmem_graph.ranking.records import RankedRecords, rank_records
 from langmem_graph.ranking.search_parts import Depths, Trail, nearest
 from langmem_graph.store import lookups, record_lookups
 from langmem_graph.store.ledger import MESSAGES
@@ -36,6 +36,8 @@ class Candidates:
     """Start and end of the best piece; 0, 0 where there is no vector."""
     records: Scores
     """Score of the best record that cites the message; 0 where none does."""
+    ranked_records: RankedRecords
+    """The records that were looked up for this."""
 
 
 def gather(room: Room, embedder: Embedder, query: str, depths: Depths, trail: Trail) -> Candidates:
@@ -47,26 +49,18 @@ def gather(room: Room, embedder: Embedder, query: str, depths: Depths, trail: Tr
         with trail.stage("vectors"):
             near = _by_vector(room, connection, vector, depths.dense, trail)
         with trail.stage("records"):
-            cited = _by_records(room, connection, query, vector, depths, trail)
+            ranked = rank_records(room, connection, query, vector, depths, trail)
+            cited = _cited(connection, ranked, depths)
         with trail.stage("exact"):
             items = sorted({*words, *near, *cited})
             rows = lookups.vectors_of(connection, items) if vector is not None else None
             facts = lookups.facts_of(connection, items)
-    return _columns(query, vector, [facts[n] for n in items if n in facts], words, cited, rows)
+    there = [facts[n] for n in items if n in facts]
+    return _columns(query, vector, there, words, cited, rows, ranked)
 
 
-def _by_records(
-    room: Room,
-    connection: Connection,
-    query: str,
-    vector: NDArray[np.float32] | None,
-    depths: Depths,
-    trail: Trail,
-) -> dict[int, float]:
+def _cited(connection: Connection, ranked: RankedRecords, depths: Depths) -> dict[int, float]:
     """Messages cited by the best records, each with its best record's score."""
-    if not record_lookups.newest_record(connection):
-        return {}
-    ranked = rank_records(room, connection, query, vector, depths, trail)
     best = {
         ranked.numbers[place]: float(ranked.scores[place]) for place in ranked.best(depths.dense)
     }
@@ -136,6 +130,7 @@ def _columns(
     words: dict[int, float],
     cited: dict[int, float],
     rows: VectorRows | None,
+    ranked: RankedRecords,
 ) -> Candidates:
     place = {fact.n: number for number, fact in enumerate(facts)}
     dense, spans = np.zeros(len(facts)), np.zeros((len(facts), 2), dtype=np.int64)
@@ -147,4 +142,4 @@ def _columns(
     found = np.array([words.get(fact.n, 0.0) for fact in facts], dtype=np.float64)
     by_records = np.array([cited.get(fact.n, 0.0) for fact in facts], dtype=np.float64)
     own = np.array([fact.session for fact in facts], dtype=np.int64)
-    return Candidates(query, vector, facts, own, dense, found, spans, by_records)
+    return Candidates(query, vector, facts, own, dense, found, spans, by_records, ranked)

@@ -32,6 +32,14 @@ class RankedRecords:
         order: list[int] = np.argsort(-self.scores, kind="stable")[:k].tolist()
         return order
 
+    def best_numbers(self, k: int, signal: str | None = None) -> list[int]:
+        """Numbers of the best, best first; by one signal alone, those that it found."""
+        if signal is None:
+            return [self.numbers[place] for place in self.best(k)]
+        values = self.signals.get(signal, self.scores)
+        order: list[int] = np.argsort(-values, kind="stable")[:k].tolist()
+        return [self.numbers[place] for place in order if values[place] > 0]
+
 
 def rank_records(
     room: Room,
@@ -53,6 +61,8 @@ def rank_records(
         trail: notes what fails.
         as_of: read what was true then (naive UTC); None is what is true now.
     """
+    if not record_lookups.newest_record(connection):
+        return RankedRecords([], np.zeros(0), {})
     allowed = None if as_of is None else set(record_lookups.numbers_true_at(connection, as_of))
     words = _by_words(connection, query, depths.words, allowed)
     near = _by_vector(room, connection, vector, depths.dense, trail, allowed)

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import get_args
 
-from langmem_graph.config import RankingMethod
+from langmem_graph.config import RankingMethod, Settings
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.models import MessageHit, Recall, RecallReport
 from langmem_graph.ranking.search_parts import Trail
-from langmem_graph.recall.context import build_context
+from langmem_graph.recall.quotes import build_context
 from langmem_graph.recall.search import search_messages, search_sessions, with_method
 from langmem_graph.services import Services
 from langmem_graph.tokens import TokenCounter, token_counter
@@ -53,11 +53,7 @@ def recall(
     """Search, then quote what fits the budget and is not in view already."""
     start, trail = perf_counter(), Trail()
     settings = services.settings
-    k = settings.recall_k if k is None else k
-    budget = settings.context_tokens if max_tokens is None else max_tokens
-    check_query(query, k)
-    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
-        raise InvalidInputError(f"max_tokens must be a whole number above 0, not {budget!r}.")
+    k, budget = check_request(settings, query, k, max_tokens)
     hits: list[MessageHit] = []
     seen = set(in_view)
     if services.has(user_id):
@@ -73,6 +69,18 @@ def recall(
     return Recall(
         context=context, evidence=quoted, report=_report(trail, hits, quoted, context, counter)
     )
+
+
+def check_request(
+    settings: Settings, query: object, k: int | None, max_tokens: int | None
+) -> tuple[int, int]:
+    """How many, and how many tokens; raises unless both and the query can be used."""
+    k = settings.recall_k if k is None else k
+    budget = settings.context_tokens if max_tokens is None else max_tokens
+    check_query(query, k)
+    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+        raise InvalidInputError(f"max_tokens must be a whole number above 0, not {budget!r}.")
+    return k, budget
 
 
 def check_query(query: object, k: object) -> None:

@@ -9,6 +9,7 @@ from langmem_graph.embeddings._embedder import Embedder
 from langmem_graph.models import MessageHit
 from langmem_graph.ranking.candidates import Candidates, gather
 from langmem_graph.ranking.messages import NOT_FOUND, Ranking, rank_messages
+from langmem_graph.ranking.records import RankedRecords
 from langmem_graph.ranking.search_parts import Depths, Trail
 from langmem_graph.ranking.sessions import rank_sessions
 from langmem_graph.store import lookups
@@ -19,12 +20,19 @@ def search_messages(
     room: Room, embedder: Embedder, query: str, k: int, settings: Settings, trail: Trail
 ) -> list[MessageHit]:
     """The `k` best messages, best first."""
+    return search_both(room, embedder, query, k, settings, trail)[0]
+
+
+def search_both(
+    room: Room, embedder: Embedder, query: str, k: int, settings: Settings, trail: Trail
+) -> tuple[list[MessageHit], RankedRecords]:
+    """The `k` best messages, best first, and the records as they were ranked beside them."""
     found = gather(room, embedder, query, _depths(settings, k), trail)
     with trail.stage("rank"):
         ranking = rank_messages(found, settings.ranking, settings.rrf_k)
         best = np.argsort(-ranking.scores, kind="stable")[:k].tolist()
     with trail.stage("texts"):
-        return _hits(room, found, ranking, best)
+        return _hits(room, found, ranking, best), found.ranked_records
 
 
 def search_sessions(

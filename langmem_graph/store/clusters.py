@@ -81,6 +81,24 @@ def link_semantically(
         add_link(connection, low, high, SEMANTIC, weight=cosine, scorer="cosine", origin=origin)
 
 
+def neighbours(connection: Connection, items: Sequence[int], kind: str) -> list[tuple[int, float]]:
+    """Records that edges of a kind join to these, in either direction, with the best weight.
+
+    Only what is true now, without the items themselves; the heaviest first.
+    """
+    own, best = set(items), dict[int, float]()
+    for here, there in ((links.c.source, links.c.target), (links.c.target, links.c.source)):
+        found = (
+            select(there, links.c.weight)
+            .join(records, (records.c.n == there) & (records.c.status == ACTIVE))
+            .where(links.c.kind == kind, here.in_(own))
+        )
+        for n, weight in connection.execute(found):
+            if n not in own:
+                best[n] = max(weight, best.get(n, weight))
+    return sorted(best.items(), key=lambda pair: -pair[1])
+
+
 def edges_of(connection: Connection, n: int) -> list[tuple[int, int, str, float]]:
     """Semantic and causal edges that touch a record: source, target, kind, weight."""
     near = (links.c.source == n) | (links.c.target == n)

@@ -106,6 +106,16 @@ def citing(connection: Connection, items: Iterable[int]) -> dict[int, list[int]]
     return dict(found)
 
 
+def outdated(connection: Connection, items: Iterable[int]) -> set[int]:
+    """Those of these messages that records were made of, none of which is true any more."""
+    s = record_sources.c
+    found = select(s.message, records.c.status).join(records, records.c.n == s.record)
+    statuses: dict[int, set[str]] = defaultdict(set)
+    for row in _in_parts(connection, found, s.message, items):
+        statuses[row.message].add(row.status)
+    return {message for message, held in statuses.items() if ACTIVE not in held}
+
+
 def numbers_of(connection: Connection, ids: Iterable[str]) -> dict[str, int]:
     """The records' numbers by their ids; unknown ids are left out."""
     found = select(records.c.record_id, records.c.n)

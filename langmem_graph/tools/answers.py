@@ -6,7 +6,7 @@ from typing import Any
 from langgraph.types import interrupt
 
 from langmem_graph.models import Message, MessageHit, Record, RecordHit
-from langmem_graph.recall.context import as_data, framed, quote
+from langmem_graph.recall.quotes import as_data, framed, quote
 from langmem_graph.tokens import token_counter
 from langmem_graph.tools.calling import Answer, Call
 

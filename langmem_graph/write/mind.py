@@ -1,4 +1,4 @@
-"""The model's part of a memory: its loop, its reader and the background; absent without a model."""
+"""The model's part of a memory: its loop, what reads, what reasons; absent without a model."""
 
 import asyncio
 import logging
@@ -9,6 +9,7 @@ from langmem_graph.link.causal import CausalScorer
 from langmem_graph.llm.chat_model import as_chat_model
 from langmem_graph.loop import LoopThread
 from langmem_graph.models import FlushReport
+from langmem_graph.recall.reasoner import Reasoner
 from langmem_graph.services import Services
 from langmem_graph.write.background import BackgroundWriter
 from langmem_graph.write.flush import Reader
@@ -27,7 +28,9 @@ class Mind:
 
     def __init__(self, services: Services, model: Any, causal: CausalScorer | None) -> None:
         self.loop = LoopThread("langmem-graph")
-        self.reader = Reader(services, as_chat_model(model), causal)
+        self.model = as_chat_model(model)
+        self.reader = Reader(services, self.model, causal)
+        self.reasoner = Reasoner(services, self.model)
         settings = services.settings
         self.background = BackgroundWriter(self.loop, self.reader, settings.debounce_seconds)
         services.on_opened = self.background.notify  # what an earlier process has left due

@@ -1,0 +1,278 @@
+"""What reasoning over memory finds: questions of several hops, and acts that memory speaks against.
+
+Run from the repository root: `python -m benchmarks.reasoning`. No model is called: a stand-in
+reasons by rule and only from what it is shown (`oracle.py`), so that the loop and the retrieval are
+measured. The sets were written for this project; `sets/README.md` says how.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+from benchmarks import common
+from benchmarks.chatter import make_chat, sessions
+from benchmarks.oracle import ActAnswers, HopAnswers, Reader
+from langmem_graph import Memory, Recall, Settings
+
+SETS = Path(__file__).parent / "sets"
+WIDE = 4_000
+"""Tokens of a context: both sides may quote everything they find."""
+ASKED = "2025-06-01T09:00:00+00:00"
+
+
+def load(name: str) -> list[dict[str, Any]]:
+    """The lines of a set."""
+    lines = (SETS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines if line.strip()]
+
+
+class Asking:
+    """A memory of some lines, and a reader in it whose answers change with the question."""
+
+    def __init__(self, directory: str, lines: Sequence[dict[str, Any]], **options: Any) -> None:
+        self.reader = Reader()
+        self.memory = Memory(directory, model=self.reader, causal_scorer="none", **options)
+        self.user = self.memory.user("user")
+        for line in lines:
+            said = {"role": "user", "content": line["message"], "id": line["id"]}
+            self.user.add([{**said, "at": line["at"]}], session_id=line["at"][:10])
+        self.user.add_records([_record(line) for line in lines])
+        self.user.flush()  # the reader finds nothing more in them
+
+    def ask(self, query: str, answers: Any, mode: Any = "auto") -> "Asked":
+        """Ask once with reasoning, and once without."""
+        self.reader.answers = answers
+        self.reader.calls.clear()
+        plain = self.user.recall(query, k=20, max_tokens=WIDE)
+        found = self.user.recall(query, mode=mode, max_tokens=WIDE, at=ASKED)
+        return Asked(found, list(self.reader.calls), plain)
+
+
+@contextmanager
+def asking(lines: Sequence[dict[str, Any]], **options: Any) -> Iterator[Asking]:
+    """A memory of these lines, a message and a record of each."""
+    with TemporaryDirectory() as directory:
+        made = Asking(directory, lines, **options)
+        with made.memory:
+            yield made
+
+
+def _record(line: dict[str, Any]) -> dict[str, Any]:
+    own = {name: line[name] for name in ("attribute", "subject", "kind")}
+    return {
+        "text": line["record"],
+        "record_id": line["id"],
+        "source_message_ids": [line["id"]],
+        "said_at": line["at"],
+        **own,
+    }
+
+
+@dataclass
+class Asked:
+    """One recall with a reader that reasons, and the plain look-up beside it."""
+
+    recall: Recall
+    calls: list[str]
+    plain: Recall
+
+    def quotes(self, ids: Sequence[str]) -> bool:
+        """True when the reasoned context quotes all of these lines."""
+        return set(ids) <= _quoted(self.recall)
+
+    def plain_quotes(self, ids: Sequence[str]) -> bool:
+        """True when the look-up alone quotes them."""
+        return set(ids) <= _quoted(self.plain)
+
+
+def _quoted(recall: Recall) -> set[str]:
+    return {hit.message_id for hit in recall.evidence}
+
+
+@dataclass
+class Hops:
+    """What became of one question."""
+
+    question: dict[str, Any]
+    asked: Asked
+
+    @property
+    def complete(self) -> bool:
+        """All evidence is in the context."""
+        return self.asked.quotes(self.question["evidence"])
+
+    @property
+    def right(self) -> bool:
+        """The proof is complete and its answer is the set's."""
+        reasoning = self.asked.recall.reasoning
+        assert reasoning is not None
+        found = [reasoning.bindings.get(name, "") for name in self.question["answer_variables"]]
+        return reasoning.status == "grounded" and self.question["answer"] in found
+
+
+def hops(**options: Any) -> list[Hops]:
+    """Every question of the set; options are those of `Memory`."""
+    lines = load("hops_memory")
+    texts = {line["id"]: (line["record"], line["message"]) for line in lines}
+    with asking(lines, **options) as memory:
+        return [
+            Hops(one, memory.ask(one["question"], HopAnswers(one, texts)))
+            for one in load("hops_questions")
+        ]
+
+
+@dataclass
+class Acts:
+    """What became of the acts, the harmless ones and the plain questions."""
+
+    acts: list[tuple[dict[str, Any], Asked]]
+    controls: list[tuple[dict[str, Any], Asked]]
+    lookups: list[tuple[dict[str, Any], Asked]]
+    conflicts: dict[str, str]
+    """By request, the line that speaks against it."""
+
+    def found(self) -> list[bool]:
+        """For each act: its conflict is in the context."""
+        return [asked.quotes([self.conflicts[one["id"]]]) for one, asked in self.acts]
+
+    def found_first(self) -> list[bool]:
+        """For each act: its conflict stands in the part that is to be checked first."""
+        return [self.conflicts[one["id"]] in _warned(asked.recall) for one, asked in self.acts]
+
+    def found_plainly(self) -> list[bool]:
+        """For each act: the look-up alone has it."""
+        return [asked.plain_quotes([self.conflicts[one["id"]]]) for one, asked in self.acts]
+
+    def over_warned(self) -> list[bool]:
+        """For each harmless act: memory is held against it."""
+        return [bool(_warned(asked.recall)) for _, asked in self.controls]
+
+    def edges_of_lookups(self) -> list[bool]:
+        """For each plain question: the edge was taken."""
+        return ["Consequences" in asked.calls for _, asked in self.lookups]
+
+
+def _warned(recall: Recall) -> set[str]:
+    """Lines that are shown beside a risk."""
+    assert recall.reasoning is not None
+    ids = {one for risk in recall.reasoning.risks for one in risk.facts[:3]}
+    return {m for fact in recall.facts if fact.id in ids for m in fact.message_ids}
+
+
+def acts(**options: Any) -> Acts:
+    """Every request of the sets; options are those of `Memory`."""
+    lines = load("acts_memory")
+    conflicts = {line["conflicts_with"]: line["id"] for line in lines if line["conflicts_with"]}
+    with asking(lines, **options) as memory:
+
+        def asked(one: dict[str, Any], intent: str) -> tuple[dict[str, Any], Asked]:
+            answers = ActAnswers(one.get("risks", []), intent)
+            return one, memory.ask(one.get("request") or one["question"], answers)
+
+        return Acts(
+            [asked(one, "act") for one in load("acts")],
+            [asked(one, "act") for one in load("controls")],
+            [asked(one, "lookup") for one in load("lookups")],
+            conflicts,
+        )
+
+
+def share(values: Sequence[bool]) -> str:
+    """As `39/40 (98%)`."""
+    return f"{sum(values)}/{len(values)} ({sum(values) / len(values):.0%})"
+
+
+def report_hops(found: Sequence[Hops]) -> str:
+    """The questions' table."""
+    rows = []
+    for count in sorted({one.question["hops"] for one in found}):
+        own = [one for one in found if one.question["hops"] == count]
+        rows.append(_hop_row(f"{count} hops", own))
+    rows.append(_hop_row("all", found))
+    header = [
+        "questions",
+        "evidence complete",
+        "proved and right",
+        "look-up alone, top 20",
+        "calls",
+    ]
+    return "## Questions of several hops\n\n" + common.table(header, rows)
+
+
+def _hop_row(name: str, found: Sequence[Hops]) -> list[str]:
+    calls = [one.asked.recall.report.llm_calls for one in found]
+    return [
+        name,
+        share([one.complete for one in found]),
+        share([one.right for one in found]),
+        share([one.asked.plain_quotes(one.question["evidence"]) for one in found]),
+        f"{sum(calls) / len(calls):.1f}, at most {max(calls)}",
+    ]
+
+
+def report_acts(found: Acts) -> str:
+    """The acts' table."""
+    rows = [
+        ["conflict in the context", share(found.found())],
+        ["conflict among what is to be checked first", share(found.found_first())],
+        ["conflict by the look-up alone, top 20", share(found.found_plainly())],
+        ["harmless acts that memory is held against", share(found.over_warned())],
+        ["plain questions for which the edge was taken", share(found.edges_of_lookups())],
+    ]
+    return "## Acts that memory speaks against\n\n" + common.table(["", "share"], rows)
+
+
+def speed(messages: int = 10_000, rounds: int = 15) -> str:
+    """A round of four subgoals beside plain recalls, without the model's own time."""
+    subgoals = [
+        {"atom": f"(x{n}:thing) was mentioned with {word}", "query": f"{word} and what was said"}
+        for n, word in enumerate(("garden", "flight", "sister", "budget"))
+    ]
+    question = {"question": "What about the garden and the flight?", "subgoals": subgoals}
+    question |= {"answer_variables": ["x0"], "refinements": [], "proofs": []}
+    with asking([], settings=Settings(goal_depth=0)) as memory:
+        for number, lines in enumerate(sessions(make_chat(), messages)):
+            memory.user.add(lines, session_id=str(number))
+        memory.reader.answers = HopAnswers(question, {})
+        plain = _timed(lambda: memory.user.recall(question["question"]), rounds)
+        reasoned = _timed(lambda: memory.user.recall(question["question"], mode="reason"), rounds)
+    rows = [
+        ["plain recall", f"{plain:.0f} ms"],
+        ["with a round of 4 subgoals", f"{reasoned:.0f} ms"],
+    ]
+    rows.append(["the round, in plain recalls", f"{(reasoned - plain) / plain:.1f}"])
+    return f"## Time at {messages:,} messages\n\n" + common.table(["", "median"], rows)
+
+
+def _timed(work: Callable[[], Any], rounds: int) -> float:
+    work()
+    spent = []
+    for _ in range(rounds):
+        start = perf_counter()
+        work()
+        spent.append((perf_counter() - start) * 1_000)
+    return median(spent)
+
+
+def main() -> None:
+    """Print the tables."""
+    made = common.parser(__doc__)
+    made.add_argument("parts", nargs="*", default=["hops", "acts", "speed"])
+    options = made.parse_args()
+    reports = {
+        "hops": lambda: report_hops(hops()),
+        "acts": lambda: report_acts(acts()),
+        "speed": speed,
+    }
+    text = "\n\n".join(reports[part]() for part in options.parts)
+    common.save(options.output, "reasoning.md", f"# Reasoning over memory\n\n{text}\n")
+
+
+if __name__ == "__main__":
+    main()

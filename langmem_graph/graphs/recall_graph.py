@@ -1,0 +1,112 @@
+"""`create_recall_graph`: reasoning over memory as a graph, to be served or to be a subgraph."""
+
+from typing import Annotated, Any, NotRequired, get_args
+
+from langchain_core.messages import AIMessage, AnyMessage
+from langgraph.graph.message import add_messages
+from langgraph.graph.state import CompiledStateGraph
+from typing_extensions import TypedDict
+
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.graphs.conversation import in_view, messages_in, query_of, question_key
+from langmem_graph.graphs.identity import UserId, user_of
+from langmem_graph.graphs.nodes import _latest
+from langmem_graph.memory import Memory
+from langmem_graph.models import RecallMode
+from langmem_graph.recall import graph
+from langmem_graph.recall.reasoner import recall_tools
+from langmem_graph.recall.state import RecallState
+
+
+class RecallInput(TypedDict, total=False):
+    """The conversation; its last human message is the request."""
+
+    messages: Annotated[list[AnyMessage], add_messages]
+
+
+class RecallOutput(TypedDict, total=False):
+    """What a model's node reads with `with_memory(state)`, and the whole outcome."""
+
+    memory_context: Annotated[str, _latest]
+    memory_question: Annotated[str, _latest]
+    memory_recall: Annotated[dict[str, Any], _latest]
+    """A `Recall` as JSON: context, evidence, facts, reasoning, trace, report."""
+
+
+class AnsweredOutput(RecallOutput, total=False):
+    """With `answer=True` also the answer, as a message."""
+
+    messages: Annotated[list[AnyMessage], add_messages]
+
+
+class _State(RecallState, RecallOutput, total=False):
+    messages: NotRequired[Annotated[list[AnyMessage], add_messages]]
+
+
+def create_recall_graph(
+    memory: Memory,
+    *,
+    mode: RecallMode = "auto",
+    answer: bool = False,
+    user_id: UserId = None,
+    k: int | None = None,
+    max_tokens: int | None = None,
+    fail_closed: bool = False,
+) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """A graph that recalls by reasoning: `route, recall, goals, counterfactual, context, answer`.
+
+    `goals` is a subgraph that chains backwards over memory (Goal-Mem), `counterfactual` a
+    conditional edge that asks what could go wrong (ActMem); it is taken for acts alone. Its output
+    has `memory_context` for the model's node and `memory_recall`, the whole outcome. Use it as a
+    node of your graph or on its own, under `invoke`, `ainvoke`, `stream` and `astream`; with
+    `stream_mode="custom", subgraphs=True` every step can be watched.
+
+    Args:
+        memory: where to look; opened with a model.
+        mode: `auto`, `reason`, or `fast` for comparison.
+        answer: also answer, from the facts shown alone, as an AI message.
+        user_id: as for `create_recall_node`.
+        k: facts of the first look-up; default `Settings.recall_k`.
+        max_tokens: budget of the context; default `Settings.context_tokens`.
+        fail_closed: raise when memory fails, instead of going on without it.
+
+    Raises:
+        InvalidInputError: the memory has no model, or an option cannot be used.
+    """
+    if memory._mind is None:  # same package
+        raise InvalidInputError(
+            "create_recall_graph needs a memory with a model: Memory(path, model='openai:…'). "
+            "To look up without one, use create_recall_node(memory)."
+        )
+    if mode not in get_args(RecallMode):
+        raise InvalidInputError(f"mode must be one of {', '.join(get_args(RecallMode))}.")
+
+    def request(state: Any) -> RecallState:
+        messages = messages_in(state)
+        return {
+            "query": query_of(messages),
+            "in_view": in_view(messages),
+            "mode": mode,
+            "k": k,
+            "max_tokens": max_tokens,
+        }
+
+    def finish(state: Any) -> dict[str, Any]:
+        outcome = state["recall"]
+        done = {
+            "memory_context": outcome["context"],
+            "memory_question": question_key(messages_in(state)),
+            "memory_recall": outcome,
+        }
+        if answer:
+            done["messages"] = [AIMessage(outcome["answer"])]
+        return done
+
+    return graph.build(
+        recall_tools(memory._services, memory._mind.model, fail_closed=fail_closed),
+        lambda config: user_of(config, user_id),
+        request,
+        (_State, RecallInput, AnsweredOutput if answer else RecallOutput),
+        finish,
+        with_answer=answer,
+    )

@@ -1,0 +1,106 @@
+"""answer: from what was shown and nothing else; otherwise "I don't know" and what is missing.
+
+Optional, for applications whose own model does not speak. One model call; where facts contradict
+each other it is not made, and both are shown.
+"""
+
+from langmem_graph.llm.contracts import GroundedAnswer
+from langmem_graph.llm.structured import Usage, load_prompt
+from langmem_graph.models import Fact, Recall
+from langmem_graph.recall.quotes import as_data
+from langmem_graph.recall.shown import Shown
+from langmem_graph.recall.state import RecallState, RecallTools
+from langmem_graph.steps import Call, Watch
+
+
+async def answer(tools: RecallTools, state: RecallState, call: Call) -> RecallState:
+    """Say what memory knows."""
+    outcome = Recall.model_validate(state["recall"])
+    usage = Usage.of(state.get("usage"))
+    watch = Watch(call.emit, list(outcome.trace))
+    reasoning = outcome.reasoning
+    if reasoning and reasoning.conflicts:
+        text, used = _both(outcome), [fact.id for fact in outcome.facts]
+    else:
+        shown = Shown.of(outcome.facts)
+        question = _question(state, outcome, shown)
+        said = await tools.asker.ask(
+            GroundedAnswer, load_prompt("answer"), question, usage, lambda one: _problem(one, shown)
+        )
+        used = [fact.id for fact in shown.meant(said.facts)] if said and said.known else []
+        text = said.answer if said and used else _unknown(said, outcome)
+    watch.note("memory_answer", facts=used)
+    spent = {"llm_calls": usage.calls, "repairs": usage.repairs, "problems": usage.problems}
+    spent |= {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+    done = outcome.model_copy(
+        update={
+            "answer": text,
+            "answer_facts": used,
+            "trace": watch.trace,
+            "report": outcome.report.model_copy(update=spent),
+        }
+    )
+    return {"recall": done.model_dump(mode="json"), "usage": usage.as_dict()}
+
+
+def _problem(said: GroundedAnswer, shown: Shown) -> str | None:
+    """An answer names facts that were shown."""
+    if said.known and not shown.meant(said.facts):
+        return "an answer names the facts it uses (f…), or sets known to false"
+    return None
+
+
+def _question(state: RecallState, outcome: Recall, shown: Shown) -> str:
+    reasoning = outcome.reasoning
+    bound = reasoning.bindings if reasoning else {}
+    known = [f"{name} = {entity}" for name, entity in bound.items()]
+    open_ones = reasoning.unresolved if reasoning else []
+    against = [
+        f"- {as_data(risk.claim)} "
+        + ("(shown by " + ", ".join(_aliases(risk.facts, shown)) + ")" if risk.facts else "")
+        + ("" if risk.basis == "memory" else " (general knowledge)")
+        for risk in (reasoning.risks if reasoning else [])
+    ]
+    against += [f"- {as_data(text)}" for text in (reasoning.overlaps if reasoning else [])]
+    return "\n".join(
+        [
+            f"Now: {state['now']}",
+            "Facts:",
+            *shown.lines(),
+            f"Found: {'; '.join(known) or 'see the facts'}",
+            f"Not found: {', '.join(open_ones) or 'nothing'}",
+            "Speaks against it:",
+            *(against or ["nothing"]),
+            f"Request: {state['query']}",
+        ]
+    )
+
+
+def _aliases(ids: list[str], shown: Shown) -> list[str]:
+    return [alias for alias, fact in shown.facts.items() if fact.id in ids] or ["nothing"]
+
+
+def _unknown(said: GroundedAnswer | None, outcome: Recall) -> str:
+    missing = outcome.reasoning.unresolved if outcome.reasoning else []
+    if missing:
+        return f"I don't know: memory does not say {', '.join(missing)}."
+    return said.answer if said and not said.known and said.answer else "I don't know."
+
+
+def _both(outcome: Recall) -> str:
+    """Contradicting facts, each with its date and where it was said."""
+    reasoning = outcome.reasoning
+    facts = {fact.id: fact for fact in outcome.facts}
+    lines = [
+        f"- {value}: {_said(facts[one])}"
+        for conflict in (reasoning.conflicts if reasoning else [])
+        for value, ids in conflict.values.items()
+        for one in ids
+        if one in facts
+    ]
+    return "\n".join(["I don't know: what I remember disagrees.", *lines])
+
+
+def _said(fact: Fact) -> str:
+    when = f"{fact.at:%Y-%m-%d}, " if fact.at else ""
+    return f"{when}{as_data(fact.text)} [{', '.join(fact.message_ids) or fact.id}]"

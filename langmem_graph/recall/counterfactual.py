@@ -1,0 +1,125 @@
+"""counterfactual: suppose it is done as asked; what could go wrong? (ActMem 1.3, steps 2 and 3).
+
+One model call names risks. Each is a search of its own; what they find is joined, then followed
+along the graph's edges. General knowledge stays marked as such: it binds nothing, and nothing of
+this is ever stored.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from langmem_graph.llm.contracts import Consequences, NewRisk
+from langmem_graph.llm.structured import Usage, load_prompt
+from langmem_graph.models import Fact, Risk
+from langmem_graph.recall.goals.state import Proof
+from langmem_graph.recall.overlaps import overlapping
+from langmem_graph.recall.shown import Shown
+from langmem_graph.recall.state import RecallState, RecallTools
+from langmem_graph.recall.walk import walk
+from langmem_graph.steps import Call, Watch
+
+_log = logging.getLogger(__name__)
+
+
+async def counterfactual(tools: RecallTools, state: RecallState, call: Call) -> RecallState:
+    """Ask for risks and look for each of them."""
+    usage = Usage.of(state.get("usage"))
+    watch = Watch(call.emit, list(state.get("trace") or []))
+    seen = _seen(state)
+    shown = Shown.of(seen[: tools.services.settings.goal_facts])
+    question = "\n".join(
+        [f"Now: {state['now']}", "Facts:", *shown.lines(), f"Request: {state['query']}"]
+    )
+    answer = await tools.asker.ask(Consequences, load_prompt("counterfactual"), question, usage)
+    done: dict[str, Any] = {"usage": usage.as_dict(), "trace": watch.trace}
+    if answer is None:
+        return {**done, "consequences": {}}  # type: ignore[typeddict-item]
+    try:
+        found = await _look_for(tools, call, answer, seen, shown)
+    except Exception as error:  # noqa: BLE001  # a failing search must not cost the turn its context
+        problem = f"looking for risks failed: {type(error).__name__}: {error}"
+        _log.warning("%s", problem)
+        return {**done, "consequences": {}, "warnings": [*state.get("warnings", []), problem]}  # type: ignore[typeddict-item]
+    for risk in found["risks"]:
+        watch.note("memory_risk", **risk)
+    for overlap in found["overlaps"]:
+        watch.note("memory_overlap", text=overlap["text"], facts=overlap["facts"])
+    return {**done, "consequences": found}  # type: ignore[typeddict-item]
+
+
+def _seen(state: RecallState) -> list[Fact]:
+    """What proves something, then the first look-up."""
+    proof = Proof.model_validate(state.get("proof") or {})
+    cited = set(proof.cited())
+    proving = [fact for fact in proof.facts if fact.id in cited]
+    recalled = [Fact.model_validate(fact) for fact in state.get("recalled") or []]
+    return list({fact.id: fact for fact in (*proving, *recalled)}.values())
+
+
+async def _look_for(
+    tools: RecallTools, call: Call, answer: Consequences, seen: Sequence[Fact], shown: Shown
+) -> dict[str, Any]:
+    settings = tools.services.settings
+    proposed = [risk for risk in answer.risks if risk.claim.strip()][: settings.risks]
+    lists = [await _facts_for(tools, call, risk) for risk in proposed]
+    known = {fact.id for fact in seen}
+    merged = [fact for fact in _merged(lists, settings.rrf_k) if fact.id not in known]
+    merged = merged[: settings.risk_facts]
+    queries = [query for risk in proposed for query in _queries(risk)]
+    graph = await walk(tools.services, call.user, [*seen, *merged], queries)
+    overlaps = await overlapping(tools.services, call.user, answer.start, answer.end)
+    kept = {fact.id for fact in (*seen, *merged)}
+    risks = [
+        _risk(risk, found, kept, shown, settings.risk_floor)
+        for risk, found in zip(proposed, lists, strict=True)
+    ]
+    facts = {fact.id: fact for fact in (*merged, *graph)}
+    return {
+        "risks": [risk.model_dump(mode="json") for risk in risks],
+        "facts": [fact.model_dump(mode="json") for fact in facts.values()],
+        "overlaps": overlaps,
+    }
+
+
+def _queries(risk: NewRisk) -> list[str]:
+    """Each example is a search of its own; without examples the claim is."""
+    return [one for one in risk.examples if one.strip()] or [risk.claim]
+
+
+async def _facts_for(tools: RecallTools, call: Call, risk: NewRisk) -> list[Fact]:
+    """What its searches find together, best first, each with its greatest likeness."""
+    k, search = tools.services.settings.risk_facts, tools.goals.search
+    found = await asyncio.gather(*(search(one, k, "semantic", call) for one in _queries(risk)))
+    likeness: dict[str, float] = defaultdict(float)
+    for fact in (fact for facts in found for fact in facts):
+        likeness[fact.id] = max(likeness[fact.id], fact.likeness)
+    merged = _merged(found, tools.services.settings.rrf_k)
+    return [fact.model_copy(update={"likeness": likeness[fact.id]}) for fact in merged]
+
+
+def _merged(lists: Sequence[Sequence[Fact]], rrf_k: int) -> list[Fact]:
+    """Facts of several lists by reciprocal rank, best first."""
+    scores: dict[str, float] = defaultdict(float)
+    facts: dict[str, Fact] = {}
+    for found in lists:
+        for rank, fact in enumerate(found, 1):
+            scores[fact.id] += 1 / (rrf_k + rank)
+            facts.setdefault(fact.id, fact)
+    return sorted(facts.values(), key=lambda fact: -scores[fact.id])
+
+
+def _risk(
+    proposed: NewRisk, found: Sequence[Fact], kept: set[str], shown: Shown, floor: float
+) -> Risk:
+    """A risk with the facts that speak for it: those named, and those like enough to it."""
+    named = [fact.id for fact in shown.meant(proposed.facts)]
+    near = [fact.id for fact in found if fact.id in kept and fact.likeness >= floor]
+    basis = "memory" if proposed.basis == "memory" and named else "world"
+    return Risk(
+        claim=" ".join(proposed.claim.split()),
+        basis=basis,
+        facts=list(dict.fromkeys([*named, *near])),
+    )

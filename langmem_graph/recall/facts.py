@@ -1,0 +1,133 @@
+"""Facts for reasoning: records and messages as one list, steered by a relation hint.
+
+A message whose record is found too is shown as that record. What both lists find comes first
+(reciprocal rank fusion).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from sqlalchemy import Connection
+
+from langmem_graph.config import Settings
+from langmem_graph.embeddings._embedder import Embedder
+from langmem_graph.llm.contracts import Relation
+from langmem_graph.models import Fact, MessageHit, Record
+from langmem_graph.ranking.search_parts import Trail
+from langmem_graph.recall.search import search_both, with_method
+from langmem_graph.store import record_lookups
+from langmem_graph.store.clusters import CAUSAL, neighbours
+from langmem_graph.store.room import Room
+
+LONGEST = 600
+"""Characters of a fact; a message is cut to its best part."""
+
+
+def find_facts(
+    room: Room,
+    embedder: Embedder,
+    settings: Settings,
+    query: str,
+    k: int,
+    relation: Relation = "semantic",
+    trail: Trail | None = None,
+) -> list[Fact]:
+    """The `k` best facts, best first; with `temporal` in the order of time."""
+    trail = trail or Trail()
+    exact = relation == "entity"
+    wide = 2 * k if relation == "temporal" else k
+    chosen = with_method(settings, "words" if exact else None)
+    hits, ranked = search_both(room, embedder, query, wide, chosen, trail)
+    numbers = ranked.best_numbers(wide, "words" if exact else None)
+    with room.database.reading() as connection:
+        found = record_lookups.records_by_number(connection, numbers)
+        records = [found[n] for n in numbers if n in found]
+        near = dict(zip(ranked.numbers, ranked.signals.get("dense", ()), strict=False))
+        likeness = {found[n].record_id: float(near[n]) for n in found}
+        if relation == "causal" and settings.use_causal_edges:
+            records = _with_causes(connection, records, k)
+        facts = _fused(connection, records, hits, settings.rrf_k)
+    facts = [_with_likeness(fact, likeness) for fact in facts]
+    if relation == "temporal":
+        return _by_time(facts, k)
+    return facts[:k]
+
+
+def _with_likeness(fact: Fact, likeness: dict[str, float]) -> Fact:
+    if fact.record_id not in likeness:
+        return fact
+    return fact.model_copy(update={"likeness": likeness[fact.record_id]})
+
+
+def _with_causes(connection: Connection, records: list[Record], k: int) -> list[Record]:
+    """Half of the records, and what caused them or came of them; then the others."""
+    seeds, rest = records[: (k + 1) // 2], records[(k + 1) // 2 :]
+    numbers = record_lookups.numbers_of(connection, [record.record_id for record in seeds])
+    near = [n for n, _ in neighbours(connection, list(numbers.values()), CAUSAL)]
+    found = record_lookups.records_by_number(connection, near)
+    linked = [found[n] for n in near if n in found]
+    return list({one.record_id: one for one in (*seeds, *linked, *rest)}.values())
+
+
+def _fused(
+    connection: Connection, records: Sequence[Record], hits: Sequence[MessageHit], rrf_k: int
+) -> list[Fact]:
+    scores: dict[str, float] = defaultdict(float)
+    facts: dict[str, Fact] = {}
+    told: dict[str, str] = {}
+    for rank, record in enumerate(records, 1):
+        fact = fact_of_record(record)
+        facts[fact.id] = fact
+        scores[fact.id] += 1 / (rrf_k + rank)
+        told |= {message: told.get(message, fact.id) for message in record.message_ids}
+    outdated = record_lookups.outdated(connection, [hit.position for hit in hits])
+    for rank, hit in enumerate(hits, 1):
+        key = told.get(hit.message_id)
+        if key is None:
+            fact = fact_of_message(hit, hit.position in outdated)
+            facts[fact.id], key = fact, fact.id
+        scores[key] += 1 / (rrf_k + rank)
+    return sorted(facts.values(), key=lambda fact: -scores[fact.id])
+
+
+def _by_time(facts: Sequence[Fact], k: int) -> list[Fact]:
+    """Of the best, those that happened at a time before others; then in the order of time."""
+    dated = [fact for fact in facts if fact.kind == "event"]
+    best = [*dated, *(fact for fact in facts if fact.kind != "event")][:k]
+    return sorted(best, key=lambda fact: fact.at or datetime.min.replace(tzinfo=UTC))
+
+
+def fact_of_record(record: Record) -> Fact:
+    """A record as a fact."""
+    return Fact(
+        id=f"record:{record.record_id}",
+        text=record.text[:LONGEST],
+        at=record.said_at,
+        **record.model_dump(
+            include={"record_id", "message_ids", "kind", "subject", "attribute", "confirmation"}
+        ),
+    )
+
+
+def fact_of_message(hit: MessageHit, outdated: bool = False) -> Fact:
+    """A message as a fact."""
+    text = hit.text if len(hit.text) <= LONGEST else f"… {hit.excerpt[:LONGEST]} …"
+    return Fact(
+        id=f"message:{hit.message_id}",
+        text=text,
+        at=hit.at,
+        speaker=hit.name or hit.role,
+        message_ids=[hit.message_id],
+        likeness=(hit.signals or {}).get("dense", 0.0),
+        outdated=outdated,
+    )
+
+
+def facts_by_number(room: Room, numbers: Iterable[int]) -> list[Fact]:
+    """Records that are true now, as facts, in the order given."""
+    wanted = list(dict.fromkeys(numbers))
+    with room.database.reading() as connection:
+        there = record_lookups.active(connection, wanted)
+        found = record_lookups.records_by_number(connection, there)
+    return [fact_of_record(found[n]) for n in wanted if n in found]

@@ -1,0 +1,1 @@
+"""Goal-Mem's backward chaining: init, retrieve, unify, refine, until it is proved or hopeless."""

@@ -1,0 +1,147 @@
+"""What code checks of a unification: nothing is taken on the model's word alone.
+
+A binding holds when its variable is asked for, it cites facts that were shown, its entity stands
+in one of them, its type is not contradicted, and it agrees with earlier bindings. All proposals
+are judged together, so that their order decides nothing.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from rapidfuzz import fuzz
+
+from langmem_graph.llm.contracts import Unification
+from langmem_graph.logic import contradicts, same_entity
+from langmem_graph.logic.entities import plain_entity
+from langmem_graph.models import Conflict, Fact
+from langmem_graph.recall.goals.decide import decide
+from langmem_graph.recall.goals.state import Bound, Proof, Subgoal
+from langmem_graph.recall.shown import Shown
+
+SAME_NAME = 85.0
+"""Likeness in percent from which a name counts as standing in a text (methods 2.3)."""
+SHORT_NAME = 4
+"""Letters below which a name must stand there as it is."""
+
+
+@dataclass
+class _Proposal:
+    variable: str
+    entity: str
+    facts: list[Fact]
+    reason: str | None = None
+
+
+def bind(proof: Proof, answer: Unification, shown: Shown) -> list[dict[str, Any]]:
+    """Add to the proof what holds; returns every proposal with the verdict on it."""
+    proposals = [
+        _Proposal(one.variable, " ".join(one.entity.split()), shown.meant(one.facts))
+        for one in answer.bindings
+    ]
+    types = proof.types()
+    for proposal in proposals:
+        proposal.reason = _objection(proposal, types, proof)
+    _decide_together(proof, [one for one in proposals if one.reason is None])
+    _ground(proof, answer, shown)
+    return [_verdict(one) for one in proposals]
+
+
+def _objection(proposal: _Proposal, types: dict[str, str], proof: Proof) -> str | None:
+    if proposal.variable not in types:
+        return "no such variable"
+    if not proposal.facts:
+        return "cites no fact that was shown"
+    if not any(stands_in(proposal.entity, fact) for fact in proposal.facts):
+        return "does not stand in the facts it cites"
+    if contradicts(proposal.entity, types[proposal.variable]):
+        return f"is no {types[proposal.variable]}"
+    earlier = proof.bindings.get(proposal.variable)
+    if earlier and not same_entity(earlier.entity, proposal.entity):
+        return f"is already {earlier.entity}"
+    return None
+
+
+def stands_in(entity: str, fact: Fact) -> bool:
+    """True when a fact's text names the entity, give or take its spelling."""
+    name, text = plain_entity(entity), plain_entity(fact.text)
+    if not name:
+        return False
+    if f" {name} " in f" {' '.join(_words(text))} " or (len(name) >= SHORT_NAME and name in text):
+        return True
+    return len(name) >= SHORT_NAME and fuzz.partial_ratio(name, text) >= SAME_NAME
+
+
+def _words(text: str) -> Iterator[str]:
+    for word in text.split():
+        yield word.strip(".,;:!?\"'()[]")
+
+
+def _decide_together(proof: Proof, proposals: list[_Proposal]) -> None:
+    """One entity for each variable; where facts disagree and nothing decides, a conflict."""
+    by_variable: dict[str, list[_Proposal]] = defaultdict(list)
+    for proposal in proposals:
+        same = (o for o in by_variable[proposal.variable] if same_entity(o.entity, proposal.entity))
+        known = next(same, None)
+        if known is None:
+            by_variable[proposal.variable].append(proposal)
+        else:
+            known.facts += proposal.facts
+    for variable, rivals in by_variable.items():
+        winner = rivals[0] if len(rivals) == 1 else decide({o.entity: o.facts for o in rivals})
+        if isinstance(winner, str):
+            _reject_losers(rivals, winner)
+            winner = next(one for one in rivals if one.entity == winner)
+        if winner is None:
+            values = {one.entity: [fact.id for fact in one.facts] for one in rivals}
+            proof.conflicts.append(Conflict(variable=variable, values=values))
+            for rival in rivals:
+                rival.reason = "facts disagree"
+            continue
+        earlier = proof.bindings.get(variable)
+        facts = [*(earlier.facts if earlier else []), *(fact.id for fact in winner.facts)]
+        entity = earlier.entity if earlier else winner.entity
+        proof.bindings[variable] = Bound(entity=entity, facts=list(dict.fromkeys(facts)))
+
+
+def _reject_losers(rivals: list[_Proposal], winner: str) -> None:
+    for rival in rivals:
+        if rival.entity != winner:
+            rival.reason = f"newer or confirmed facts say {winner}"
+
+
+def _ground(proof: Proof, answer: Unification, shown: Shown) -> None:
+    """A statement is proved when facts are cited for it and nothing in it is open."""
+    named = {goal.id: goal for goal in proof.subgoals}
+    for proposed in answer.grounded:
+        goal, facts = named.get(proposed.subgoal), shown.meant(proposed.facts)
+        if goal and facts and _is_bound(goal, proof):
+            goal.grounded = True
+            goal.facts = list(dict.fromkeys([*goal.facts, *(fact.id for fact in facts)]))
+    for goal in reversed(proof.subgoals):  # children come after their parents
+        if not goal.grounded and _is_bound(goal, proof) and _follows(goal, proof):
+            goal.grounded = True
+
+
+def _is_bound(goal: Subgoal, proof: Proof) -> bool:
+    return goal.parsed().apply(proof.theta().entities).is_ground
+
+
+def _follows(goal: Subgoal, proof: Proof) -> bool:
+    """True when all refinements of one round are proved: together they are one rule's body."""
+    rounds: dict[int, list[Subgoal]] = defaultdict(list)
+    for child in proof.subgoals:
+        if child.parent == goal.id:
+            rounds[child.depth].append(child)
+    return any(all(child.grounded for child in body) for body in rounds.values())
+
+
+def _verdict(proposal: _Proposal) -> dict[str, Any]:
+    return {
+        "variable": proposal.variable,
+        "entity": proposal.entity,
+        "facts": [fact.id for fact in proposal.facts],
+        "accepted": proposal.reason is None,
+        "reason": proposal.reason,
+    }

@@ -1,0 +1,60 @@
+"""The goal loop as a LangGraph subgraph: init → retrieve → unify → (refine → retrieve …).
+
+Its state is private and its caps are its own: depth, breadth, subgoals, calls, tokens, seconds.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Send
+
+from langmem_graph.recall.goals.init import init
+from langmem_graph.recall.goals.refine import refine
+from langmem_graph.recall.goals.retrieve import due, retrieve
+from langmem_graph.recall.goals.state import GoalInput, GoalOutput, GoalState, GoalTools, Proof
+from langmem_graph.recall.goals.unify import unify
+from langmem_graph.steps import Call, as_node
+
+_STEPS = (init, retrieve, unify, refine)
+
+
+def build(
+    tools: GoalTools, user_of: Callable[[RunnableConfig], str]
+) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """The compiled loop, without a store and without checkpoints of its own."""
+    builder = StateGraph(GoalState, input_schema=GoalInput, output_schema=GoalOutput)
+    for step in _STEPS:
+        builder.add_node(step.__name__, as_node(step.__name__, _with(tools, step), user_of))
+    builder.add_edge(START, "init")
+    builder.add_conditional_edges("init", _next, ["retrieve", END])
+    builder.add_edge("retrieve", "unify")
+    builder.add_conditional_edges("unify", _after_unify, ["refine", "init", END])
+    builder.add_conditional_edges("refine", _next, ["retrieve", "init", END])
+    return builder.compile(checkpointer=False, name="goals")
+
+
+def _with(tools: GoalTools, step: Any) -> Any:
+    async def bound(state: Any, call: Call) -> Any:
+        return await step(tools, state, call)
+
+    return bound
+
+
+def _next(state: GoalState) -> list[Send] | str:
+    """Look for what is due; or split the request in another way; or end."""
+    proof = Proof.model_validate(state["proof"])
+    if proof.ended:
+        return END
+    if not proof.subgoals:
+        return "init"
+    return [Send("retrieve", one) for one in due(proof)]
+
+
+def _after_unify(state: GoalState) -> str:
+    proof = Proof.model_validate(state["proof"])
+    if proof.ended:
+        return END
+    return "refine" if proof.subgoals else "init"

@@ -1,0 +1,84 @@
+"""init: the request becomes a goal, split into statements with typed variables (Goal-Mem 2.2).
+
+One model call. It sees the first look-up and may say that this is enough; then the loop ends here.
+"""
+
+from langmem_graph.llm.contracts import GoalPlan
+from langmem_graph.llm.structured import Usage, load_prompt
+from langmem_graph.models import Fact
+from langmem_graph.recall.goals.state import GoalState, GoalTools, Proof, Subgoal, read, written
+from langmem_graph.recall.shown import Shown
+from langmem_graph.steps import Call, Watch
+
+_NOTHING_TO_PROVE = ("act", "chat", "vague")
+
+
+async def init(tools: GoalTools, state: GoalState, call: Call) -> GoalState:
+    """Ask for the goal and take what can be used."""
+    proof, usage, trace = read(state)
+    watch = Watch(call.emit, trace)
+    recalled = [Fact.model_validate(fact) for fact in state.get("recalled") or []]
+    if not proof.facts:
+        proof.facts = recalled
+    shown = Shown.of(recalled)
+    unreachable = usage.unreachable
+    question = _question(state, proof, shown)
+    plan = await tools.asker.ask(GoalPlan, load_prompt("goal_init"), question, usage)
+    if plan is None and usage.unreachable > unreachable:
+        proof.status, proof.ended = "exhausted", True  # nobody to reason with
+        watch.note("memory_goal", intent=proof.intent, status=proof.status, subgoals=0)
+        return written(proof, usage, trace)
+    _take(plan or GoalPlan(), state["query"], shown, tools.settings.goal_subgoals, proof)
+    watch.note(
+        "memory_goal",
+        intent=proof.intent,
+        risky=proof.risky,
+        answer=proof.answer,
+        central=proof.central,
+        sufficient=proof.sufficient,
+        status=proof.status,
+        subgoals=len(proof.subgoals),
+    )
+    _note_subgoals(watch, proof)
+    _stop_if_over(tools, state, usage, proof)
+    return written(proof, usage, trace)
+
+
+def _question(state: GoalState, proof: Proof, shown: Shown) -> str:
+    tried = [f"Split before, in vain: {'; '.join(atoms)}" for atoms in proof.tried]
+    lines = [f"Now: {state.get('now', '')}", "Remembered:", *shown.lines(), *tried]
+    return "\n".join([*lines, f"Request: {state['query']}"])
+
+
+def _take(plan: GoalPlan, query: str, shown: Shown, most: int, proof: Proof) -> None:
+    proof.intent, proof.risky, proof.central = plan.intent, plan.risky, plan.central
+    proof.sufficient = [fact.id for fact in shown.meant(plan.sufficient)]
+    if proof.sufficient:
+        proof.status, proof.ended = "grounded", True
+        return
+    proof.subgoals = [
+        Subgoal(id=f"s{place}", **one.model_dump()) for place, one in enumerate(plan.subgoals, 1)
+    ][:most]
+    for goal in proof.subgoals:
+        goal.query = goal.query.strip() or goal.atom
+    proof.subgoals = [goal for goal in proof.subgoals if goal.query.strip()]
+    if not proof.subgoals:
+        if plan.intent in _NOTHING_TO_PROVE:
+            proof.ended = True
+            return
+        proof.subgoals = [Subgoal(id="s1", atom=query, query=query, plain=True)]
+    types = proof.types()
+    proof.answer = [name for name in dict.fromkeys(plan.answer) if name in types] or list(types)
+    proof.due = [goal.id for goal in proof.subgoals]
+    proof.round += 1
+
+
+def _note_subgoals(watch: Watch, proof: Proof) -> None:
+    for goal in proof.initial():
+        fields = goal.model_dump(include={"id", "atom", "query", "relation", "parent", "depth"})
+        watch.note("memory_subgoal", **fields)
+
+
+def _stop_if_over(tools: GoalTools, state: GoalState, usage: Usage, proof: Proof) -> None:
+    if not proof.ended and tools.is_over(state, usage):
+        proof.status, proof.ended = "budget", True

@@ -1,0 +1,108 @@
+"""refine: what else must be known to prove what is still open? (Goal-Mem 2.2, step 6).
+
+Statements in which a variable has been bound meanwhile are simply looked for again, with the
+entity in its place. For the others one model call a round asks for antecedents; code takes only
+those that are new and name nothing out of thin air, see `refinements.py`.
+"""
+
+from langmem_graph.llm.contracts import Refinement
+from langmem_graph.llm.structured import Usage, load_prompt
+from langmem_graph.logic import Rule, Variable
+from langmem_graph.recall.goals.refinements import objection
+from langmem_graph.recall.goals.state import GoalState, GoalTools, Proof, Subgoal, read, written
+from langmem_graph.recall.goals.unify import settle
+from langmem_graph.recall.shown import Shown
+from langmem_graph.steps import Call, Watch
+
+
+async def refine(tools: GoalTools, state: GoalState, call: Call) -> GoalState:
+    """Begin the next round, or end the loop when there is nothing to look for."""
+    proof, usage, trace = read(state)
+    watch = Watch(call.emit, trace)
+    proof.depth += 1
+    again = _look_again(proof, watch)
+    fresh: list[Subgoal] = []
+    if len(again) < len(proof.open()):
+        fresh = await _ask(tools, state, call, proof, usage, watch)
+    proof.subgoals += fresh
+    settings = tools.settings
+    most = settings.goal_subgoals * settings.goal_refinements
+    due = [goal.id for goal in (*again, *fresh)][:most]
+    if not due or tools.is_over(state, usage):
+        settle(tools, state, usage, proof, watch, hopeless=True)
+    if not proof.ended:
+        proof.due = due
+        proof.round += 1
+    return written(proof, usage, trace)
+
+
+def _look_again(proof: Proof, watch: Watch) -> list[Subgoal]:
+    """Open statements that say something else since variables were bound."""
+    entities = proof.theta().entities
+    changed = []
+    for goal in proof.open():
+        atom = goal.parsed().apply(entities)
+        if str(atom) != goal.searched:
+            goal.query = "".join(p.type if isinstance(p, Variable) else p for p in atom.parts)
+            changed.append(goal)
+            watch.note("memory_subgoal", id=goal.id, atom=str(atom), query=goal.query, again=True)
+    return changed
+
+
+async def _ask(
+    tools: GoalTools, state: GoalState, call: Call, proof: Proof, usage: Usage, watch: Watch
+) -> list[Subgoal]:
+    shown = Shown.of(proof.facts[-tools.settings.goal_facts :])
+    question = _question(state, proof, shown)
+    answer = await tools.asker.ask(Refinement, load_prompt("refine"), question, usage)
+    if answer is None or answer.stop:
+        watch.note("memory_refinement", accepted=False, reason="nothing would help")
+        return []
+    allowed = " ".join([state["query"], *(fact.text for fact in proof.facts)])
+    taken: list[Subgoal] = []
+    for proposed in answer.subgoals:
+        known = [*proof.subgoals, *taken]
+        goal = Subgoal(
+            id=f"s{len(known) + 1}",
+            parent=proposed.for_subgoal,
+            depth=proof.depth,
+            **proposed.model_dump(include={"atom", "query", "relation"}),
+        )
+        goal.query = goal.query.strip() or goal.atom
+        reason = await objection(goal, known, proof, tools, call, allowed)
+        if reason:
+            watch.note("memory_refinement", atom=goal.atom, accepted=False, reason=reason)
+            continue
+        taken.append(goal)
+        watch.note(
+            "memory_refinement",
+            rule=_rule(goal, proof),
+            accepted=True,
+            **goal.model_dump(include={"id", "atom", "query", "relation", "parent", "depth"}),
+        )
+    return taken
+
+
+def _rule(goal: Subgoal, proof: Proof) -> str:
+    parent = next(one for one in proof.subgoals if one.id == goal.parent)
+    return str(Rule(parent.parsed(), (goal.parsed(),), "common sense"))
+
+
+def _question(state: GoalState, proof: Proof, shown: Shown) -> str:
+    theta = proof.theta().entities
+    known = [f"{name} = {bound.entity}" for name, bound in proof.bindings.items()]
+    goals = [f"{goal.id}: {goal.parsed().apply(theta)}" for goal in proof.open()]
+    tried = [f"- {goal.query}" for goal in proof.subgoals]
+    return "\n".join(
+        [
+            f"Now: {state.get('now', '')}",
+            f"Request: {state['query']}",
+            f"Known: {'; '.join(known) or 'nothing yet'}",
+            "Open statements:",
+            *goals,
+            "Looked for already:",
+            *tried,
+            "Facts:",
+            *shown.lines(),
+        ]
+    )

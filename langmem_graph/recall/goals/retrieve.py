@@ -1,0 +1,51 @@
+"""retrieve: look for one subgoal; all subgoals of a round run side by side (LangGraph's `Send`)."""
+
+import logging
+
+from typing_extensions import TypedDict
+
+from langmem_graph.models import Fact
+from langmem_graph.recall.goals.state import GoalState, GoalTools, Proof, Subgoal
+from langmem_graph.steps import Call
+
+_log = logging.getLogger(__name__)
+
+
+class RetrieveInput(TypedDict):
+    """What one retrieval is sent."""
+
+    subgoal: dict[str, object]
+    round: int
+
+
+async def retrieve(tools: GoalTools, state: RetrieveInput, call: Call) -> GoalState:
+    """The best facts for one subgoal; a failing search finds nothing and says so."""
+    goal = Subgoal.model_validate(state["subgoal"])
+    problem = None
+    facts: list[Fact] = []
+    try:
+        facts = await tools.search(goal.query, tools.settings.goal_k, goal.relation, call)
+    except Exception as error:  # noqa: BLE001  # any retriever's own; the other subgoals go on
+        problem = f"{type(error).__name__}: {error}"
+        _log.warning("looking for a subgoal failed: %s", problem)
+    event = {
+        "event": "memory_retrieved",
+        "subgoal": goal.id,
+        "query": goal.query,
+        "relation": goal.relation,
+        "round": state["round"],
+        "facts": [fact.id for fact in facts],
+        "problem": problem,
+    }
+    call.emit(event)
+    found = [fact.model_dump(mode="json") for fact in facts]
+    return {"found": [{"round": state["round"], "facts": found, "event": event}]}
+
+
+def due(proof: Proof) -> list[RetrieveInput]:
+    """What to send for each subgoal that is due."""
+    named = {goal.id: goal for goal in proof.subgoals}
+    return [
+        RetrieveInput(subgoal=named[one].model_dump(mode="json"), round=proof.round)
+        for one in proof.due
+    ]

@@ -1,0 +1,168 @@
+"""What the goal loop hands from step to step, and what its steps work with."""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
+
+from langmem_graph.config import Settings
+from langmem_graph.llm.contracts import Relation
+from langmem_graph.llm.structured import Asker, Usage
+from langmem_graph.logic import Atom, Binding, Substitution
+from langmem_graph.models import Conflict, Fact, GoalStatus
+from langmem_graph.steps import Call
+
+Intent = Literal["lookup", "act", "vague", "chat"]
+Search = Callable[[str, int, Relation, Call], Awaitable[list[Fact]]]
+"""Looks in a memory: query, how many, where to look, whose run."""
+Likeness = Callable[[str, Sequence[str], Call], Awaitable[float]]
+"""How much a text is like the likest of others, from 0 to 1."""
+
+
+class Subgoal(BaseModel):
+    """One statement to be proved."""
+
+    id: str
+    atom: str
+    query: str
+    relation: Relation = "semantic"
+    parent: str | None = None
+    depth: int = 0
+    grounded: bool = False
+    facts: list[str] = Field(default_factory=list)
+    """Ids of the facts that prove it."""
+    searched: str = ""
+    """The atom as it was when it was last looked for."""
+    plain: bool = False
+    """The atom is the user's own text: what looks like a variable in it is none."""
+
+    def parsed(self) -> Atom:
+        """The statement with its variables."""
+        return Atom((self.atom,)) if self.plain else Atom.parse(self.atom)
+
+
+class Bound(BaseModel):
+    """What a variable stands for, and the ids of the facts that say so."""
+
+    entity: str
+    facts: list[str] = Field(default_factory=list)
+
+
+class Proof(BaseModel):
+    """The loop's whole state but for what the retrievals bring."""
+
+    intent: Intent = "lookup"
+    risky: bool = False
+    central: list[str] = Field(default_factory=list)
+    answer: list[str] = Field(default_factory=list)
+    """Names of the variables that are asked for."""
+    subgoals: list[Subgoal] = Field(default_factory=list)
+    due: list[str] = Field(default_factory=list)
+    """Subgoals to be looked for in this round."""
+    bindings: dict[str, Bound] = Field(default_factory=dict)
+    conflicts: list[Conflict] = Field(default_factory=list)
+    facts: list[Fact] = Field(default_factory=list)
+    """Everything seen so far, each once, in the order of arrival."""
+    sufficient: list[str] = Field(default_factory=list)
+    """Facts of the first look-up that already answer the request."""
+    tried: list[list[str]] = Field(default_factory=list)
+    """Earlier ways to split the request."""
+    depth: int = 0
+    """Rounds of refinement since the request was last split."""
+    round: int = 0
+    """Rounds of looking since the beginning."""
+    status: GoalStatus | None = None
+    ended: bool = False
+
+    def theta(self) -> Substitution:
+        """The bindings as a substitution."""
+        found = {n: Binding(b.entity, tuple(b.facts)) for n, b in self.bindings.items()}
+        return Substitution(found)
+
+    def open(self) -> list[Subgoal]:
+        """Subgoals that are not proved yet."""
+        return [goal for goal in self.subgoals if not goal.grounded]
+
+    def initial(self) -> list[Subgoal]:
+        """The subgoals that the request was split into."""
+        return [goal for goal in self.subgoals if goal.parent is None]
+
+    def types(self) -> dict[str, str]:
+        """Each variable's type, as it was first given."""
+        types: dict[str, str] = {}
+        for goal in self.subgoals:
+            for variable in goal.parsed().variables:
+                types.setdefault(variable.name, variable.type)
+        return types
+
+    def unresolved(self) -> list[str]:
+        """Variables without an entity, as `(name:type)`."""
+        return [f"({n}:{kind})" for n, kind in self.types().items() if n not in self.bindings]
+
+    def cited(self) -> list[str]:
+        """Ids of the facts that prove something, in the order in which they did."""
+        ids = [*self.sufficient, *(one for goal in self.subgoals for one in goal.facts)]
+        ids += [one for bound in self.bindings.values() for one in bound.facts]
+        return list(dict.fromkeys(ids))
+
+
+def _collected(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [*old, *new]
+
+
+class GoalInput(TypedDict, total=False):
+    """What the loop starts from."""
+
+    query: str
+    now: str
+    """ISO time of the request."""
+    recalled: list[dict[str, Any]]
+    """What a first look-up has found already, as facts."""
+    started: float
+    """When the recall began, in seconds since 1970."""
+    usage: dict[str, Any]
+    trace: list[dict[str, Any]]
+
+
+class GoalOutput(TypedDict, total=False):
+    """What the loop ends with."""
+
+    proof: dict[str, Any]
+    usage: dict[str, Any]
+    trace: list[dict[str, Any]]
+
+
+class GoalState(GoalInput, GoalOutput, total=False):
+    """The loop's private state: nothing of it but the output is seen outside."""
+
+    found: Annotated[list[dict[str, Any]], _collected]
+    """What the parallel retrievals bring: round, subgoal and facts."""
+
+
+@dataclass(frozen=True)
+class GoalTools:
+    """What the steps work with."""
+
+    asker: Asker
+    settings: Settings
+    search: Search
+    likeness: Likeness
+
+    def is_over(self, state: GoalInput, usage: Usage) -> bool:
+        """True when calls, tokens or time are used up."""
+        passed = time.time() - state.get("started", time.time())
+        return passed > self.settings.recall_seconds or self.asker.is_spent(usage)
+
+
+def read(state: GoalState) -> tuple[Proof, Usage, list[dict[str, Any]]]:
+    """The state's parts: the proof, what was spent, and a copy of the trace."""
+    proof = Proof.model_validate(state.get("proof") or {})
+    return proof, Usage.of(state.get("usage")), list(state.get("trace") or [])
+
+
+def written(proof: Proof, usage: Usage, trace: list[dict[str, Any]]) -> GoalState:
+    """The parts as an update."""
+    return {"proof": proof.model_dump(mode="json"), "usage": usage.as_dict(), "trace": trace}

@@ -1,0 +1,128 @@
+"""unify: what do the facts, taken together, prove? (Goal-Mem 2.1, conditions 1 to 9).
+
+One model call a round. Code checks every proposal again, see `bindings.py`, and decides how the
+loop goes on.
+"""
+
+from typing import Any
+
+from langmem_graph.llm.contracts import Unification
+from langmem_graph.llm.structured import Usage, load_prompt
+from langmem_graph.logic import Atom
+from langmem_graph.models import Fact
+from langmem_graph.recall.goals.bindings import bind
+from langmem_graph.recall.goals.state import GoalState, GoalTools, Proof, Subgoal, read, written
+from langmem_graph.recall.shown import Shown
+from langmem_graph.steps import Call, Watch
+
+
+async def unify(tools: GoalTools, state: GoalState, call: Call) -> GoalState:
+    """Take in what was found, ask what it proves, keep what holds."""
+    proof, usage, trace = read(state)
+    watch = Watch(call.emit, trace)
+    fresh = _take_in(proof, state.get("found") or [], watch)
+    before = len(proof.bindings), len(proof.open())
+    shown = Shown.of(_to_show(proof, fresh, tools.settings.goal_facts))
+    question = _question(state, proof, shown)
+    answer = await tools.asker.ask(Unification, load_prompt("unify"), question, usage)
+    for goal in proof.subgoals:
+        goal.searched = str(goal.parsed().apply(proof.theta().entities))
+    if answer is not None:
+        _bind(proof, answer, shown, watch)
+    nothing_new = not fresh and before == (len(proof.bindings), len(proof.open()))
+    settle(tools, state, usage, proof, watch, hopeless=nothing_new and proof.depth > 0)
+    return written(proof, usage, trace)
+
+
+def _take_in(proof: Proof, found: list[dict[str, Any]], watch: Watch) -> list[Fact]:
+    """Add this round's facts to those seen; returns the new ones, subgoals in turn."""
+    own = [one for one in found if one["round"] == proof.round]
+    watch.trace += [one["event"] for one in own]  # they were sent when they happened
+    columns = [[Fact.model_validate(fact) for fact in one["facts"]] for one in own]
+    longest = max(map(len, columns), default=0)
+    seen = {fact.id for fact in proof.facts}
+    fresh: dict[str, Fact] = {}
+    for rank in range(longest):
+        for column in columns:
+            if rank < len(column) and column[rank].id not in seen:
+                fresh.setdefault(column[rank].id, column[rank])
+    proof.facts += fresh.values()
+    return list(fresh.values())
+
+
+def _to_show(proof: Proof, fresh: list[Fact], most: int) -> list[Fact]:
+    """What proves something already, then what is new, then the rest."""
+    cited = set(proof.cited())
+    first = [fact for fact in proof.facts if fact.id in cited]
+    ordered = {fact.id: fact for fact in (*first, *fresh, *proof.facts)}
+    return list(ordered.values())[:most]
+
+
+def _question(state: GoalState, proof: Proof, shown: Shown) -> str:
+    theta = proof.theta()
+    known = [f"{name} = {bound.entity}" for name, bound in proof.bindings.items()]
+    goals = [f"{goal.id}: {_applied(goal, theta.entities)}" for goal in proof.open()]
+    return "\n".join(
+        [
+            f"Now: {state.get('now', '')}",
+            f"Request: {state['query']}",
+            f"It is about: {', '.join(proof.central) or 'not said'}",
+            f"Known: {'; '.join(known) or 'nothing yet'}",
+            "Statements:",
+            *goals,
+            "Facts:",
+            *shown.lines(),
+        ]
+    )
+
+
+def _applied(goal: Subgoal, entities: dict[str, str]) -> Atom:
+    return goal.parsed().apply(entities)
+
+
+def _bind(proof: Proof, answer: Unification, shown: Shown, watch: Watch) -> None:
+    for verdict in bind(proof, answer, shown):
+        watch.note("memory_binding", **verdict)
+    for conflict in proof.conflicts:
+        watch.note("memory_conflict", **conflict.model_dump())
+
+
+def settle(
+    tools: GoalTools,
+    state: GoalState,
+    usage: Usage,
+    proof: Proof,
+    watch: Watch,
+    *,
+    hopeless: bool = False,
+) -> None:
+    """Decide whether the loop ends, and how.
+
+    Args:
+        hopeless: nothing new can be found; another way to split the request may still help.
+    """
+    settings = tools.settings
+    proof.due = []
+    answered = all(name in proof.bindings for name in proof.answer)
+    if proof.conflicts:
+        proof.status = "conflict"
+    elif answered and all(goal.grounded for goal in proof.initial()):
+        proof.status = "grounded"
+    elif tools.is_over(state, usage):
+        proof.status = "budget"
+    elif not hopeless and proof.depth < settings.goal_depth:
+        return
+    elif len(proof.tried) + 1 < settings.goal_breadth:
+        _begin_again(proof)
+        return
+    else:
+        proof.status = "partial" if proof.cited() else "exhausted"
+    proof.ended = True
+    watch.note("memory_proof", status=proof.status, unresolved=proof.unresolved())
+
+
+def _begin_again(proof: Proof) -> None:
+    """Forget how the request was split, keep what was seen."""
+    proof.tried.append([goal.atom for goal in proof.initial()])
+    proof.subgoals, proof.bindings, proof.answer = [], {}, []
+    proof.depth = 0

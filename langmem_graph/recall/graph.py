@@ -1,0 +1,145 @@
+"""The recall graph: route → recall → goals → <counterfactual?> → context → (answer).
+
+Each node is one file of this package; `goals` is a subgraph with a loop of its own.
+"""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+
+from langmem_graph.recall.answer import answer
+from langmem_graph.recall.context import context
+from langmem_graph.recall.counterfactual import counterfactual
+from langmem_graph.recall.goals import graph as goals
+from langmem_graph.recall.goals.state import Proof
+from langmem_graph.recall.recall import recall
+from langmem_graph.recall.route import intent_of
+from langmem_graph.recall.state import RecallState, RecallTools
+from langmem_graph.steps import Call, as_node
+
+UserOf = Callable[[RunnableConfig], str]
+Request = Callable[[Any], RecallState]
+"""Reads the request out of the graph's input: query, mode, k, max_tokens, in_view, now."""
+
+
+def build(
+    tools: RecallTools,
+    user_of: UserOf,
+    request: Request,
+    schemas: tuple[type, type, type],
+    finish: Callable[[RecallState], Any] | None = None,
+    *,
+    with_answer: bool = False,
+) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """The compiled graph, without a store and without checkpoints of its own.
+
+    Args:
+        tools: what the steps work with.
+        user_of: whose run it is.
+        request: reads the input.
+        schemas: of the state, the input and the output.
+        finish: adds what the output has beside `recall`, to the last step's update.
+        with_answer: also answer.
+    """
+    settings = tools.services.settings
+    state, given, out = schemas
+    builder: StateGraph[Any, Any, Any, Any] = StateGraph(
+        state, input_schema=given, output_schema=out
+    )
+    last = "answer" if with_answer else "context"
+
+    async def route(state: Any, call: Call) -> RecallState:
+        asked = request(state)
+        query = asked.get("query", "")
+        return _fresh(asked, intent_of(query) if query.strip() else "chat")
+
+    steps: dict[str, Any] = {"route": route}
+    for step in (recall, counterfactual, context, *([answer] if with_answer else [])):
+        steps[step.__name__] = _timed(tools, step)
+    for name, step in steps.items():
+        ending = finish if name == last else None
+        builder.add_node(name, as_node(name, _finished(step, ending), user_of))
+    builder.add_node("goals", goals.build(tools.goals, user_of))
+
+    def after_route(state: Any) -> str:
+        return "recall" if state["query"].strip() else "context"
+
+    def after_recall(state: Any) -> str:
+        if not _reasons(state):
+            return "context"
+        return "goals" if settings.use_goals else needs_counterfactual(state)
+
+    def needs_counterfactual(state: Any) -> str:
+        return "counterfactual" if settings.use_counterfactual and is_act(state) else "context"
+
+    builder.add_edge(START, "route")
+    builder.add_conditional_edges("route", after_route, ["recall", "context"])
+    builder.add_conditional_edges("recall", after_recall, ["goals", "counterfactual", "context"])
+    builder.add_conditional_edges("goals", needs_counterfactual, ["counterfactual", "context"])
+    builder.add_edge("counterfactual", "context")
+    if with_answer:
+        builder.add_edge("context", "answer")
+    builder.add_edge(last, END)
+    return builder.compile(checkpointer=False, name="recall")
+
+
+def _fresh(asked: RecallState, intent: Any) -> RecallState:
+    """A new request: nothing of an earlier one stays."""
+    return {
+        "query": asked.get("query", ""),
+        "mode": asked.get("mode") or "auto",
+        "k": asked.get("k"),
+        "max_tokens": asked.get("max_tokens"),
+        "in_view": asked.get("in_view") or [],
+        "now": _now(asked.get("now")),
+        "started": time.time(),
+        "intent": intent,
+        "recalled": [],
+        "proof": {},
+        "consequences": {},
+        "usage": {},
+        "trace": [],
+        "warnings": [],
+    }
+
+
+def _now(given: str | None) -> str:
+    return given or datetime.now(UTC).isoformat(timespec="minutes")
+
+
+def _reasons(state: RecallState) -> bool:
+    """`auto` spares the model where the words ask for nothing."""
+    return state["mode"] == "reason" or (state["mode"] == "auto" and state["intent"] != "chat")
+
+
+def is_act(state: RecallState) -> bool:
+    """True for what is to be done, by the rules or by the goal loop, and where that saw a risk."""
+    proof = Proof.model_validate(state.get("proof") or {})
+    return state.get("intent") == "act" or proof.intent == "act" or proof.risky
+
+
+# The nodes of a graph take and give its own state, which is wider than the steps' part of it.
+def _timed(tools: RecallTools, step: Any) -> Any:
+    async def timed(state: Any, call: Call) -> Any:
+        begun = time.perf_counter()
+        update = await step(tools, state, call)
+        return {**update, "milliseconds": {step.__name__: (time.perf_counter() - begun) * 1_000}}
+
+    return timed
+
+
+def _finished(step: Any, finish: Callable[[RecallState], Any] | None) -> Any:
+    if finish is None:
+        return step
+
+    async def finished(state: Any, call: Call) -> Any:
+        update = await step(state, call)
+        whole: Any = {**state, **update}
+        return {**update, **finish(whole)}
+
+    return finished

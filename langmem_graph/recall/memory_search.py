@@ -1,0 +1,45 @@
+"""The user's own memory as the goal loop searches it."""
+
+import asyncio
+from collections.abc import Sequence
+
+from rapidfuzz import fuzz
+
+from langmem_graph.errors import EmbeddingError
+from langmem_graph.llm.contracts import Relation
+from langmem_graph.models import Fact
+from langmem_graph.recall.facts import find_facts
+from langmem_graph.services import Services
+from langmem_graph.steps import Call
+
+
+class MemorySearch:
+    """Searches the memory of whoever's run it is."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def search(self, query: str, k: int, relation: Relation, call: Call) -> list[Fact]:
+        """The best facts; nothing where nothing was ever stored."""
+        services = self._services
+        if not services.has(call.user):
+            return []
+        return await services.in_room(
+            call.user,
+            lambda room: find_facts(room, services.embedder, services.settings, query, k, relation),
+        )
+
+    async def likeness(self, text: str, others: Sequence[str], call: Call) -> float:
+        """The greatest cosine; by spelling where the embedder fails."""
+        if not others:
+            return 0.0
+        try:
+            vectors = await asyncio.to_thread(self._services.embedder.embed, [text, *others])
+        except EmbeddingError:
+            return spelling(text, others)
+        return float((vectors[1:] @ vectors[0]).max())
+
+
+def spelling(text: str, others: Sequence[str]) -> float:
+    """How alike the words are, in whatever order."""
+    return max((fuzz.token_sort_ratio(text, one) / 100 for one in others), default=0.0)

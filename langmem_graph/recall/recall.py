@@ -1,0 +1,39 @@
+"""recall: the first look-up, with 0 model calls; what it finds goes before everything else."""
+
+import logging
+
+from langmem_graph.models import Fact
+from langmem_graph.ranking.search_parts import Trail
+from langmem_graph.recall.facts import find_facts
+from langmem_graph.recall.state import RecallState, RecallTools
+from langmem_graph.steps import Call, Watch
+
+_log = logging.getLogger(__name__)
+
+
+async def recall(tools: RecallTools, state: RecallState, call: Call) -> RecallState:
+    """The facts nearest to the request."""
+    services, trail = tools.services, Trail()
+    k = state.get("k") or services.settings.recall_k
+    watch = Watch(call.emit, list(state.get("trace") or []))
+    facts: list[Fact] = []
+    warnings: list[str] = []
+    try:
+        if services.has(call.user):
+            facts = await services.in_room(
+                call.user,
+                lambda room: find_facts(
+                    room, services.embedder, services.settings, state["query"], k, trail=trail
+                ),
+            )
+    except Exception as error:
+        if tools.fail_closed:
+            raise
+        warnings.append(f"{type(error).__name__}: {error}")
+        _log.warning("the first look-up failed, the turn goes on without: %s", warnings[0])
+    watch.note("memory_recalled", facts=[fact.id for fact in facts])
+    return {
+        "recalled": [fact.model_dump(mode="json") for fact in facts],
+        "warnings": [*warnings, *trail.warnings],
+        "trace": watch.trace,
+    }

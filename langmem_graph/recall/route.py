@@ -1,0 +1,68 @@
+"""route: what kind of request is it? Rules alone, no model.
+
+The rules are English; where they see nothing, the goal loop's first call decides.
+"""
+
+import re
+
+from langmem_graph.recall.goals.state import Intent
+
+_POLITE = (
+    r"(?:please|pls|kindly|hey|hi|ok(?:ay)?|so|then|now|also|and|(?:can|could|would|will) you"
+    r"(?: please)?|i(?:'d| would) like you to|i (?:want|need) you to|help me(?: to)?|"
+    r"go ahead and|let(?:'s|s| us)|i'd love (?:you )?to)"
+)
+_DEEDS = (
+    r"(?:book|buy|order|reserve|schedule|reschedule|plan|organi[sz]e|recommend|suggest|find|get|"
+    r"grab|make|cook|bake|prepare|sign|enrol+|register|remind me to|cancel|move|invite|pack|set|"
+    r"arrange|send|call|pay|hire|rent|pick|choose|draft|design|create|add|put|compare|look for|"
+    r"give me (?:a|an|some|ideas|your)|write|start|switch|install|fix|paint|build|take|apply|"
+    r"sell|swap|replace|renew|top up|pre-?order|adopt|plant|light|mix|brew|roast|grill)"
+)
+_IMPERATIVE = re.compile(rf"(?:^|[.!?;,:]\s+)(?:{_POLITE},?\s+)*{_DEEDS}\b")
+_INTENDS = re.compile(
+    r"\b(?:i|we)(?: really| also| just)? (?:want|need|plan|intend|hope|wish|wanna|mean)\b"
+    r"|\b(?:i|we)(?:'d| would)(?: really| also)? (?:like|love|prefer)\b"
+    r"|\b(?:i|we)(?:'m|'re| am| are)(?: just| now)? "
+    r"(?:going to|gonna|planning|thinking (?:of|about)|about to|looking (?:for|to)|considering|"
+    r"signing|booking|buying|having|making|cooking|taking|getting|tempted)"
+    r"|\b(?:i|we)(?:'ll| will)\b|\bhelp me\b|\blet(?:'s|s| us)\b"
+)
+_MAY = re.compile(
+    r"\b(?:can|could|should|shall|may|might) (?:i|we)\b"
+    r"|\b(?:is|would) it(?: be)? (?:ok|okay|fine|safe|wise|smart|a good idea|all right) (?:to|if)\b"
+    r"|\bwhat about (?:a|an|some|the)\b|\bhow about\b"
+    r"|\b(?:which|what|where)\b.*\b(?:should|can|could|would) (?:i|we|you)\b"
+    r"|\bhow (?:do|can|should) (?:i|we) (?:best )?\w+"
+)
+_PAST = re.compile(
+    r"\b(?:did|was|were|had|have|has|hasn't|haven't|didn't)\s+(?:i|we|my|our|he|she|they|it|the)\b"
+    r"|\b(?:i|we|my|our|he|she|they)\s+(?:\w+\s+)?(?:did|was|were|had|said|told|bought|booked|paid|"
+    r"ordered|went|mentioned|asked|used)\b"
+    r"|\bused to\b|\blast (?:time|week|month|year)\b|\bagain\?"
+)
+_ASKS = re.compile(
+    r"^(?:\W*(?:and|so|hey|ok|remind me|tell me|do you (?:remember|know)|can you (?:tell|remind) "
+    r"me|could you (?:tell|remind) me|any idea|what's|whats)\b\W*)*"
+    r"(?:what|what's|whats|when|when's|who|who's|whos|whom|whose|which|where|where's|why|how|did|"
+    r"do|does|is|are|was|were|has|have|had|am)\b"
+)
+_CHAT = re.compile(
+    r"(?:hi|hello|hey|thanks?|thank you|thx|ok(?:ay)?|great|cool|nice|perfect|wow|bye|goodbye|"
+    r"good (?:morning|night|evening)|sure|yes|no|yep|nope|lol|haha+)"
+    r"(?:[\s,]+(?:so much|a lot|very much|there|again|then|that's all|you|everyone|all))*[\s.!]*"
+)
+
+
+def intent_of(request: str) -> Intent | None:
+    """`act` or `chat` where the words say so, `lookup` for a plain question; None when unclear."""
+    words = " ".join(request.casefold().replace("\u2019", "'").split())
+    if _CHAT.fullmatch(words):
+        return "chat"
+    if _MAY.search(words) and not _PAST.search(words):
+        return "act"
+    if _ASKS.match(words):
+        return "lookup"
+    if _IMPERATIVE.search(words) or (_INTENDS.search(words) and not _PAST.search(words)):
+        return "act"
+    return None

@@ -1,0 +1,37 @@
+"""Facts as a model is shown them: under short names, dated, quoted as data."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from langmem_graph.models import Fact
+from langmem_graph.recall.quotes import as_data
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Facts by the names that are valid in one call: f1, f2 and so on."""
+
+    facts: dict[str, Fact]
+
+    @classmethod
+    def of(cls, facts: Iterable[Fact]) -> "Shown":
+        """Give names in the order of the list."""
+        return cls({f"f{place}": fact for place, fact in enumerate(facts, 1)})
+
+    def lines(self) -> list[str]:
+        """One line for each."""
+        return [f"{alias}: {line_of(fact)}" for alias, fact in self.facts.items()] or ["none"]
+
+    def meant(self, aliases: Sequence[str]) -> list[Fact]:
+        """The facts behind names that were shown, each once; other names are dropped."""
+        return [self.facts[one] for one in dict.fromkeys(aliases) if one in self.facts]
+
+
+def line_of(fact: Fact) -> str:
+    """Date, speaker of a message, what became of it, and the words as a JSON string."""
+    said = f"{fact.at:%Y-%m-%d} " if fact.at else ""
+    speaker = f"{as_data(fact.speaker[:80])} said " if fact.speaker else ""
+    notes = [word for word in (fact.confirmation,) if word in ("draft", "inferred")]
+    notes += ["no longer true"] if fact.outdated else []
+    note = f"({', '.join(notes)}) " if notes else ""
+    return f"{said}{note}{speaker}{as_data(fact.text)}"

@@ -1,0 +1,52 @@
+"""What the recall graph hands from step to step, and what its steps work with."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from typing_extensions import TypedDict
+
+from langmem_graph.llm.structured import Asker
+from langmem_graph.recall.goals.state import GoalTools
+from langmem_graph.services import Services
+
+
+def _added(old: dict[str, float], new: dict[str, float]) -> dict[str, float]:
+    return {**old, **{name: old.get(name, 0.0) + value for name, value in new.items()}}
+
+
+class RecallState(TypedDict, total=False):
+    """JSON-shaped; the goal loop's own state is its own."""
+
+    query: str
+    mode: Any
+    k: int | None
+    max_tokens: int | None
+    in_view: list[str]
+    """Ids and texts of messages that the model sees anyway."""
+    now: str
+    started: float
+    intent: str | None
+    """What the rules made of the request."""
+    recalled: list[dict[str, Any]]
+    """Facts of the first look-up."""
+    proof: dict[str, Any]
+    """What the goal loop came to."""
+    consequences: dict[str, Any]
+    """Risks, the facts found for them, and overlaps."""
+    usage: dict[str, Any]
+    trace: list[dict[str, Any]]
+    warnings: list[str]
+    milliseconds: Annotated[dict[str, float], _added]
+    recall: dict[str, Any]
+    """The outcome, a `Recall`."""
+
+
+@dataclass(frozen=True)
+class RecallTools:
+    """What the steps work with."""
+
+    services: Services
+    asker: Asker
+    goals: GoalTools
+    fail_closed: bool = True
+    """Raise when the first look-up fails; else the recall is empty and says so."""
