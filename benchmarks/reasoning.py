@@ -19,6 +19,7 @@ from benchmarks import common
 from benchmarks.chatter import make_chat, sessions
 from benchmarks.oracle import ActAnswers, HopAnswers, Reader
 from langmem_graph import Memory, Recall, Settings
+from langmem_graph.write.words import content
 
 SETS = Path(__file__).parent / "sets"
 WIDE = 4_000
@@ -133,6 +134,8 @@ class Acts:
 
     acts: list[tuple[dict[str, Any], Asked]]
     controls: list[tuple[dict[str, Any], Asked]]
+    suspected: list[tuple[dict[str, Any], Asked]]
+    """The harmless ones again, with a reader that is told to suspect something."""
     lookups: list[tuple[dict[str, Any], Asked]]
     conflicts: dict[str, str]
     """By request, the line that speaks against it."""
@@ -153,6 +156,10 @@ class Acts:
         """For each harmless act: memory is held against it."""
         return [bool(_warned(asked.recall)) for _, asked in self.controls]
 
+    def over_warned_suspecting(self) -> list[bool]:
+        """The same with a reader that suspects something in each."""
+        return [bool(_warned(asked.recall)) for _, asked in self.suspected]
+
     def edges_of_lookups(self) -> list[bool]:
         """For each plain question: the edge was taken."""
         return ["Consequences" in asked.calls for _, asked in self.lookups]
@@ -171,16 +178,34 @@ def acts(**options: Any) -> Acts:
     conflicts = {line["conflicts_with"]: line["id"] for line in lines if line["conflicts_with"]}
     with asking(lines, **options) as memory:
 
-        def asked(one: dict[str, Any], intent: str) -> tuple[dict[str, Any], Asked]:
-            answers = ActAnswers(one.get("risks", []), intent)
-            return one, memory.ask(one.get("request") or one["question"], answers)
+        def asked(request: str, risks: list[dict[str, Any]], intent: str = "act") -> Asked:
+            return memory.ask(request, ActAnswers(risks, intent))
 
+        by_id = {line["id"]: line for line in lines}
+        requests, controls = load("acts"), load("controls")
         return Acts(
-            [asked(one, "act") for one in load("acts")],
-            [asked(one, "act") for one in load("controls")],
-            [asked(one, "lookup") for one in load("lookups")],
+            [
+                (one, asked(one["request"], unlike(one["risks"], by_id[conflicts[one["id"]]])))
+                for one in requests
+            ],
+            [(one, asked(one["request"], one["risks"])) for one in controls],
+            [(one, asked(one["request"], one["suspicions"])) for one in controls],
+            [(one, asked(one["question"], [], "lookup")) for one in load("lookups")],
             conflicts,
         )
+
+
+def unlike(risks: list[dict[str, Any]], line: dict[str, Any]) -> list[dict[str, Any]]:
+    """The risks without any word of meaning that the line has: wording alone finds nothing."""
+    own = content(f"{line['message']} {line['record']}")
+
+    def rest(text: str) -> str:
+        return " ".join(word for word in text.split() if not content(word) & own)
+
+    return [
+        {**risk, "claim": rest(risk["claim"]), "examples": [rest(e) for e in risk["examples"]]}
+        for risk in risks
+    ]
 
 
 def share(values: Sequence[bool]) -> str:
@@ -223,6 +248,7 @@ def report_acts(found: Acts) -> str:
         ["conflict among what is to be checked first", share(found.found_first())],
         ["conflict by the look-up alone, top 20", share(found.found_plainly())],
         ["harmless acts that memory is held against", share(found.over_warned())],
+        ["the same with risks made up for each", share(found.over_warned_suspecting())],
         ["plain questions for which the edge was taken", share(found.edges_of_lookups())],
     ]
     return "## Acts that memory speaks against\n\n" + common.table(["", "share"], rows)

@@ -59,13 +59,15 @@ class Settings(BaseModel):
     same_floor: float = Field(
         0.8, description="Cosine from which a record may be skipped as already known; ours."
     )
-    cluster_max_distance: float = Field(
-        0.45,
-        description="Cosine distance to a cluster's centroid within which a record joins it."
-        " ActMem's 0.2 belongs to another embedder; this one to MiniLM.",
+    cluster_max_distance: float | None = Field(
+        None,
+        description="Cosine distance to a cluster's centroid within which a record joins it. None"
+        " is calibrated on the user's own records, as ActMem's 0.2 belongs to another embedder.",
     )
-    semantic_floor: float = Field(
-        0.5, description="Cosine of two records from which they get an edge; ActMem's is 0.3."
+    semantic_floor: float | None = Field(
+        None,
+        description="Cosine of two records from which they get an edge; ActMem's is 0.3. None is"
+        " calibrated on the user's own records.",
     )
 
     goal_subgoals: int = Field(4, ge=1, le=6, description="Subgoals a request is split into; ours.")

@@ -47,7 +47,7 @@ def gather(room: Room, embedder: Embedder, query: str, depths: Depths, trail: Tr
         with trail.stage("words"):
             words = _by_words(connection, query, depths.words)
         with trail.stage("vectors"):
-            near = _by_vector(room, connection, vector, depths.dense, trail)
+            near = near_messages(room, connection, vector, depths.dense, trail)
         with trail.stage("records"):
             ranked = rank_records(room, connection, query, vector, depths, trail)
             cited = _cited(connection, ranked, depths)
@@ -95,7 +95,7 @@ def _by_words(connection: Connection, query: str, depth: int) -> dict[int, float
     return dict(lookups.words_search(connection, chosen, depth)) if chosen else {}
 
 
-def _by_vector(
+def near_messages(
     room: Room,
     connection: Connection,
     vector: NDArray[np.float32] | None,

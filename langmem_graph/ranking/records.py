@@ -65,7 +65,7 @@ def rank_records(
         return RankedRecords([], np.zeros(0), {})
     allowed = None if as_of is None else set(record_lookups.numbers_true_at(connection, as_of))
     words = _by_words(connection, query, depths.words, allowed)
-    near = _by_vector(room, connection, vector, depths.dense, trail, allowed)
+    near = near_records(room, connection, vector, depths.dense, trail, allowed)
     items = sorted((set(words) | set(near)) & _meant(connection, set(words) | set(near), allowed))
     facts = record_lookups.facts_of(connection, items)
     named = named_days(query)
@@ -97,13 +97,13 @@ def _by_words(
     return {n: score for n, score in every.items() if n in allowed}
 
 
-def _by_vector(
+def near_records(
     room: Room,
     connection: Connection,
     vector: NDArray[np.float32] | None,
     depth: int,
     trail: Trail,
-    allowed: set[int] | None,
+    allowed: set[int] | None = None,
 ) -> list[int]:
     """Chroma's nearest and those it does not have yet; as of a date, all compared one by one."""
     if vector is None:

@@ -5,7 +5,6 @@ along the graph's edges. General knowledge stays marked as such: it binds nothin
 this is ever stored.
 """
 
-import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Sequence
@@ -14,6 +13,8 @@ from typing import Any
 from langmem_graph.llm.contracts import Consequences, NewRisk
 from langmem_graph.llm.structured import Usage, load_prompt
 from langmem_graph.models import Fact, Risk
+from langmem_graph.ranking.search_parts import Trail
+from langmem_graph.recall.alike import alike
 from langmem_graph.recall.goals.state import Proof
 from langmem_graph.recall.overlaps import overlapping
 from langmem_graph.recall.shown import Shown
@@ -22,6 +23,8 @@ from langmem_graph.recall.walk import walk
 from langmem_graph.steps import Call, Watch
 
 _log = logging.getLogger(__name__)
+DEEPER = 3
+"""Each search looks this many times deeper than what is kept of all together; ours."""
 
 
 async def counterfactual(tools: RecallTools, state: RecallState, call: Call) -> RecallState:
@@ -64,17 +67,19 @@ async def _look_for(
 ) -> dict[str, Any]:
     settings = tools.services.settings
     proposed = [risk for risk in answer.risks if risk.claim.strip()][: settings.risks]
-    lists = [await _facts_for(tools, call, risk) for risk in proposed]
+    sentences = [_sentences(risk) for risk in proposed]
+    found = await _facts_for(tools, call, sentences)
     known = {fact.id for fact in seen}
-    merged = [fact for fact in _merged(lists, settings.rrf_k) if fact.id not in known]
+    every = [facts for own in found for facts in own]
+    merged = [fact for fact in _merged(every, settings.rrf_k) if fact.id not in known]
     merged = merged[: settings.risk_facts]
-    queries = [query for risk in proposed for query in _queries(risk)]
-    graph = await walk(tools.services, call.user, [*seen, *merged], queries)
+    flat = [one for own in sentences for one in own]
+    graph = await walk(tools.services, call.user, [*seen, *merged], flat)
     overlaps = await overlapping(tools.services, call.user, answer.start, answer.end)
     kept = {fact.id for fact in (*seen, *merged)}
     risks = [
-        _risk(risk, found, kept, shown, settings.risk_floor)
-        for risk, found in zip(proposed, lists, strict=True)
+        _risk(risk, _merged(own, settings.rrf_k), kept, shown, settings.risk_floor)
+        for risk, own in zip(proposed, found, strict=True)
     ]
     facts = {fact.id: fact for fact in (*merged, *graph)}
     return {
@@ -84,30 +89,36 @@ async def _look_for(
     }
 
 
-def _queries(risk: NewRisk) -> list[str]:
+def _sentences(risk: NewRisk) -> list[str]:
     """Each example is a search of its own; without examples the claim is."""
     return [one for one in risk.examples if one.strip()] or [risk.claim]
 
 
-async def _facts_for(tools: RecallTools, call: Call, risk: NewRisk) -> list[Fact]:
-    """What its searches find together, best first, each with its greatest likeness."""
-    k, search = tools.services.settings.risk_facts, tools.goals.search
-    found = await asyncio.gather(*(search(one, k, "semantic", call) for one in _queries(risk)))
-    likeness: dict[str, float] = defaultdict(float)
-    for fact in (fact for facts in found for fact in facts):
-        likeness[fact.id] = max(likeness[fact.id], fact.likeness)
-    merged = _merged(found, tools.services.settings.rrf_k)
-    return [fact.model_copy(update={"likeness": likeness[fact.id]}) for fact in merged]
+async def _facts_for(
+    tools: RecallTools, call: Call, sentences: Sequence[Sequence[str]]
+) -> list[list[list[Fact]]]:
+    """For each risk and each of its sentences, what is like it."""
+    services = tools.services
+    flat = [one for own in sentences for one in own]
+    if not flat or not services.has(call.user):
+        return [[] for _ in sentences]
+    depth = DEEPER * services.settings.risk_facts
+    lists = await services.in_room(
+        call.user, lambda room: alike(room, services.embedder, flat, depth, Trail())
+    )
+    left = iter(lists)
+    return [[next(left) for _ in own] for own in sentences]
 
 
 def _merged(lists: Sequence[Sequence[Fact]], rrf_k: int) -> list[Fact]:
-    """Facts of several lists by reciprocal rank, best first."""
+    """Facts of several lists by reciprocal rank, best first, each with its greatest likeness."""
     scores: dict[str, float] = defaultdict(float)
     facts: dict[str, Fact] = {}
     for found in lists:
         for rank, fact in enumerate(found, 1):
             scores[fact.id] += 1 / (rrf_k + rank)
-            facts.setdefault(fact.id, fact)
+            known = facts.get(fact.id)
+            facts[fact.id] = fact if known is None or fact.likeness > known.likeness else known
     return sorted(facts.values(), key=lambda fact: -scores[fact.id])
 
 

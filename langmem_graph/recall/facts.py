@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from langmem_graph.config import Settings
 from langmem_graph.embeddings._embedder import Embedder
 from langmem_graph.llm.contracts import Relation
-from langmem_graph.models import Fact, MessageHit, Record
+from langmem_graph.models import Fact, Message, MessageHit, Record
 from langmem_graph.ranking.search_parts import Trail
 from langmem_graph.recall.search import search_both, with_method
 from langmem_graph.store import record_lookups
@@ -110,16 +110,19 @@ def fact_of_record(record: Record) -> Fact:
     )
 
 
-def fact_of_message(hit: MessageHit, outdated: bool = False) -> Fact:
-    """A message as a fact."""
-    text = hit.text if len(hit.text) <= LONGEST else f"… {hit.excerpt[:LONGEST]} …"
+def fact_of_message(said: MessageHit | Message, outdated: bool = False) -> Fact:
+    """A message as a fact; a long one is cut to its best part where that is known."""
+    if isinstance(said, MessageHit):
+        own, best, signals = said.message_id, said.excerpt, said.signals or {}
+    else:
+        own, best, signals = said.id, said.text, {}
     return Fact(
-        id=f"message:{hit.message_id}",
-        text=text,
-        at=hit.at,
-        speaker=hit.name or hit.role,
-        message_ids=[hit.message_id],
-        likeness=(hit.signals or {}).get("dense", 0.0),
+        id=f"message:{own}",
+        text=said.text if len(said.text) <= LONGEST else f"… {best[:LONGEST]} …",
+        at=said.at,
+        speaker=said.name or said.role,
+        message_ids=[own],
+        likeness=signals.get("dense", 0.0),
         outdated=outdated,
     )
 

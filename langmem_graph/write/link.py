@@ -6,6 +6,7 @@ for when a session has ended, and each is scored; which way it goes is told by t
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 import numpy as np
 from sqlalchemy import Connection
@@ -26,11 +27,27 @@ GROUPS = 2
 """Causal calls of one session's end."""
 SHOWN = 30
 """Records of one causal call (ActMem 1.4)."""
+SAMPLE, ENOUGH = 200, 20
+"""Records whose pairs calibrate the floors, and how few are too few for it; ours."""
+PERCENTILES = (97.0, 95.0)
+"""Of random pairs' cosines: to join a cluster, to get an edge. With them a cluster has 2 to 6
+records and a record 6 to 8 edges in LoCoMo's observations and in sets of our own; ActMem has 5."""
 EDGES = 8
 """Semantic edges that a new record gets at most; ours."""
 FLOORS = {"verifier": 0.5, "pmi": 0.8, "contrast": 0.01, "contrast+later": 0.19}
 """What a score must exceed: a half verdict, ActMem's 0.8, and the 95th percentile of random pairs
 for the others (docs/causal.md). Calibrate on your own: `Settings.causal_floor`."""
+
+
+class _Floors(NamedTuple):
+    """Cosines from which a record joins a cluster, and from which two records get an edge."""
+
+    join: float
+    edge: float
+
+
+FEW = _Floors(0.55, 0.5)
+"""Of a memory with fewer records; for MiniLM."""
 
 
 async def link(tools: WriteTools, state: WriteState) -> WriteState:
@@ -50,28 +67,41 @@ async def link(tools: WriteTools, state: WriteState) -> WriteState:
 def cluster(room: Room, settings: Settings) -> list[list[int]]:
     """Put records without a cluster into one; returns the clusters they went to, largest first."""
     with room.database.writing() as connection:
+        new = clusters.unclustered(connection)
+        floors = _floors(connection, settings) if new else _Floors(1.0, 1.0)
         held = clusters.all_clusters(connection)
-        touched = {
-            one
-            for n in clusters.unclustered(connection)
-            if (one := _place(connection, held, n, settings)) is not None
-        }
+        touched = {one for n in new if (one := _place(connection, held, n, floors)) is not None}
         groups = [clusters.members(connection, one) for one in touched]
     return sorted((group for group in groups if len(group) > 1), key=len, reverse=True)
 
 
-def _place(
-    connection: Connection, held: clusters.Clusters, n: int, settings: Settings
-) -> int | None:
+def _floors(connection: Connection, settings: Settings) -> _Floors:
+    """As set, else what few of the user's own random pairs reach (methods 1.6, A1)."""
+    numbers = record_lookups.all_numbers(connection)
+    sample = numbers[:: max(1, len(numbers) // SAMPLE)]
+    floors = FEW
+    if len(numbers) >= ENOUGH:
+        matrix = lookups.vectors_of(connection, sample, RECORDS).matrix
+        cosines = (matrix @ matrix.T)[np.triu_indices(len(matrix), 1)]
+        if len(cosines):
+            floors = _Floors(*np.percentile(cosines, PERCENTILES).tolist())
+    distance = settings.cluster_max_distance
+    edge = settings.semantic_floor
+    return _Floors(
+        floors.join if distance is None else 1 - distance, floors.edge if edge is None else edge
+    )
+
+
+def _place(connection: Connection, held: clusters.Clusters, n: int, floors: _Floors) -> int | None:
     rows = lookups.vectors_of(connection, [n], RECORDS)
     if not len(rows):
         return None  # not embedded yet: next time
     vector = np.asarray(rows.matrix[0], dtype=np.float32)
     place, cosine = held.nearest(vector)
-    near = place if cosine >= 1 - settings.cluster_max_distance else -1
+    near = place if cosine >= floors.join else -1
     own = clusters.join(connection, held, near, n, vector)
     others = [one for one in clusters.members(connection, own) if one != n]
-    _link(connection, n, vector, others, settings.semantic_floor)
+    _link(connection, n, vector, others, floors.edge)
     return own
 
 

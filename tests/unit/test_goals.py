@@ -1,0 +1,569 @@
+"""The goal loop: backward chaining over any search function, with a model that may misbehave."""
+
+import re
+from collections.abc import Sequence
+from itertools import permutations
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage
+from langchain_core.retrievers import BaseRetriever
+from langgraph.graph import START, StateGraph
+from typing_extensions import TypedDict
+
+from langmem_graph import Fact, Settings
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.graphs import create_goal_graph
+from langmem_graph.llm.contracts import Unification
+from langmem_graph.recall.goals.bindings import bind, stands_in
+from langmem_graph.recall.goals.decide import decide
+from langmem_graph.recall.goals.refinements import invented
+from langmem_graph.recall.goals.state import Proof, Subgoal
+from langmem_graph.recall.shown import Shown
+from tests.scripted import Mind
+
+BROTHER = "Tom is the user's brother"
+WEDDING = "Tom married Lena in 2019"
+LAMP = "Lena liked the ceramic lamp"
+MEMORY = [BROTHER, WEDDING, LAMP, "Nora liked the scarf", "The user lives in Porto"]
+PLAN = {
+    "subgoals": [
+        {"atom": "(w:person) is the wife of the user's brother", "query": "brother wife"},
+        {"atom": "(w:person) liked (g:gift)", "query": "liked gift"},
+    ],
+    "answer": ["g"],
+    "central": ["gift", "brother's wife"],
+}
+ASKED = "What gift did my brother's wife like?"
+
+
+def search(query: str, k: int) -> list[str]:
+    """Texts that share most words with the query, not all that share one."""
+    words = set(re.findall(r"\w+", query.lower()))
+    scored = [(len(words & set(re.findall(r"\w+", text.lower()))), text) for text in MEMORY]
+    return [text for score, text in sorted(scored, key=lambda pair: -pair[0]) if score][:k]
+
+
+def alias(prompt: str, text: str) -> str | None:
+    found = re.search(rf'^(f\d+): .*"{re.escape(text)}"$', prompt, re.MULTILINE)
+    return found[1] if found else None
+
+
+def unify(prompt: str) -> dict[str, Any]:
+    """Binds the wife by the wedding, and the gift once the wife is known."""
+    brother, wedding, lamp = (alias(prompt, text) for text in (BROTHER, WEDDING, LAMP))
+    bindings, grounded = [], []
+    known = "w = Lena" in prompt
+    if brother and wedding and not known:
+        bindings.append({"variable": "w", "entity": "Lena", "facts": [brother, wedding]})
+        grounded.append({"subgoal": "s1", "facts": [brother, wedding]})
+        known = True
+    if known and lamp:
+        bindings.append({"variable": "g", "entity": "ceramic lamp", "facts": [lamp]})
+        grounded.append({"subgoal": "s2", "facts": [lamp]})
+    return {"bindings": bindings, "grounded": grounded}
+
+
+def refine(prompt: str) -> dict[str, Any]:
+    tom = {"atom": "Tom is married to (w:person)", "query": "Tom married", "for_subgoal": "s1"}
+    return {"subgoals": [tom]} if BROTHER in prompt else {"stop": True}
+
+
+def prove(mind: Mind, find: Any = search, query: str = ASKED, **options: Any) -> dict[str, Any]:
+    settings = Settings(**{"goal_k": 2, **options})
+    graph = create_goal_graph(find, model=mind, settings=settings)
+    return graph.invoke({"query": query})
+
+
+def steps(mind: Mind) -> list[str]:
+    return [name for name, _ in mind.asked]  # type: ignore[attr-defined]
+
+
+def test_a_chain_is_followed_backwards() -> None:
+    mind = Mind(GoalPlan=PLAN, Unification=unify, Refinement=refine)
+    done = prove(mind)
+    proof = done["proof"]
+    assert proof["status"] == "grounded"
+    assert {n: b["entity"] for n, b in proof["bindings"].items()} == {
+        "w": "Lena",
+        "g": "ceramic lamp",
+    }
+    assert [g["grounded"] for g in proof["subgoals"] if g["parent"] is None] == [True, True]
+    assert steps(mind) == ["GoalPlan", "Unification", "Refinement", "Unification"]
+    assert done["usage"]["calls"] == 4
+    events = [one["event"] for one in done["trace"]]
+    assert events[0] == "memory_goal"
+    assert events[-1] == "memory_proof"
+    refined = next(one for one in done["trace"] if one["event"] == "memory_refinement")
+    assert refined["rule"] == (
+        "(w:person) is the wife of the user's brother ← Tom is married to (w:person)"
+    )
+    assert {one["subgoal"] for one in done["trace"] if one["event"] == "memory_retrieved"} == {
+        *("s1", "s2", "s3")
+    }
+
+
+def test_without_the_missing_link_it_abstains_and_names_the_variable() -> None:
+    mind = Mind(GoalPlan=PLAN, Unification=unify, Refinement=refine)
+    without = [text for text in MEMORY if text != WEDDING]
+    done = prove(mind, lambda query, k: [t for t in search(query, k + 1) if t in without][:k])
+    proof = Proof.model_validate(done["proof"])
+    assert proof.status == "exhausted"
+    assert proof.bindings == {}
+    assert proof.unresolved() == ["(w:person)", "(g:gift)"]
+
+
+def test_a_bound_variable_is_looked_for_without_another_call() -> None:
+    """The second hop names only the entity that the first one has found."""
+    texts = ["Nils is the user's dentist", "Nils plays the cello"]
+    mind = Mind(
+        GoalPlan={
+            "subgoals": [
+                {"atom": "(d:person) is the user's dentist", "query": "user dentist"},
+                {"atom": "(d:person) plays (i:instrument)", "query": "instrument"},
+            ],
+            "answer": ["i"],
+        },
+        Unification=lambda prompt: {
+            "bindings": [
+                {"variable": name, "entity": entity, "facts": [alias(prompt, text)]}
+                for name, entity, text in (("d", "Nils", texts[0]), ("i", "cello", texts[1]))
+                if alias(prompt, text)
+            ],
+            "grounded": [
+                {"subgoal": goal, "facts": [alias(prompt, text)]}
+                for goal, text in (("s1", texts[0]), ("s2", texts[1]))
+                if alias(prompt, text)
+            ],
+        },
+    )
+    queries: list[str] = []
+
+    def find(query: str, k: int) -> list[str]:
+        queries.append(query)
+        return [texts[0]] if "dentist" in query else [texts[1]] if "Nils" in query else []
+
+    done = prove(mind, find)
+    assert done["proof"]["status"] == "grounded"
+    assert queries == ["user dentist", "instrument", "Nils plays instrument"]
+    assert steps(mind) == ["GoalPlan", "Unification", "Unification"]
+
+
+def test_what_the_first_look_up_found_may_suffice() -> None:
+    mind = Mind(GoalPlan={"sufficient": ["f1"]})
+    graph = create_goal_graph(search, model=mind)
+    fact = Fact(id="a", text="The user's wife is Ana").model_dump(mode="json")
+    done = graph.invoke({"query": "Who is my wife?", "recalled": [fact]})
+    assert (done["proof"]["status"], done["proof"]["sufficient"]) == ("grounded", ["a"])
+    assert done["usage"]["calls"] == 1
+
+
+def test_facts_that_were_not_shown_do_not_suffice() -> None:
+    mind = Mind(GoalPlan={"sufficient": ["f1", "f9"]})
+    done = prove(mind)
+    assert done["proof"]["sufficient"] == []
+    assert done["proof"]["status"] == "exhausted"
+    assert steps(mind)[:2] == ["GoalPlan", "Unification"]
+
+
+WORDS = "alder birch cedar dogwood elder fir ginkgo hazel ivy juniper".split()
+
+
+def always_more() -> Any:
+    """A model that never tires of refinements."""
+    words = iter(WORDS * 10)
+    return lambda _: {
+        "subgoals": [
+            {"atom": f"there is a {word}", "query": f"{word} in the park", "for_subgoal": "s1"}
+            for word in (next(words), next(words))
+        ]
+    }
+
+
+def always_new(query: str, k: int) -> list[str]:
+    return [f"something about {query}"]
+
+
+def test_the_worst_case_keeps_within_its_calls() -> None:
+    """1 to plan, 3 to unify, 2 to refine; the counterfactual is the seventh."""
+    mind = Mind(GoalPlan=PLAN, Refinement=always_more())
+    done = prove(mind, always_new)
+    assert steps(mind) == [
+        *("GoalPlan", "Unification", "Refinement", "Unification", "Refinement", "Unification")
+    ]
+    assert done["proof"]["status"] == "exhausted"
+
+
+def test_a_round_that_brings_nothing_new_is_the_last() -> None:
+    mind = Mind(GoalPlan=PLAN, Refinement=always_more())
+    prove(mind, lambda query, k: MEMORY[:2])
+    assert steps(mind) == ["GoalPlan", "Unification", "Refinement", "Unification"]
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3])
+def test_depth_is_a_setting(depth: int) -> None:
+    mind = Mind(GoalPlan=PLAN, Refinement=always_more())
+    prove(mind, always_new, goal_depth=depth)
+    assert steps(mind).count("Refinement") == depth
+    assert steps(mind).count("Unification") == depth + 1
+
+
+def test_breadth_tries_another_way_to_split() -> None:
+    plans = iter([{"subgoals": [{"atom": "nothing helps", "query": "nothing"}]}, PLAN])
+    mind = Mind(GoalPlan=lambda _: next(plans), Unification=unify, Refinement=refine)
+    done = prove(mind, goal_breadth=2)
+    assert done["proof"]["status"] == "grounded"
+    assert done["proof"]["tried"] == [["nothing helps"]]
+    second = [question for name, question in mind.asked if name == "GoalPlan"][1]  # type: ignore[attr-defined]
+    assert "nothing helps" in second
+
+
+def test_breadth_keeps_its_cap() -> None:
+    mind = Mind(GoalPlan=PLAN, Refinement={"stop": True})
+    done = prove(mind, goal_breadth=3)
+    assert steps(mind).count("GoalPlan") == 3
+    assert done["proof"]["status"] == "exhausted"
+
+
+BAD = {
+    "no tool call": AIMessage("I would rather not."),
+    "an empty answer": AIMessage(""),
+    "an error": ConnectionError("gone"),
+    "another error": ValueError("odd"),
+    "a list": {"subgoals": "many", "bindings": 7, "grounded": {}},
+    "forty": {
+        "subgoals": [{"atom": f"a{n} (x:t)", "query": "q", "for_subgoal": "s1"} for n in range(40)],
+        "bindings": [{"variable": "w", "entity": "x", "facts": ["f1"]}] * 40,
+    },
+    "none": {},
+    "nulls": {"subgoals": None, "bindings": None, "grounded": None, "intent": None},
+    "blanks": {
+        "subgoals": [{"atom": "", "query": "", "for_subgoal": ""}],
+        "bindings": [{"variable": "", "entity": "", "facts": []}],
+        "grounded": [{"subgoal": "", "facts": []}],
+    },
+    "foreign ids": {
+        "sufficient": ["f99"],
+        "subgoals": [{"atom": "(x:t)", "query": "x", "for_subgoal": "s77"}],
+        "bindings": [{"variable": "w", "entity": "Lena", "facts": ["f99", "m1"]}],
+        "grounded": [{"subgoal": "s99", "facts": ["f1"]}, {"subgoal": "s1", "facts": ["f99"]}],
+    },
+    "itself": {
+        "subgoals": [
+            {
+                "atom": "(v:person) is the wife of the user's brother",
+                "query": "something else entirely",
+                "for_subgoal": "s1",
+            }
+        ]
+    },
+    "a type loop": {
+        "subgoals": [
+            {"atom": "(x:y) is (y:x)", "query": "x", "for_subgoal": "s1"},
+            {"atom": "(y:x) is (x:y)", "query": "y", "for_subgoal": "s1"},
+        ],
+        "bindings": [
+            {"variable": "x", "entity": "(y:x)", "facts": ["f1"]},
+            {"variable": "y", "entity": "(x:y)", "facts": ["f1"]},
+        ],
+    },
+    "endless": AIMessage("la " * 40_000),
+}
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
+@pytest.mark.parametrize("step", ["GoalPlan", "Unification", "Refinement", "all"])
+def test_bad_answers_end_the_loop_within_its_caps(step: str, bad: Any) -> None:
+    good = {"GoalPlan": PLAN, "Unification": unify, "Refinement": refine}
+    answers = dict.fromkeys(good, bad) if step == "all" else {**good, step: bad}
+    mind = Mind(**answers)
+    done = prove(mind)
+    proof = done["proof"]
+    assert proof["ended"]
+    assert proof["status"] in ("grounded", "partial", "exhausted", "budget", "conflict")
+    assert done["usage"]["calls"] <= Settings().recall_calls
+    assert len(mind.asked) == done["usage"]["calls"]  # type: ignore[attr-defined]
+    for bound in proof["bindings"].values():
+        assert bound["entity"] in ("Lena", "ceramic lamp")
+
+
+def test_an_unreachable_model_is_asked_only_for_the_plan() -> None:
+    mind = Mind(GoalPlan=ConnectionError("refused"))
+    done = prove(mind)
+    assert done["proof"]["status"] == "exhausted"
+    assert steps(mind) == ["GoalPlan", "GoalPlan"]
+
+
+def test_the_budget_ends_the_loop_and_says_so() -> None:
+    mind = Mind(GoalPlan=PLAN, Unification=unify, Refinement=refine)
+    assert prove(mind, recall_calls=2)["proof"]["status"] == "budget"
+    assert prove(Mind(GoalPlan=PLAN), recall_seconds=1e-9)["proof"]["status"] == "budget"
+
+
+def test_a_failing_search_finds_nothing_and_the_others_go_on() -> None:
+    def find(query: str, k: int) -> list[str]:
+        if "wife" in query:
+            raise RuntimeError("the index is away")
+        return search(query, k)
+
+    mind = Mind(GoalPlan=PLAN, Unification=unify, Refinement=refine)
+    done = prove(mind, find)
+    problems = [one.get("problem") for one in done["trace"] if one["event"] == "memory_retrieved"]
+    assert "RuntimeError: the index is away" in problems
+    assert done["proof"]["ended"]
+    assert any(fact["text"] == LAMP for fact in done["proof"]["facts"])
+
+
+class ListRetriever(BaseRetriever):
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        return [
+            Document(text, id=f"d{place}", metadata={"date": "2024-05-01"})
+            for place, text in enumerate(MEMORY)
+            if text in search(query, 3)
+        ]
+
+
+async def _search_async(query: str, k: int) -> list[dict[str, Any]]:
+    return [{"text": text, "id": text, "at": "no date"} for text in search(query, k)]
+
+
+@pytest.mark.parametrize("retriever", [ListRetriever(), search, _search_async])
+async def test_any_memory_can_be_searched_in_any_way(retriever: Any) -> None:
+    outcomes = []
+    for way in ("invoke", "ainvoke", "stream", "astream"):
+        mind = Mind(GoalPlan=PLAN, Unification=unify, Refinement=refine)
+        graph = create_goal_graph(retriever, model=mind, settings=Settings(goal_k=2))
+        asked: Any = {"query": ASKED, "now": "2025-01-01"}
+        if way == "invoke":
+            done = graph.invoke(asked)
+        elif way == "ainvoke":
+            done = await graph.ainvoke(asked)
+        elif way == "stream":
+            done = list(graph.stream(asked, stream_mode="values"))[-1]
+        else:
+            done = [part async for part in graph.astream(asked, stream_mode="values")][-1]
+        outcomes.append(done["proof"])
+    assert outcomes[0]["status"] == "grounded"
+    assert all(one == outcomes[0] for one in outcomes)
+
+
+def test_events_come_as_they_happen() -> None:
+    mind = Mind(GoalPlan=PLAN, Unification=unify, Refinement=refine)
+    graph = create_goal_graph(search, model=mind, settings=Settings(goal_k=2))
+    seen, done = [], {}
+    for mode, part in graph.stream({"query": ASKED}, stream_mode=["custom", "values"]):
+        if mode == "custom":
+            seen.append(part)
+        else:
+            done = part
+    key = str
+    assert sorted(map(key, seen)) == sorted(map(key, done["trace"]))
+
+
+def test_the_loop_is_private_to_a_parent_graph() -> None:
+    class Parent(TypedDict, total=False):
+        query: str
+        trace: list[Any]
+        found: list[str]
+        proof: dict[str, Any]
+
+    mind = Mind(GoalPlan=PLAN, Unification=unify, Refinement=refine)
+    builder = StateGraph(Parent)
+    builder.add_node("goals", create_goal_graph(search, model=mind, settings=Settings(goal_k=2)))
+    builder.add_edge(START, "goals")
+    graph = builder.compile()
+    first = graph.invoke({"query": ASKED, "found": ["mine"]})
+    again = graph.invoke({"query": ASKED, "found": ["mine"]})
+    assert first["found"] == again["found"] == ["mine"]
+    assert len(first["trace"]) == len(again["trace"])
+    assert "usage" not in first
+
+
+def test_what_cannot_be_searched_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match=r"search\(query, k\)"):
+        create_goal_graph(["a", "b"], model=Mind())  # type: ignore[arg-type]
+
+
+# --- what code checks of a binding ---
+
+
+def _proof(*atoms: str, **bound: str) -> Proof:
+    goals = [Subgoal(id=f"s{n}", atom=atom, query="q") for n, atom in enumerate(atoms, 1)]
+    proof = Proof(subgoals=goals)
+    proof.bindings = {n: {"entity": e, "facts": ["x"]} for n, e in bound.items()}  # type: ignore[misc]
+    return Proof.model_validate(proof.model_dump())
+
+
+def _shown(*texts: str) -> Shown:
+    return Shown.of([Fact(id=f"id{n}", text=text) for n, text in enumerate(texts, 1)])
+
+
+def _bound(proof: Proof, shown: Shown, *bindings: tuple[str, str, list[str]]) -> list[Any]:
+    rows = [{"variable": v, "entity": e, "facts": f} for v, e, f in bindings]
+    return bind(proof, Unification.model_validate({"bindings": rows}), shown)
+
+
+@pytest.mark.parametrize(
+    ("binding", "reason"),
+    [
+        (("z", "Lena", ["f1"]), "no such variable"),
+        (("w", "Lena", ["f7"]), "cites no fact"),
+        (("w", "Nora", ["f1"]), "does not stand"),
+        (("w", "", ["f1"]), "does not stand"),
+        (("p", "Lena", ["f1"]), "is no price"),
+        (("h", "Lena", ["f1"]), "is already Ana"),
+    ],
+)
+def test_bindings_are_refused_with_a_reason(binding: Any, reason: str) -> None:
+    proof = _proof("(w:person) has (p:price) of (h:person)", h="Ana")
+    (verdict,) = _bound(proof, _shown("Lena paid"), binding)
+    assert not verdict["accepted"]
+    assert reason in verdict["reason"]
+    assert set(proof.bindings) == {"h"}
+
+
+def test_a_binding_that_repeats_what_is_known_adds_its_facts() -> None:
+    proof = _proof("(w:person) is here", w="Lena")
+    _bound(proof, _shown("lena paid"), ("w", "lena", ["f1"]))
+    assert proof.bindings["w"].entity == "Lena"
+    assert proof.bindings["w"].facts == ["x", "id1"]
+
+
+@given(st.permutations([("w", "Lena", ["f1"]), ("w", "Nora", ["f2"]), ("g", "lamp", ["f1"])]))
+@settings(max_examples=10)
+def test_the_order_of_proposals_decides_nothing(order: Sequence[Any]) -> None:
+    proof = _proof("(w:person) has (g:gift)")
+    _bound(proof, _shown("Lena has a lamp", "Nora has a lamp"), *order)
+    assert set(proof.bindings) == {"g"}
+    (conflict,) = proof.conflicts
+    assert conflict.values == {"Lena": ["id1"], "Nora": ["id2"]}
+
+
+def test_a_statement_is_proved_only_when_nothing_in_it_is_open() -> None:
+    proof = _proof("(w:person) has (g:gift)", w="Lena")
+    answer = Unification.model_validate({"grounded": [{"subgoal": "s1", "facts": ["f1"]}]})
+    bind(proof, answer, _shown("Lena has it"))
+    assert not proof.subgoals[0].grounded
+
+
+def test_a_statement_follows_from_all_refinements_of_one_round() -> None:
+    proof = _proof("(w:person) is the wife", w="Lena")
+    for n, depth in ((2, 1), (3, 1), (4, 2)):
+        proof.subgoals.append(Subgoal(id=f"s{n}", atom="a", query="q", parent="s1", depth=depth))
+    shown = _shown("fact")
+
+    def ground(*ids: str) -> bool:
+        rows = [{"subgoal": one, "facts": ["f1"]} for one in ids]
+        bind(proof, Unification.model_validate({"grounded": rows}), shown)
+        return proof.subgoals[0].grounded
+
+    assert not ground("s2")
+    assert ground("s3")
+
+
+@pytest.mark.parametrize(
+    ("entity", "text", "stands"),
+    [
+        ("Lena", "We met Lena, my sister-in-law.", True),
+        ("lena's", "Lena liked it", False),
+        ("the ceramic lamp", "a Ceramic lamp", True),
+        ("Al", "Already there", False),
+        ("Al", "It was Al.", True),
+        ("Martines", "Dr. Martinez called", True),
+        ("Oslo", "Porto", False),
+        ("", "anything", False),
+        ("东京", "我住在东京。", True),
+    ],
+)
+def test_names_stand_in_texts(entity: str, text: str, stands: bool) -> None:
+    assert stands_in(entity, Fact(id="x", text=text)) is stands
+
+
+# --- what decides between values ---
+
+
+def _fact(number: int, **fields: Any) -> Fact:
+    base = {"id": f"i{number}", "text": "t", "at": f"2024-01-0{number}T00:00:00Z"}
+    return Fact.model_validate(base | fields)
+
+
+HOME = {"subject": "user", "attribute": "home"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "winner"),
+    [
+        ({"outdated": True}, {}, "b"),
+        ({}, {"outdated": True}, "a"),
+        ({}, {"confirmation": "draft"}, "a"),
+        (HOME, HOME, "b"),
+        (HOME, {**HOME, "attribute": "work"}, None),
+        ({}, {}, None),
+        ({**HOME, "confirmation": "confirmed"}, {**HOME, "confirmation": "draft"}, "a"),
+    ],
+)
+def test_corrections_and_dates_decide(one: Any, other: Any, winner: str | None) -> None:
+    values = {"a": [_fact(1, **one)], "b": [_fact(2, **other)]}
+    for order in permutations(values.items()):
+        assert decide(dict(order)) == winner
+
+
+def test_a_tie_is_decided_by_nobody() -> None:
+    assert decide({"a": [_fact(1, **HOME)], "b": [_fact(1, **HOME)]}) is None
+
+
+# --- what code checks of a refinement ---
+
+
+@pytest.mark.parametrize(
+    ("text", "strange"),
+    [
+        ("Tom is married to (w)", []),
+        ("Mia is married to Tom", ["Mia"]),
+        ("the wife of Karl", ["Karl"]),
+        ("Birthday of Tom", []),
+        ("the 7 dwarfs", ["7"]),
+        ("born in 1999", []),
+        ("The user's brother", []),
+        ("Tom's wife", []),
+        ("Greta's wife", ["Greta"]),
+    ],
+)
+def test_names_out_of_thin_air_are_noticed(text: str, strange: list[str]) -> None:
+    assert invented(text, "Tom was born in 1999, says the user") == strange
+
+
+def test_refinements_are_refused_with_a_reason() -> None:
+    proposals = {
+        "subgoals": [
+            {
+                "atom": "(q:person) is the wife of the user's brother",
+                "query": "a",
+                "for_subgoal": "s1",
+            },
+            {"atom": "Karl is married to (w:person)", "query": "Karl", "for_subgoal": "s1"},
+            {"atom": "somebody saw (w:person)", "query": "wife brother", "for_subgoal": "s1"},
+            {"atom": "for nothing", "query": "b", "for_subgoal": "s9"},
+            {"atom": "the brother's wedding", "query": "wedding guests", "for_subgoal": "s1"},
+            {"atom": "the family tree", "query": "tree of the family", "for_subgoal": "s1"},
+            {"atom": "an old letter", "query": "letters", "for_subgoal": "s1"},
+        ]
+    }
+    done = prove(Mind(GoalPlan=PLAN, Refinement=proposals), goal_depth=1)
+    noted = [one for one in done["trace"] if one["event"] == "memory_refinement"]
+    reasons = [one.get("reason", "taken") for one in noted]
+    assert [reason.split(":")[0] for reason in reasons] == [
+        "was there before",
+        "names what nobody mentioned",
+        "asks for the same as before",
+        "is for no open statement",
+        "taken",
+        "taken",
+        "one too many for its statement",
+    ]
