@@ -1,11 +1,18 @@
-"""Recall as a service: send messages, get the context to show a model, and a report."""
+"""Recall as a service: send messages, get the context to show a model, and a report.
+
+With LANGMEM_GRAPH_MODEL it reasons: a loop of subgoals, and a look at what could go wrong.
+"""
 
 from langgraph.graph import START, StateGraph
 
 from langmem_graph import Memory
-from langmem_graph.graphs import MemoryState, UserContext, create_recall_node
+from langmem_graph.graphs import MemoryState, UserContext, create_recall_graph, create_recall_node
 
-builder = StateGraph(MemoryState, context_schema=UserContext)
-builder.add_node("recall", create_recall_node(Memory.from_environment(), report=True))
-builder.add_edge(START, "recall")
-graph = builder.compile(name="recall")
+memory = Memory.from_environment()
+if memory.has_model:
+    graph = create_recall_graph(memory)
+else:
+    builder = StateGraph(MemoryState, context_schema=UserContext)
+    builder.add_node("recall", create_recall_node(memory, report=True))
+    builder.add_edge(START, "recall")
+    graph = builder.compile(name="recall")

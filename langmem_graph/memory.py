@@ -102,6 +102,11 @@ class Memory:
             raise
 
     @property
+    def has_model(self) -> bool:
+        """True when a model reads what is written, and reasoning is possible."""
+        return self._mind is not None
+
+    @property
     def path(self) -> Path:
         """The directory."""
         return self._services.root.path

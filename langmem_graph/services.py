@@ -59,6 +59,17 @@ class Services:
 
         return await asyncio.to_thread(inside)
 
+    async def in_known_room(self, user_id: str, work: Callable[[Room], T], nothing: T) -> T:
+        """As `in_room`; `nothing` where nothing was ever stored of this user."""
+
+        def inside() -> T:
+            if not self.has(user_id):
+                return nothing
+            with self.room(user_id) as room:
+                return work(room)
+
+        return await asyncio.to_thread(inside)
+
     def close(self) -> None:
         """Finish due work as far as possible, then let go of everything."""
         self.closed = True

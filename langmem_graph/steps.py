@@ -1,6 +1,7 @@
 """Steps as LangGraph nodes: written once, asynchronous, and usable under `invoke` too."""
 
 import asyncio
+import contextvars
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -47,11 +48,12 @@ def as_node(
 
 
 def emitter() -> Callable[[Event], None]:
-    """The running graph's stream writer; outside a graph events go nowhere."""
+    """The running graph's stream writer, for use in any thread; outside a graph, nothing."""
     try:
-        return get_runtime().stream_writer
+        write, here = get_runtime().stream_writer, contextvars.copy_context()
     except (RuntimeError, KeyError):
         return lambda event: None
+    return lambda event: here.copy().run(write, event)  # it looks for the run in its context
 
 
 def run_apart(work: Coroutine[Any, Any, T]) -> T:

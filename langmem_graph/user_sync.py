@@ -99,7 +99,7 @@ class SyncUserMemory:
 
         `add` does not do this by itself; nodes and middleware do.
         """
-        if self._mind is not None:
+        if self._mind is not None and not self._services.read_only:
             self._mind.background.notify(self.id)
 
     def drain(self, timeout: float | None = None) -> bool:

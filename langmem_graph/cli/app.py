@@ -51,7 +51,7 @@ def _opened(
     chroma: str | None = None,
     embeddings: str | None = None,
     *,
-    model: str | None = None,
+    model: Any = None,
     looking: bool = False,
 ) -> Iterator[Memory]:
     """A memory; for commands that only look, beside a running app where there is one."""
@@ -143,6 +143,38 @@ def search(
             query, k, by=cast(By, by), explain=explain
         )  # checked there
     _print_json(hits) if as_json else views.show_hits(query, hits)
+
+
+@app.command()
+def explain(
+    question: Annotated[str, typer.Argument(help="A question, or something to be done.")],
+    user: UserOption,
+    model: Annotated[
+        str | None, typer.Option("--model", envvar="LANGMEM_GRAPH_MODEL", help="Reasons.")
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", help="Any OpenAI-compatible server.")
+    ] = None,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    embeddings: EmbeddingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Reason about a question over memory and draw the proof. Works beside a running app."""
+    from langmem_graph.cli import explain as explaining
+    from langmem_graph.llm import load_chat_model
+
+    chosen = load_chat_model(model, base_url)
+    with _opened(directory, embeddings=embeddings, model=chosen, looking=True) as memory:
+        if chosen is None:
+            views.note(
+                "No language model: set OPENAI_API_KEY, or name one with --model or --base-url. "
+                "Until then this is what a plain look-up finds."
+            )
+            typer.echo(memory.user(user).recall(question).context or "Nothing.")
+            return
+        on_event = None if as_json else explaining.watch
+        found = memory.user(user).recall(question, mode="reason", on_event=on_event)
+    _print_json(found) if as_json else explaining.show(question, found)
 
 
 @app.command()

@@ -73,11 +73,10 @@ async def context(tools: RecallTools, state: RecallState, call: Call) -> RecallS
     """Put everything together."""
     services = tools.services
     found = _Found.of(state)
-    profile, evidence = "", dict[str, MessageHit]()
-    if services.has(call.user):
-        profile, evidence = await services.in_room(
-            call.user, lambda room: _stored(room, list(found.facts.values()))
-        )
+    nothing: tuple[str, dict[str, MessageHit]] = ("", {})
+    profile, evidence = await services.in_known_room(
+        call.user, lambda room: _stored(room, list(found.facts.values())), nothing
+    )
     counter = await asyncio.to_thread(token_counter, services.settings.encoding)  # loads a table
     budget = state.get("max_tokens") or services.settings.context_tokens
     page = _written(found, profile, counter, budget)

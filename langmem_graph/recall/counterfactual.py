@@ -23,6 +23,8 @@ from langmem_graph.recall.walk import walk
 from langmem_graph.steps import Call, Watch
 
 _log = logging.getLogger(__name__)
+NEARLY = 0.8
+"""Facts beside a risk are nearly as like it as the likest; ours."""
 DEEPER = 3
 """Each search looks this many times deeper than what is kept of all together; ours."""
 
@@ -100,11 +102,12 @@ async def _facts_for(
     """For each risk and each of its sentences, what is like it."""
     services = tools.services
     flat = [one for own in sentences for one in own]
-    if not flat or not services.has(call.user):
-        return [[] for _ in sentences]
+    if not flat:
+        return []
     depth = DEEPER * services.settings.risk_facts
-    lists = await services.in_room(
-        call.user, lambda room: alike(room, services.embedder, flat, depth, Trail())
+    nothing: list[list[Fact]] = [[] for _ in flat]
+    lists = await services.in_known_room(
+        call.user, lambda room: alike(room, services.embedder, flat, depth, Trail()), nothing
     )
     left = iter(lists)
     return [[next(left) for _ in own] for own in sentences]
@@ -127,7 +130,9 @@ def _risk(
 ) -> Risk:
     """A risk with the facts that speak for it: those named, and those like enough to it."""
     named = [fact.id for fact in shown.meant(proposed.facts)]
-    near = [fact.id for fact in found if fact.id in kept and fact.likeness >= floor]
+    best = max((fact.likeness for fact in found), default=0.0)
+    like = max(floor, NEARLY * best)
+    near = [fact.id for fact in found if fact.id in kept and fact.likeness >= like]
     basis = "memory" if proposed.basis == "memory" and named else "world"
     return Risk(
         claim=" ".join(proposed.claim.split()),

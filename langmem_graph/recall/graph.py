@@ -85,6 +85,7 @@ def build(
     if with_answer:
         builder.add_edge("context", "answer")
     builder.add_edge(last, END)
+    # Not None: an application's checkpointer would save what was recalled for good.
     return builder.compile(checkpointer=False, name="recall")
 
 

@@ -22,11 +22,10 @@ class MemorySearch:
     async def search(self, query: str, k: int, relation: Relation, call: Call) -> list[Fact]:
         """The best facts; nothing where nothing was ever stored."""
         services = self._services
-        if not services.has(call.user):
-            return []
-        return await services.in_room(
+        return await services.in_known_room(
             call.user,
             lambda room: find_facts(room, services.embedder, services.settings, query, k, relation),
+            [],
         )
 
     async def likeness(self, text: str, others: Sequence[str], call: Call) -> float:

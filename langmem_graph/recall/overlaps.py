@@ -28,10 +28,10 @@ async def overlapping(
         end: ISO time, or empty.
     """
     asked = _event(start, end)
-    if asked is None or not services.has(user_id):
+    if asked is None:
         return []
     minutes = services.settings.event_minutes
-    return await services.in_room(user_id, lambda room: _colliding(room, asked, minutes))
+    return await services.in_known_room(user_id, lambda room: _colliding(room, asked, minutes), [])
 
 
 def _event(start: str, end: str) -> EventTime | None:

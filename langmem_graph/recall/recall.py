@@ -19,13 +19,13 @@ async def recall(tools: RecallTools, state: RecallState, call: Call) -> RecallSt
     facts: list[Fact] = []
     warnings: list[str] = []
     try:
-        if services.has(call.user):
-            facts = await services.in_room(
-                call.user,
-                lambda room: find_facts(
-                    room, services.embedder, services.settings, state["query"], k, trail=trail
-                ),
-            )
+        facts = await services.in_known_room(
+            call.user,
+            lambda room: find_facts(
+                room, services.embedder, services.settings, state["query"], k, trail=trail
+            ),
+            [],
+        )
     except Exception as error:
         if tools.fail_closed:
             raise

@@ -27,10 +27,10 @@ async def walk(
     """Records that edges join to the seeds, without the seeds; at most `Settings.graph_facts`."""
     settings = services.settings
     ids = [fact.record_id for fact in seeds if fact.record_id]
-    if not ids or not settings.graph_facts or not services.has(user_id):
+    if not ids or not settings.graph_facts:
         return []
-    return await services.in_room(
-        user_id, lambda room: _walk(room, services.embedder, settings, ids, queries)
+    return await services.in_known_room(
+        user_id, lambda room: _walk(room, services.embedder, settings, ids, queries), []
     )
 
 

@@ -33,7 +33,8 @@ class Mind:
         self.reasoner = Reasoner(services, self.model)
         settings = services.settings
         self.background = BackgroundWriter(self.loop, self.reader, settings.debounce_seconds)
-        services.on_opened = self.background.notify  # what an earlier process has left due
+        if not services.read_only:
+            services.on_opened = self.background.notify  # what an earlier process has left due
         self._closing_seconds = settings.closing_seconds
 
     def flush(self, user_id: str) -> FlushReport:

@@ -161,6 +161,25 @@ def test_an_example_runs_offline(example: str, remembered: str, tmp_path: Path) 
     assert not list(tmp_path.iterdir())
 
 
+@needs_model
+def test_the_puppy_comes_before_the_palm(tmp_path: Path) -> None:
+    example = REPOSITORY / "examples/puppy_and_palm.py"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-W", "ignore::UserWarning", example],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = done.stdout.split("<memory>\n")[1].splitlines()
+    assert lines[2] == "Check this before acting on the request:"
+    assert "poisonous" in lines[3]
+    assert lines[4] == (
+        '  - 2025-03-04 18:20 user [m0]: "Our puppy Miso is teething and chews everything, above '
+        'all plants."'
+    )
+
+
 def test_langgraph_json_names_files_that_are_there() -> None:
     settings = json.loads((REPOSITORY / "langgraph.json").read_text())
     assert set(settings["graphs"]) == {"chatbot", "recall", "write"}

@@ -1,6 +1,7 @@
 """The command line, run as its users run it."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -192,3 +193,42 @@ def run_error(*arguments: str) -> str:
     )  # fmt: skip
     assert done.returncode == 2
     return done.stderr
+
+
+def test_explain_draws_the_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.unit.test_recall_graph import ASKED, PALM, PUPPY, SAID, acting, good
+
+    with Memory(os.environ["LANGMEM_GRAPH_DIR"], embeddings="hash") as memory:
+        rows = [{"role": "user", "content": text, "id": own} for own, text in SAID.items()]
+        memory.user("me").add(rows, session_id="s", at="2025-03-01")
+    monkeypatch.setattr("langmem_graph.llm.load_chat_model", lambda *_: good())
+    drawn = run("explain", ASKED)
+    assert "to prove: (w:person) is the wife of the user's brother" in drawn
+    assert "✓ (w:person) is the wife of the user's brother  w = Lena" in drawn
+    assert "2025-03-01 Lena liked the ceramic lamp.  [m4]" in drawn
+    assert "2 model calls" in drawn
+    assert run_json("explain", ASKED)["reasoning"]["status"] == "grounded"
+    monkeypatch.setattr("langmem_graph.llm.load_chat_model", lambda *_: acting())
+    drawn = run("explain", PALM)
+    assert "risk Sago palms are poisonous to dogs.  (general knowledge)" in drawn
+    assert PUPPY in drawn
+
+
+def test_explain_without_a_model_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    run("import", str(conversation_file()))
+    shown = run("explain", "What was E-7719?")
+    assert "No language model" in shown
+    assert "E-7719" in shown.split("<memory>")[1]
+
+
+def test_explain_works_beside_a_running_app(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.unit.test_recall_graph import ASKED, good
+
+    run("import", str(conversation_file()))
+    mind = good()
+    monkeypatch.setattr("langmem_graph.llm.load_chat_model", lambda *_: mind)
+    with Memory(os.environ["LANGMEM_GRAPH_DIR"], embeddings="hash") as memory:
+        memory.user("me").add([{"role": "user", "content": "hello"}], session_id="s")
+        assert "not found in memory" in run("explain", ASKED)
+    assert "Extraction" not in {name for name, _ in mind.asked}  # type: ignore[attr-defined]

@@ -22,7 +22,7 @@ from langmem_graph.llm.contracts import Unification
 from langmem_graph.recall.goals.bindings import bind, stands_in
 from langmem_graph.recall.goals.decide import decide
 from langmem_graph.recall.goals.refinements import invented
-from langmem_graph.recall.goals.state import Proof, Subgoal
+from langmem_graph.recall.goals.state import Bound, Proof, Subgoal
 from langmem_graph.recall.shown import Shown
 from tests.scripted import Mind
 
@@ -395,9 +395,8 @@ def test_what_cannot_be_searched_is_refused() -> None:
 
 def _proof(*atoms: str, **bound: str) -> Proof:
     goals = [Subgoal(id=f"s{n}", atom=atom, query="q") for n, atom in enumerate(atoms, 1)]
-    proof = Proof(subgoals=goals)
-    proof.bindings = {n: {"entity": e, "facts": ["x"]} for n, e in bound.items()}  # type: ignore[misc]
-    return Proof.model_validate(proof.model_dump())
+    known = {name: Bound(entity=entity, facts=["x"]) for name, entity in bound.items()}
+    return Proof(subgoals=goals, bindings=known)
 
 
 def _shown(*texts: str) -> Shown:

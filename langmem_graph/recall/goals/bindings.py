@@ -5,6 +5,7 @@ in one of them, its type is not contradicted, and it agrees with earlier binding
 are judged together, so that their order decides nothing.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +24,9 @@ from langmem_graph.recall.shown import Shown
 SAME_NAME = 85.0
 """Likeness in percent from which a name counts as standing in a text (methods 2.3)."""
 SHORT_NAME = 4
-"""Letters below which a name must stand there as it is."""
+"""Letters below which a name must stand there as a word of its own."""
+_SPACED = re.compile("[^\u2e80-\uffff]")
+"""A letter of a script that puts spaces between words."""
 
 
 @dataclass
@@ -68,9 +71,11 @@ def stands_in(entity: str, fact: Fact) -> bool:
     name, text = plain_entity(entity), plain_entity(fact.text)
     if not name:
         return False
-    if f" {name} " in f" {' '.join(_words(text))} " or (len(name) >= SHORT_NAME and name in text):
+    if f" {name} " in f" {' '.join(_words(text))} ":
         return True
-    return len(name) >= SHORT_NAME and fuzz.partial_ratio(name, text) >= SAME_NAME
+    if len(name) < SHORT_NAME:
+        return name in text and not _SPACED.search(name)
+    return name in text or fuzz.partial_ratio(name, text) >= SAME_NAME
 
 
 def _words(text: str) -> Iterator[str]:

@@ -24,7 +24,7 @@ _STEPS = (init, retrieve, unify, refine)
 def build(
     tools: GoalTools, user_of: Callable[[RunnableConfig], str]
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The compiled loop, without a store and without checkpoints of its own."""
+    """The compiled loop, without a store and without a checkpointer of its own."""
     builder = StateGraph(GoalState, input_schema=GoalInput, output_schema=GoalOutput)
     for step in _STEPS:
         builder.add_node(step.__name__, as_node(step.__name__, _with(tools, step), user_of))
@@ -33,7 +33,7 @@ def build(
     builder.add_edge("retrieve", "unify")
     builder.add_conditional_edges("unify", _after_unify, ["refine", "init", END])
     builder.add_conditional_edges("refine", _next, ["retrieve", "init", END])
-    return builder.compile(checkpointer=False, name="goals")
+    return builder.compile(name="goals")
 
 
 def _with(tools: GoalTools, step: Any) -> Any:

@@ -3,6 +3,8 @@
 One model call. It sees the first look-up and may say that this is enough; then the loop ends here.
 """
 
+import time
+
 from langmem_graph.llm.contracts import GoalPlan
 from langmem_graph.llm.structured import Usage, load_prompt
 from langmem_graph.models import Fact
@@ -15,6 +17,7 @@ _NOTHING_TO_PROVE = ("act", "chat", "vague")
 
 async def init(tools: GoalTools, state: GoalState, call: Call) -> GoalState:
     """Ask for the goal and take what can be used."""
+    state = {**state, "started": state.get("started") or time.time()}
     proof, usage, trace = read(state)
     watch = Watch(call.emit, trace)
     recalled = [Fact.model_validate(fact) for fact in state.get("recalled") or []]
@@ -27,7 +30,7 @@ async def init(tools: GoalTools, state: GoalState, call: Call) -> GoalState:
     if plan is None and usage.unreachable > unreachable:
         proof.status, proof.ended = "exhausted", True  # nobody to reason with
         watch.note("memory_goal", intent=proof.intent, status=proof.status, subgoals=0)
-        return written(proof, usage, trace)
+        return {**written(proof, usage, trace), "started": state["started"]}
     _take(plan or GoalPlan(), state["query"], shown, tools.settings.goal_subgoals, proof)
     watch.note(
         "memory_goal",
@@ -41,7 +44,7 @@ async def init(tools: GoalTools, state: GoalState, call: Call) -> GoalState:
     )
     _note_subgoals(watch, proof)
     _stop_if_over(tools, state, usage, proof)
-    return written(proof, usage, trace)
+    return {**written(proof, usage, trace), "started": state["started"]}
 
 
 def _question(state: GoalState, proof: Proof, shown: Shown) -> str:

@@ -118,7 +118,13 @@ def settle(
     else:
         proof.status = "partial" if proof.cited() else "exhausted"
     proof.ended = True
-    watch.note("memory_proof", status=proof.status, unresolved=proof.unresolved())
+    watch.note(
+        "memory_proof",
+        status=proof.status,
+        bindings=proof.theta().entities,
+        unresolved=proof.unresolved(),
+        subgoals=[g.model_dump(include={"id", "grounded", "facts"}) for g in proof.subgoals],
+    )
 
 
 def _begin_again(proof: Proof) -> None:

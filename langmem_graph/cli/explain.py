@@ -1,0 +1,112 @@
+"""`langmem-graph explain`: how memory reasons about a question, as a tree."""
+
+from collections import defaultdict
+from typing import Any
+
+from rich.text import Text
+from rich.tree import Tree
+
+from langmem_graph.cli.views import console, note, printable
+from langmem_graph.models import Fact, Recall
+
+_OUTCOMES = {
+    "grounded": ("proved", "green"),
+    "partial": ("proved in part", "yellow"),
+    "conflict": ("facts disagree", "red"),
+    "exhausted": ("not found in memory", "yellow"),
+    "budget": ("the budget was used up", "yellow"),
+    None: ("nothing to prove", "dim"),
+}
+
+
+def watch(event: dict[str, Any]) -> None:
+    """One quiet line for each step as it happens."""
+    shown = {
+        "memory_subgoal": "to prove: {atom}",
+        "memory_retrieved": "looked for “{query}”: {facts} facts",
+        "memory_refinement": "refined: {atom}",
+        "memory_binding": "{variable} = {entity}",
+        "memory_risk": "risk: {claim}",
+    }.get(event["event"])
+    if shown is None or ("atom" in shown and "atom" not in event):
+        return
+    fields = {**event, "facts": len(event.get("facts") or [])}
+    refused = "" if event.get("accepted", True) else f" (refused: {event.get('reason')})"
+    note(printable(f"  {shown.format(**fields)}{refused}"))
+
+
+def show(question: str, found: Recall) -> None:
+    """The proof, what speaks against it, and what it cost."""
+    reasoning = found.reasoning
+    assert reasoning is not None  # of a recall with reasoning
+    facts = {fact.id: fact for fact in found.facts}
+    words, style = _OUTCOMES[reasoning.status]
+    tree = Tree(Text.assemble((printable(question), "bold"), "  ", (words, style)))
+    _add_proof(tree, found, facts)
+    for conflict in reasoning.conflicts:
+        branch = tree.add(Text(printable(f"facts disagree about {conflict.variable}"), style="red"))
+        for value, ids in conflict.values.items():
+            _add_facts(branch.add(printable(value)), ids, facts)
+    for risk in reasoning.risks:
+        label = "" if risk.basis == "memory" else "  (general knowledge)"
+        branch = tree.add(Text.assemble(("risk ", "red"), printable(risk.claim), (label, "dim")))
+        _add_facts(branch, risk.facts, facts)
+    for overlap in reasoning.overlaps:
+        tree.add(Text.assemble(("at the same time ", "red"), printable(overlap)))
+    if reasoning.unresolved:
+        tree.add(Text.assemble(("open ", "yellow"), printable(", ".join(reasoning.unresolved))))
+    console.print(tree)
+    report = found.report
+    spent = f"{report.input_tokens:,} + {report.output_tokens:,} tokens"
+    note(f"{report.llm_calls} model calls, {spent}, {report.milliseconds['total']:,.0f} ms")
+    for problem in report.problems:
+        note(printable(f"  problem: {problem}"))
+
+
+def _add_proof(tree: Tree, found: Recall, facts: dict[str, Fact]) -> None:
+    """Subgoals below what they help to prove, facts below what they prove."""
+    proved: dict[str, dict[str, Any]] = {}
+    children: dict[str | None, list[dict[str, Any]]] = defaultdict(list)
+    for event in found.trace:
+        taken = event["event"] == "memory_subgoal" and not event.get("again")
+        if taken or (event["event"] == "memory_refinement" and event["accepted"]):
+            children[event.get("parent")].append(event)
+        if event["event"] == "memory_proof":
+            proved = {goal["id"]: goal for goal in event["subgoals"]}
+        if event["event"] == "memory_goal":
+            _add_facts(tree, event["sufficient"], facts)
+    entities = found.reasoning.bindings if found.reasoning else {}
+    _add_goals(tree, None, children, proved, entities, facts)
+
+
+def _add_goals(
+    tree: Tree,
+    parent: str | None,
+    children: dict[str | None, list[dict[str, Any]]],
+    proved: dict[str, dict[str, Any]],
+    entities: dict[str, str],
+    facts: dict[str, Fact],
+) -> None:
+    for goal in children[parent]:
+        own = proved.get(goal["id"], {})
+        mark = ("✓ ", "green") if own.get("grounded") else ("? ", "yellow")
+        bound = [f"{n} = {e}" for n, e in entities.items() if f"({n}:" in goal["atom"]]
+        line = Text.assemble(mark, printable(goal["atom"]), (f"  {', '.join(bound)}", "cyan"))
+        branch = tree.add(line)
+        _add_facts(branch, own.get("facts", []), facts)
+        _add_goals(branch, goal["id"], children, proved, entities, facts)
+
+
+def _add_facts(tree: Tree, ids: list[str], facts: dict[str, Fact]) -> None:
+    for one in ids:
+        fact = facts.get(one)
+        if fact is None:  # it did not fit the context's budget
+            tree.add(Text(printable(one), style="dim"))
+            continue
+        when = f"{fact.at:%Y-%m-%d} " if fact.at else ""
+        source = ", ".join(fact.message_ids) or fact.id
+        tree.add(
+            Text.assemble(
+                (when, "yellow"), printable(fact.text), (printable(f"  [{source}]"), "dim")
+            )
+        )

@@ -1,0 +1,54 @@
+"""Reasoning over the written sets: what the README claims, with the real embedder."""
+
+import pytest
+
+from benchmarks import reasoning
+from benchmarks.reasoning import Acts, Hops
+from langmem_graph.write.words import content
+from tests.unit.test_chat import needs_model
+
+
+@needs_model
+def test_questions_of_several_hops_find_all_their_evidence() -> None:
+    found: list[Hops] = reasoning.hops()
+    assert len(found) >= 30
+    assert {one.question["hops"] for one in found} == {2, 3}
+    assert sum(one.complete for one in found) >= 0.95 * len(found)
+    plain = sum(one.asked.plain_quotes(one.question["evidence"]) for one in found)
+    assert plain < sum(one.complete for one in found)
+    assert all(one.asked.recall.report.llm_calls <= 7 for one in found)
+
+
+@needs_model
+def test_acts_find_what_speaks_against_them() -> None:
+    found: Acts = reasoning.acts()
+    assert min(len(found.acts), len(found.controls)) >= 40
+    assert sum(found.found()) >= 0.85 * len(found.acts)
+    assert sum(found.found_plainly()) < sum(found.found())
+    assert sum(found.edges_of_lookups()) == 0
+    assert sum(found.over_warned()) == 0
+
+
+def test_risks_share_no_word_with_what_they_shall_find() -> None:
+    lines = {line["conflicts_with"]: line for line in reasoning.load("acts_memory")}
+    for act in reasoning.load("acts"):
+        line = lines[act["id"]]
+        own = content(f"{line['message']} {line['record']}")
+        for risk in reasoning.unlike(act["risks"], line):
+            for text in (risk["claim"], *risk["examples"]):
+                assert not content(text) & own
+
+
+@pytest.mark.parametrize("name", ["hops_memory", "acts_memory"])
+def test_the_memories_are_large_enough(name: str) -> None:
+    lines = reasoning.load(name)
+    assert len(lines) >= 300
+    assert len({line["id"] for line in lines}) == len(lines)
+
+
+def test_the_evidence_of_a_question_is_what_its_proof_cites() -> None:
+    ids = {line["id"] for line in reasoning.load("hops_memory")}
+    for question in reasoning.load("hops_questions"):
+        cited = {one for proof in question["proofs"] for one in proof["facts"]}
+        assert set(question["evidence"]) == cited <= ids, question["id"]
+        assert len(cited) == question["hops"]
