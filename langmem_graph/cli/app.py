@@ -97,6 +97,9 @@ def chat(
     max_tokens: Annotated[
         int | None, typer.Option("--max-tokens", min=1, help="Longest answer.")
     ] = None,
+    reason: Annotated[
+        bool, typer.Option("--reason", help="Let the model also read and reason for memory.")
+    ] = False,
     directory: DirectoryOption = DEFAULT_DIRECTORY,
     chroma: ChromaOption = None,
     embeddings: EmbeddingsOption = None,
@@ -107,7 +110,8 @@ def chat(
 
     limits = {"max_tokens": max_tokens} if max_tokens else {}
     chosen = load_chat_model(model, base_url, **limits)
-    with _opened(directory, chroma, embeddings) as memory:
+    own = chosen if reason else None
+    with _opened(directory, chroma, embeddings, model=own) as memory:
         talk.run(memory, user, chosen)
 
 

@@ -27,7 +27,7 @@ Turn = Callable[[str, str], list[str]]
 
 
 def run(memory: Memory, user: str, model: BaseChatModel | None) -> None:
-    """Talk until the input ends."""
+    """Talk until the input ends; a memory with a model of its own reasons too."""
     turn = _talking(memory, user, model) if model else _showing(memory, user)
     if model is None:
         note(
@@ -66,7 +66,9 @@ def _talking(memory: Memory, user: str, model: BaseChatModel) -> Turn:
     agent = create_agent(
         model,
         system_prompt=PROMPT,
-        middleware=[MemoryMiddleware(memory, user_id=user)],
+        middleware=[
+            MemoryMiddleware(memory, user_id=user, mode="auto" if memory.has_model else "fast")
+        ],
         checkpointer=InMemorySaver(),
     )
 

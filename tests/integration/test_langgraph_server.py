@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,20 @@ if not langgraph.exists():
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    port, home = free_port(), tmp_path_factory.mktemp("server")
+    with served(tmp_path_factory.mktemp("server")) as url:
+        yield url
+
+
+@contextmanager
+def served(home: Path, **more: str) -> Iterator[str]:
+    port = free_port()
     settings = json.loads((REPOSITORY / "langgraph.json").read_text())
     settings["dependencies"] = [str(REPOSITORY)]
     settings["graphs"] = {n: str(REPOSITORY / place) for n, place in settings["graphs"].items()}
     (home / "langgraph.json").write_text(json.dumps(settings))
     environment = {name: value for name, value in os.environ.items() if name != "OPENAI_API_KEY"}
     environment |= {"LANGMEM_GRAPH_DIR": str(home / "memory"), "LANGMEM_GRAPH_EMBEDDINGS": "hash"}
+    environment |= more
     log = (home / "log").open("w")
     process = subprocess.Popen(
         [langgraph, "dev", "--no-browser", "--no-reload", "--port", str(port)],
@@ -124,3 +132,23 @@ def test_studio_sees_the_nodes(server: str, graph: str, nodes: list[str]) -> Non
     assert shown == nodes
     schemas = httpx.get(f"{server}/assistants/{assistant['assistant_id']}/schemas").json()
     assert "user_id" in schemas["context_schema"]["properties"]
+
+
+def test_with_a_model_recall_is_a_graph_that_reasons(tmp_path: Path) -> None:
+    """The model cannot be reached here: the steps are served, and the turn gets its context."""
+    nobody = {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"http://127.0.0.1:{free_port()}/v1"}
+    with served(tmp_path, LANGMEM_GRAPH_MODEL="openai:gpt-4o-mini", **nobody) as server:
+        (assistant,) = post(f"{server}/assistants/search", graph_id="recall")
+        drawn = httpx.get(f"{server}/assistants/{assistant['assistant_id']}/graph?xray=true").json()
+        nodes = {node["id"].split(":")[-1] for node in drawn["nodes"]}
+        assert {"route", "recall", "counterfactual", "context"} <= nodes
+        assert {"init", "retrieve", "unify", "refine"} <= nodes
+        loop = {(e["source"].split(":")[-1], e["target"].split(":")[-1]) for e in drawn["edges"]}
+        assert {("unify", "refine"), ("refine", "retrieve")} <= loop
+        run(server, "write", "Our puppy chews on plants.", **as_user("ana"))
+        end = run(server, "recall", "Where can I buy a plant for the puppy?", **as_user("ana"))
+        assert "Our puppy chews on plants." in end["memory_context"]
+        outcome = end["memory_recall"]
+        assert outcome["reasoning"]["status"] == "exhausted"
+        assert outcome["report"]["llm_calls"] > 0
+        assert "route" not in end  # the steps' own state stays inside

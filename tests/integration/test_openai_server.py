@@ -16,6 +16,7 @@ from langchain.agents import create_agent
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
+from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from langmem_graph import Memory, MemoryMiddleware, Settings
@@ -191,3 +192,21 @@ async def test_the_write_path_beside_the_applications_own_calls(url: str, tmp_pa
                 assert report.input_tokens > 300
                 assert report.read + report.pending > 0
             assert [m["id"] for m in await ana.aexport()] == ["0", "1"]
+
+
+@pytest.mark.parametrize("mode", ["auto", "reason"])
+async def test_reasoning_over_the_wire(url: str, tmp_path: Path, mode: Any) -> None:
+    """Whatever so small a model answers: the loop ends, is counted, and there is a context."""
+    settings = Settings(structured_method="function_calling", recall_calls=4, closing_seconds=0.1)
+    model = ChatOpenAI(model="x", base_url=url, api_key=SecretStr("none"), max_tokens=128)
+    with Memory(tmp_path / "m", model=model, embeddings="hash", settings=settings) as memory:
+        user = memory.user("ana")
+        user.add(said("Our puppy chews on plants."), session_id="s")
+        found = await user.arecall("Can I buy a plant for the puppy?", mode=mode)
+        again = user.recall("Can I buy a plant for the puppy?", mode=mode)
+    for one in (found, again):
+        assert "Our puppy chews on plants." in one.context
+        assert 1 <= one.report.llm_calls <= 4
+        assert one.report.input_tokens > 0
+        assert one.reasoning is not None
+        assert one.trace[0]["event"] == "memory_recalled"

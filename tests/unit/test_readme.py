@@ -90,3 +90,34 @@ def test_the_commands_of_the_readme_exist() -> None:
     makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
     assert targets
     assert all(f"\n{target}:" in makefile for target in targets)
+
+
+def test_the_readme_shows_what_the_example_prints() -> None:
+    from examples import puppy_and_palm
+
+    shown = README.split("python examples/puppy_and_palm.py")[1].split("…")[0]
+    for text in (puppy_and_palm.REQUEST, puppy_and_palm.SAID[0][1]):
+        assert text in shown
+    (risk,) = puppy_and_palm.REHEARSED["Consequences"]["risks"]
+    assert risk["claim"] in shown
+
+
+@needs_model
+@pytest.mark.parametrize("title", ["reasoning", "any retriever"])
+def test_reasoning_works_as_its_page_shows(
+    title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    from tests.unit.test_goals import search
+    from tests.unit.test_recall_graph import acting
+
+    page = (REPOSITORY / "docs/reasoning.md").read_text(encoding="utf-8")
+    blocks = dict(re.findall(r"```python\n# (.+?)\n(.*?)```", page, re.DOTALL))
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"model": acting(), "retriever": search}
+    exec(blocks[title], names)
+    printed = capsys.readouterr().out
+    if title == "reasoning":
+        names["memory"].close()
+        assert "poisonous" in printed
+    else:
+        assert printed == "None {}\n"
