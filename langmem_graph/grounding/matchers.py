@@ -1,0 +1,87 @@
+"""matchers: does a text support a value? Exactly, or give or take its form (methods 3.3)."""
+
+import re
+import unicodedata
+from typing import Any
+
+from rapidfuzz import fuzz
+
+from langmem_graph.write.values import find_values
+
+OVERLAP = 0.8
+"""Share of a value's words that a text must have."""
+FUZZY = 85.0
+"""Percent of likeness with the best part of a text."""
+SHORTEST = 3
+"""Characters below which a value must stand in a text exactly."""
+_NUMBER = re.compile(r"(?<![\w.,])[-+]?\d[\d,]*(?:\.\d+)?(?![\w])")
+_WORD = re.compile(r"\w+")
+_UNSPACED = "\u2e80"
+"""From here on scripts put no spaces between words."""
+
+
+def supports(text: str, value: Any) -> bool:
+    """True when the text says the value, exactly or nearly.
+
+    Args:
+        text: what was said, or a record.
+        value: a string, a number, or a list of these, each of which the text must say. A boolean
+            is never said by a text; whether it follows is for a verifier.
+    """
+    if isinstance(value, list):
+        return bool(value) and all(supports(text, one) for one in value)
+    if isinstance(value, dict):
+        return bool(value) and all(supports(text, one) for one in value.values())
+    if isinstance(value, bool) or value is None:
+        return False
+    if isinstance(value, int | float):
+        return _says_number(text, float(value))
+    return says(text, str(value)) or says_nearly(text, str(value))
+
+
+def says(text: str, value: str) -> bool:
+    """True when the value stands in the text as it is, as whole words, ignoring case."""
+    plain, wanted = _plain(text), _plain(value)
+    if not wanted:
+        return False
+    before = r"(?<!\w)" if wanted[0] < _UNSPACED else ""
+    after = r"(?!\w)" if wanted[-1] < _UNSPACED else ""
+    return re.search(f"{before}{re.escape(wanted)}{after}", plain) is not None
+
+
+def says_nearly(text: str, value: str) -> bool:
+    """True for the same date or amount in another form, most words, or nearly the same letters.
+
+    Links, addresses, codes and numbers are the same or they are not: one letter is another value.
+    """
+    plain, wanted = _plain(text), _plain(value)
+    if len(wanted) < SHORTEST:
+        return False
+    if find_values(value):
+        return _same_in_another_form(text, value)
+    words, there = _WORD.findall(wanted), _WORD.findall(plain)
+    if not words:
+        return False
+    shared = sum(word in there for word in words)
+    if shared / len(words) >= OVERLAP:
+        return True
+    windows = (" ".join(there[at : at + len(words)]) for at in range(len(there)))
+    return any(fuzz.ratio(" ".join(words), window) >= FUZZY for window in windows)
+
+
+def _says_number(text: str, value: float) -> bool:
+    found = (float(number.replace(",", "")) for number in _NUMBER.findall(text))
+    return any(number == value for number in found)
+
+
+def _same_in_another_form(text: str, value: str) -> bool:
+    """`7 May 2025` for `2025-05-07`, `$1,200` for `1200 USD`."""
+    meant = find_values(value)
+    if len(meant) != 1 or meant[0].raw.strip() != value.strip():
+        return False
+    (one,) = meant
+    return any((v.type, v.normalized) == (one.type, one.normalized) for v in find_values(text))
+
+
+def _plain(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())

@@ -1,0 +1,90 @@
+"""slots: each argument to be filled, and what to look for in memory for it."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from langmem_graph.grounding.tool_spec import ToolSpec
+
+DEEPEST = 4
+"""Levels of nested objects whose parts are slots of their own; below, the object is one."""
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|[_\-.]+")
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One argument; a part of a nested object has a path of several names."""
+
+    path: tuple[str, ...]
+    schema: Mapping[str, Any]
+    required: bool
+    """The call cannot do without it, and neither can what it is a part of."""
+
+    @property
+    def name(self) -> str:
+        """`guest.email`."""
+        return ".".join(self.path)
+
+    @property
+    def description(self) -> str:
+        """What the schema says of it."""
+        return str(self.schema.get("description") or "")
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """JSON types that it may have, with those of its alternatives."""
+        return tuple(dict.fromkeys(_types(self.schema)))
+
+    @property
+    def choices(self) -> tuple[Any, ...]:
+        """The values that are allowed, where the schema lists them."""
+        return tuple(_choices(self.schema))
+
+    @property
+    def has_default(self) -> bool:
+        """The schema says what is taken when nothing is given."""
+        return "default" in self.schema
+
+    def query(self, tool: ToolSpec, request: str) -> str:
+        """What to look for: request, tool, name, description, type (methods 6.4)."""
+        words = " ".join(_CAMEL.sub(" ", part) for part in (tool.name, *self.path))
+        kinds = " ".join(kind for kind in self.types if kind not in ("null", "object"))
+        return " ".join(filter(None, (request, words, self.description, kinds)))
+
+
+def slots_of(tool: ToolSpec) -> list[Slot]:
+    """Every argument of the tool, in the schema's order."""
+    return list(_slots(tool.schema, (), required=True))
+
+
+def _slots(schema: Mapping[str, Any], path: tuple[str, ...], *, required: bool) -> Iterator[Slot]:
+    needed = schema.get("required") or ()
+    for name, part in schema["properties"].items():
+        own = (*path, name)
+        wanted = required and name in needed
+        inside = part if isinstance(part, Mapping) else {}
+        if inside.get("properties") and len(own) < DEEPEST:
+            yield from _slots(inside, own, required=wanted)
+        else:
+            yield Slot(own, inside, wanted)
+
+
+def _types(schema: Mapping[str, Any]) -> Iterator[str]:
+    given = schema.get("type")
+    yield from [given] if isinstance(given, str) else given or ()
+    for part in _alternatives(schema):
+        yield from _types(part)
+
+
+def _choices(schema: Mapping[str, Any]) -> Iterator[Any]:
+    yield from schema.get("enum") or ()
+    if "const" in schema:
+        yield schema["const"]
+    for part in _alternatives(schema):
+        yield from _choices(part)
+
+
+def _alternatives(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for word in ("anyOf", "oneOf", "allOf"):
+        yield from (part for part in schema.get(word) or () if isinstance(part, Mapping))

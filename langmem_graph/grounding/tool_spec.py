@@ -1,0 +1,82 @@
+"""What a tool wants: its name, what it is for, and a JSON schema of its arguments."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from langchain_core.utils.json_schema import dereference_refs
+
+from langmem_graph.errors import InvalidInputError
+
+
+@dataclass(frozen=True)
+class ToolSpec:
+    """A tool as its call has to look."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+    """Of the arguments, an object; without references."""
+
+
+def tool_spec(tool: Any) -> ToolSpec:
+    """Read a tool.
+
+    Args:
+        tool: a LangChain tool, a pydantic model, a function with annotations, an OpenAI function
+            (`{"type": "function", "function": …}` or its inner part), or a JSON schema with a
+            `title`.
+
+    Raises:
+        InvalidInputError: it is none of these, has no name, or its schema is not valid.
+    """
+    function = _function(tool)
+    name = str(function.get("name") or "").strip()
+    if not name:
+        raise InvalidInputError(
+            "The tool has no name. Give it one: 'name', or 'title' in a schema."
+        )
+    schema = _resolved(function.get("parameters") or {}, name)
+    return ToolSpec(name, str(function.get("description") or ""), schema)
+
+
+def _function(tool: Any) -> Mapping[str, Any]:
+    if isinstance(tool, Mapping):
+        inner = tool.get("function", tool)
+        if isinstance(inner, Mapping) and ("parameters" in inner or "name" in inner):
+            return inner
+        if isinstance(tool.get("properties", None), Mapping) or tool.get("type") == "object":
+            about = {"name": tool.get("title"), "description": tool.get("description")}
+            return {**about, "parameters": tool}
+    elif isinstance(tool, BaseTool | type) or callable(tool):
+        try:
+            function: Mapping[str, Any] = convert_to_openai_tool(tool)["function"]
+        except Exception as error:  # a function or class that is no tool, by many errors
+            raise _no_tool(tool) from error
+        return function
+    raise _no_tool(tool)
+
+
+def _no_tool(tool: Any) -> InvalidInputError:
+    return InvalidInputError(
+        f"{type(tool).__name__} is no tool. Give a LangChain tool, a pydantic model, an OpenAI "
+        "function or a JSON schema with a title."
+    )
+
+
+def _resolved(parameters: Any, name: str) -> dict[str, Any]:
+    """The schema with every reference replaced; a valid schema of an object."""
+    try:
+        schema = dereference_refs(dict(parameters))
+        schema = {key: part for key, part in schema.items() if key not in ("$defs", "definitions")}
+        Draft202012Validator.check_schema(schema)
+    except (SchemaError, KeyError, TypeError, ValueError, RecursionError) as error:
+        why = getattr(error, "message", str(error))
+        raise InvalidInputError(f"The arguments' schema of {name!r} is not valid: {why}") from error
+    if schema.get("type", "object") != "object":
+        raise InvalidInputError(f"The arguments of {name!r} must be an object.")
+    return {"type": "object", "properties": {}, **schema}
