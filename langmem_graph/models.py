@@ -131,6 +131,42 @@ class Fact(_Model):
     """A message whose records are all superseded: what it says was true once."""
 
 
+class Grounding(_Model):
+    """Where one argument of a tool call comes from."""
+
+    type: Literal["explicit", "inferred", "default"]
+    """`explicit`: copied byte for byte from a source. `default`: from the tool's schema."""
+    record_ids: list[str] = Field(default_factory=list)
+    message_ids: list[str] = Field(default_factory=list)
+    """Both empty where the request itself says it."""
+    text: str = ""
+    """The words it was copied from, or that it follows from."""
+
+
+class MissingSlot(_Model):
+    """An argument that memory does not support; ask the user."""
+
+    name: str
+    reason: str
+    values: list[str] = Field(default_factory=list)
+    """Where sources disagree: what each says."""
+
+
+class GroundedCall(_Model):
+    """A tool call filled from memory."""
+
+    name: str
+    arguments: dict[str, Any]
+    """Valid by the tool's schema, but for what is missing."""
+    grounding: dict[str, Grounding] = Field(default_factory=dict)
+    """By argument; a part of a nested object is `guest.email`."""
+    missing: list[MissingSlot] = Field(default_factory=list)
+    warnings: list[str] = Field(default_factory=list)
+    llm_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
 class Conflict(_Model):
     """Facts that give one variable different values, and nothing decides between them."""
 

@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from langmem_graph import requests
 from langmem_graph.config import RankingMethod
-from langmem_graph.intake import to_utc
 from langmem_graph.models import (
     AddReport,
     EraseReport,
     FlushReport,
     ForgetReport,
+    GroundedCall,
     Health,
     HistoryEntry,
     Message,
@@ -26,6 +27,7 @@ from langmem_graph.user_sync import By, SyncUserMemory
 from langmem_graph.write.unread_report import unread_report
 
 if TYPE_CHECKING:
+    from langmem_graph.grounding.grounder import Policy
     from langmem_graph.recall.reasoner import OnEvent
 
 __all__ = ["By", "UserMemory"]
@@ -100,11 +102,20 @@ class UserMemory(SyncUserMemory):
             return await asyncio.to_thread(
                 self.recall, query, k=k, max_tokens=max_tokens, in_view=in_view
             )
-        mind = self._reasoning(query, k, max_tokens, mode)
-        when = to_utc(at).isoformat(timespec="minutes") if at is not None else None
+        mind = requests.to_reason(self._mind, self._services.settings, query, k, max_tokens, mode)
+        when = requests.iso(at)
         return await mind.loop.arun(
             mind.reasoner.recall(self.id, query, mode, k, max_tokens, in_view, when, on_event)
         )
+
+    async def aground(
+        self, tool: Any, request: str, *, policy: "Policy" = "flag", at: object = None
+    ) -> GroundedCall:
+        """Async twin of `ground`."""
+        mind, asked = await asyncio.to_thread(
+            requests.to_ground, self._mind, tool, request, policy, at
+        )
+        return await mind.loop.arun(mind.grounder.ground(self.id, asked))
 
     async def aadd_records(self, records: Any) -> RecordsReport:
         """Async twin of `add_records`."""

@@ -1,17 +1,19 @@
 """One user's memory, the synchronous side: every method does its work through one step's module."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
+from langmem_graph import requests
 from langmem_graph.care import erase, forget, health
 from langmem_graph.config import RankingMethod
-from langmem_graph.errors import InvalidInputError, ReadOnlyError
+from langmem_graph.errors import ReadOnlyError
 from langmem_graph.intake import message_ids, to_utc
 from langmem_graph.models import (
     AddReport,
     EraseReport,
     FlushReport,
     ForgetReport,
+    GroundedCall,
     Health,
     HistoryEntry,
     Message,
@@ -22,7 +24,7 @@ from langmem_graph.models import (
     RecordHit,
     RecordsReport,
 )
-from langmem_graph.recall import fast
+from langmem_graph.recall import exporting, fast
 from langmem_graph.recall import files as memory_files
 from langmem_graph.recall import records as recall_records
 from langmem_graph.services import Services
@@ -32,6 +34,7 @@ from langmem_graph.write import remember as remembering
 from langmem_graph.write.unread_report import unread_report
 
 if TYPE_CHECKING:
+    from langmem_graph.grounding.grounder import Policy
     from langmem_graph.recall.reasoner import OnEvent
     from langmem_graph.recall.retriever import MemoryRetriever
     from langmem_graph.write.mind import Mind
@@ -176,8 +179,8 @@ class SyncUserMemory:
         """
         if mode == "fast":
             return fast.recall(self._services, self.id, query, k, max_tokens, in_view)
-        mind = self._reasoning(query, k, max_tokens, mode)
-        when = to_utc(at).isoformat(timespec="minutes") if at is not None else None
+        mind = requests.to_reason(self._mind, self._services.settings, query, k, max_tokens, mode)
+        when = requests.iso(at)
         return mind.loop.run(
             mind.reasoner.recall(self.id, query, mode, k, max_tokens, in_view, when, on_event)
         )
@@ -242,7 +245,7 @@ class SyncUserMemory:
         """
         then = to_utc(as_of) if as_of is not None else None
         found = recall_records.all_records(self._services, self.id, then, history=history)
-        return [_exported_record(record) for record in found]
+        return [exporting.record_row(record) for record in found]
 
     def remember(self, text: str) -> Record:
         """Store a sentence by hand: as a message of its own and as a record that cites it.
@@ -321,7 +324,7 @@ class SyncUserMemory:
         if not self._services.has(self.id):
             return []
         with self._services.room(self.id) as room, room.database.reading() as connection:
-            return [_exported(message) for message in lookups.all_messages(connection)]
+            return [exporting.message_row(message) for message in lookups.all_messages(connection)]
 
     def erase(self) -> EraseReport:
         """Delete everything of this user: the ledger, its log, the vectors, the folder."""
@@ -345,33 +348,29 @@ class SyncUserMemory:
         self._writable("rebuild")
         return health.rebuild(self._services, self.id, reembed)
 
-    def _reasoning(
-        self, query: object, k: int | None, max_tokens: int | None, mode: object
-    ) -> "Mind":
-        """What reasons, once the request is in order."""
-        fast.check_request(self._services.settings, query, k, max_tokens)
-        if mode not in get_args(RecallMode):
-            raise InvalidInputError(
-                f"mode must be one of {', '.join(get_args(RecallMode))}, not {mode!r}."
-            )
-        if self._mind is None:
-            raise InvalidInputError(
-                f"recall(mode={mode!r}) needs a model: Memory(path, model='openai:…'). "
-                "Without one there is mode='fast'."
-            )
-        return self._mind
+    def ground(
+        self, tool: Any, request: str, *, policy: "Policy" = "flag", at: object = None
+    ) -> GroundedCall:
+        """Fill a tool call's arguments from memory, each with where it comes from.
+
+        Args:
+            tool: a LangChain tool, a pydantic model, an OpenAI function or a JSON schema with a
+                title; or a list of these to choose from.
+            request: what the user asks for, such as "book that flight with my usual seat".
+            policy: what becomes of an inferred value that does not surely follow: `flag` keeps it
+                with a warning, `drop` leaves it out, `ask` names it as missing.
+            at: when it is asked; default now.
+
+        Returns:
+            Schema-valid arguments, their grounding, and what is `missing`, which is never invented.
+            One to three model calls.
+
+        Raises:
+            InvalidInputError: an unusable tool, request or option, or a memory without a model.
+        """
+        mind, asked = requests.to_ground(self._mind, tool, request, policy, at)
+        return mind.loop.run(mind.grounder.ground(self.id, asked))
 
     def _writable(self, what: str) -> None:
         if self._services.read_only:
             raise ReadOnlyError(f"{what} needs a memory opened for writing, not read_only=True.")
-
-
-def _exported(message: Message) -> dict[str, Any]:
-    fields = message.model_dump(mode="json", exclude_defaults=True)
-    return {"id": fields.pop("id"), "content": fields.pop("text"), **fields}
-
-
-def _exported_record(record: Record) -> dict[str, Any]:
-    derived = {"superseded_by", "created_at", "updated_at"}
-    fields = record.model_dump(mode="json", exclude=derived, exclude_defaults=True)
-    return {"text": fields.pop("text"), "source_message_ids": fields.pop("message_ids"), **fields}

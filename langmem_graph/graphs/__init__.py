@@ -13,6 +13,7 @@ Example:
 """
 
 from langmem_graph.graphs.goal_graph import create_goal_graph
+from langmem_graph.graphs.grounding_graph import create_grounding_graph
 from langmem_graph.graphs.nodes import (
     MemoryState,
     UserContext,
@@ -27,6 +28,7 @@ __all__ = [
     "MemoryState",
     "UserContext",
     "create_goal_graph",
+    "create_grounding_graph",
     "create_recall_graph",
     "create_recall_node",
     "create_write_graph",

@@ -43,8 +43,8 @@ class Slot:
 
     @property
     def has_default(self) -> bool:
-        """The schema says what is taken when nothing is given."""
-        return "default" in self.schema
+        """The schema says what is taken when nothing is given; null is nothing, too."""
+        return self.schema.get("default") is not None
 
     def query(self, tool: ToolSpec, request: str) -> str:
         """What to look for: request, tool, name, description, type (methods 6.4)."""
@@ -63,11 +63,20 @@ def _slots(schema: Mapping[str, Any], path: tuple[str, ...], *, required: bool) 
     for name, part in schema["properties"].items():
         own = (*path, name)
         wanted = required and name in needed
-        inside = part if isinstance(part, Mapping) else {}
-        if inside.get("properties") and len(own) < DEEPEST:
+        plain = part if isinstance(part, Mapping) else {}
+        inside = _object_in(plain)
+        if inside and len(own) < DEEPEST:
             yield from _slots(inside, own, required=wanted)
         else:
-            yield Slot(own, inside, wanted)
+            yield Slot(own, plain, wanted)
+
+
+def _object_in(schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The object with parts that a schema is, or is beside null."""
+    if schema.get("properties"):
+        return schema
+    others = [one for one in _alternatives(schema) if one.get("type") != "null"]
+    return others[0] if len(others) == 1 and others[0].get("properties") else None
 
 
 def _types(schema: Mapping[str, Any]) -> Iterator[str]:

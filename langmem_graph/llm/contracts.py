@@ -172,3 +172,39 @@ class ProfileText(BaseModel):
 
     text: Annotated[str, Field(max_length=2_000)]
     topics: Annotated[list[Name], Field(max_length=20)]
+
+
+class SlotFill(BaseModel):
+    """Where one argument of a tool call comes from."""
+
+    slot: Annotated[str, Field(max_length=120)]
+    how: Literal["copy", "infer", "default", "missing", "conflict"]
+    candidate: Alias = ""
+    words: Annotated[str, Field(max_length=1_000)] = ""
+    value: Annotated[str, Field(max_length=1_000)] = ""
+    sources: Annotated[list[Alias], Field(max_length=4)] = []
+
+
+class ToolFill(BaseModel):
+    """Every argument of a tool call, each with where it comes from."""
+
+    slots: Annotated[list[SlotFill], Field(max_length=48)]
+
+
+class Verdict(BaseModel):
+    """Whether an inferred value follows from what it cites."""
+
+    number: int
+    follows: bool
+
+
+class Verdicts(BaseModel):
+    """One verdict for each inferred value."""
+
+    verdicts: Annotated[list[Verdict], Field(max_length=48)]
+
+
+class ToolChoice(BaseModel):
+    """The tool that the request needs."""
+
+    tool: Alias

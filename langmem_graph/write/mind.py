@@ -5,6 +5,7 @@ import logging
 from typing import Any
 
 from langmem_graph.errors import LangMemGraphError
+from langmem_graph.grounding.grounder import Grounder
 from langmem_graph.link.causal import CausalScorer
 from langmem_graph.llm.chat_model import as_chat_model
 from langmem_graph.loop import LoopThread
@@ -31,6 +32,7 @@ class Mind:
         self.model = as_chat_model(model)
         self.reader = Reader(services, self.model, causal)
         self.reasoner = Reasoner(services, self.model)
+        self.grounder = Grounder(services, self.model)
         settings = services.settings
         self.background = BackgroundWriter(self.loop, self.reader, settings.debounce_seconds)
         if not services.read_only:

@@ -1,0 +1,77 @@
+"""`create_grounding_graph`: a tool call's missing arguments from memory, as a graph."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from langchain_core.messages import AnyMessage
+from langgraph.graph.message import add_messages
+from langgraph.graph.state import CompiledStateGraph
+from typing_extensions import TypedDict
+
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.graphs.conversation import messages_in, query_of
+from langmem_graph.graphs.identity import UserId, user_of
+from langmem_graph.grounding import graph
+from langmem_graph.grounding.grounder import Policy, grounding_request, grounding_tools
+from langmem_graph.grounding.state import GroundingState
+from langmem_graph.memory import Memory
+
+
+class GroundingInput(TypedDict, total=False):
+    """A request and the tools, as JSON: OpenAI functions, or JSON schemas with a title."""
+
+    messages: Annotated[list[AnyMessage], add_messages]
+    """The conversation, whose last human message is the request; or:"""
+    request: str
+    tools: list[dict[str, Any]]
+    """Needed unless the graph was made with tools."""
+
+
+class GroundingOutput(TypedDict, total=False):
+    """The outcome, a `GroundedCall` as JSON."""
+
+    call: dict[str, Any]
+
+
+class _State(GroundingState, total=False):
+    messages: Annotated[list[AnyMessage], add_messages]
+
+
+def create_grounding_graph(
+    memory: Memory, *, tools: Any = None, policy: Policy = "flag", user_id: UserId = None
+) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """A graph that fills a tool call: `select_tool, retrieve_slots, fill, verify, decide`.
+
+    Its output `call` has the tool's name, schema-valid arguments, for each its grounding (explicit,
+    inferred or default; record and message ids; the quoted words), what is missing (never invented)
+    and warnings. One to three model calls.
+
+    Args:
+        memory: where to look; opened with a model.
+        tools: a tool or several to choose from; None takes them from the input.
+        policy: what becomes of an inferred value that does not surely follow: `flag` keeps it with
+            a warning, `drop` leaves it out, `ask` names it as missing.
+        user_id: as for `create_recall_node`.
+
+    Raises:
+        InvalidInputError: the memory has no model, or a tool or the policy cannot be used.
+    """
+    if memory._mind is None:  # same package
+        raise InvalidInputError(
+            "create_grounding_graph needs a memory with a model: Memory(path, model='openai:…')."
+        )
+    if tools is not None:
+        grounding_request(tools, "check", policy)
+
+    def first(state: Any) -> GroundingState:
+        request = state.get("request") or query_of(messages_in(state))
+        own = tools if tools is not None else state.get("tools") or []
+        now = datetime.now(UTC).isoformat(timespec="minutes")
+        return grounding_request(own, request, policy, now)
+
+    return graph.build(
+        grounding_tools(memory._services, memory._mind.model),
+        lambda config: user_of(config, user_id),
+        (_State, GroundingInput, GroundingOutput),
+        first,
+    )

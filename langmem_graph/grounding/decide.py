@@ -1,0 +1,116 @@
+"""decide: the call as it may be made, what is missing, and what to be careful about.
+
+A required value that memory does not support is missing, never invented; an optional one is left
+out. An inferred value that does not surely follow is flagged by default: dropping such values
+costs more right answers than it saves (methods 3.5).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+from langmem_graph.grounding.slots import Slot
+from langmem_graph.grounding.sources import Evidence
+from langmem_graph.grounding.state import (
+    Filled,
+    GroundingState,
+    GroundingTools,
+    evidence_in,
+    slots_in,
+    spec_in,
+)
+from langmem_graph.models import GroundedCall, Grounding, MissingSlot
+from langmem_graph.steps import Call
+
+
+async def decide(tools: GroundingTools, state: GroundingState, call: Call) -> GroundingState:
+    """Put the call together."""
+    slots, evidence = slots_in(state), evidence_in(state)
+    filled = {one.slot: one for one in map(Filled.model_validate, state["filled"])}
+    done = _Assembly(state.get("policy", "flag"), list(state.get("warnings") or []))
+    for slot in slots:
+        done.take(slot, filled.get(slot.name) or Filled(slot=slot.name, how="missing"), evidence)
+    done.leave_out_broken(spec_in(state).schema)
+    usage = state.get("usage") or {}
+    outcome = GroundedCall(
+        name=spec_in(state).name,
+        arguments=done.arguments,
+        grounding=done.grounding,
+        missing=done.missing,
+        warnings=[*done.warnings, *usage.get("problems", [])],
+        llm_calls=usage.get("calls", 0),
+        input_tokens=usage.get("input_tokens", 0),
+        output_tokens=usage.get("output_tokens", 0),
+    )
+    event = {"event": "memory_grounded", "filled": list(done.grounding), "tool": outcome.name}
+    event["missing"] = [one.name for one in done.missing]
+    call.emit(event)
+    return {"call": outcome.model_dump(mode="json"), "trace": [event]}
+
+
+class _Assembly:
+    """The call while it is put together."""
+
+    def __init__(self, policy: str, warnings: list[str]) -> None:
+        self._policy = policy
+        self.arguments: dict[str, Any] = {}
+        self.grounding: dict[str, Grounding] = {}
+        self.missing: list[MissingSlot] = []
+        self.warnings = warnings
+
+    def take(self, slot: Slot, filled: Filled, evidence: Evidence) -> None:
+        """One slot: its value, its default, or what is missing."""
+        doubtful = filled.how == "inferred" and not filled.follows
+        if doubtful and self._policy != "flag":
+            filled.reason = f"does not surely follow: {filled.value!r}"
+        taken = filled.how in ("explicit", "inferred") and not (doubtful and self._policy != "flag")
+        if taken:
+            if doubtful:
+                self.warnings.append(f"{slot.name}: {filled.value!r} does not surely follow")
+            self._put(slot, filled.value, filled, evidence)
+        elif slot.has_default and filled.how != "conflict":
+            self._put(slot, slot.schema["default"], Filled(slot=slot.name, how="default"), evidence)
+        else:
+            self._miss(slot, filled, evidence, ask=doubtful and self._policy == "ask")
+
+    def _put(self, slot: Slot, value: Any, filled: Filled, evidence: Evidence) -> None:
+        _set(self.arguments, slot.path, value)
+        sources = evidence.named(filled.sources)
+        self.grounding[slot.name] = Grounding(
+            type=filled.how,
+            record_ids=[one for source in sources for one in source.record_ids],
+            message_ids=[one for source in sources for one in source.message_ids],
+            text=filled.text,
+        )
+
+    def _miss(self, slot: Slot, filled: Filled, evidence: Evidence, *, ask: bool) -> None:
+        conflict = filled.how == "conflict"
+        values = [source.texts[0] for source in evidence.named(filled.sources)] if conflict else []
+        reason = "sources disagree" if conflict else filled.reason or "memory does not say"
+        if slot.required or conflict or ask:
+            self.missing.append(MissingSlot(name=slot.name, reason=reason, values=values))
+        elif filled.reason:
+            self.warnings.append(f"{slot.name} is left out: {filled.reason}")
+
+    def leave_out_broken(self, schema: Mapping[str, Any]) -> None:
+        """An optional object that lacks a part it needs is left out whole."""
+        needed = schema.get("required") or ()
+        for name, part in schema["properties"].items():
+            if name in needed or name not in self.arguments:
+                continue
+            error = next(Draft202012Validator(part).iter_errors(self.arguments[name]), None)
+            if error is not None:
+                del self.arguments[name]
+                own = f"{name}."
+                self.grounding = {
+                    k: g for k, g in self.grounding.items() if k != name and not k.startswith(own)
+                }
+                self.missing = [one for one in self.missing if not one.name.startswith(own)]
+                self.warnings.append(f"{name} is left out: {error.message[:200]}")
+
+
+def _set(arguments: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    for name in path[:-1]:
+        arguments = arguments.setdefault(name, {})
+    arguments[path[-1]] = value

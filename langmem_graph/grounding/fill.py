@@ -1,0 +1,145 @@
+"""fill: one model call says for every slot where its value comes from.
+
+It chooses candidates by number, or quotes a source; the bytes are then taken from the source, so
+that no value is ever retyped.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from langmem_graph.grounding.matchers import supports
+from langmem_graph.grounding.slots import Slot
+from langmem_graph.grounding.sources import REQUEST, Evidence, Source, as_json, quoted_in
+from langmem_graph.grounding.state import (
+    Filled,
+    GroundingState,
+    GroundingTools,
+    evidence_in,
+    slots_in,
+    spec_in,
+)
+from langmem_graph.grounding.values import inferred, typed
+from langmem_graph.llm.contracts import SlotFill, ToolFill
+from langmem_graph.llm.structured import Usage, load_prompt
+from langmem_graph.recall.quotes import as_data
+from langmem_graph.steps import Call
+
+
+async def fill(tools: GroundingTools, state: GroundingState, call: Call) -> GroundingState:
+    """Ask, and take every proposal that leads back to a source."""
+    slots, evidence = slots_in(state), evidence_in(state)
+    usage = Usage.of(state.get("usage"))
+    answer = None
+    if slots:
+        question = _question(state, slots, evidence)
+        answer = await tools.asker.ask(ToolFill, load_prompt("fill"), question, usage)
+    proposed: dict[str, list[SlotFill]] = defaultdict(list)
+    for one in answer.slots if answer else []:
+        proposed[one.slot].append(one)
+    filled = [_filled(slot, proposed[slot.name], evidence) for slot in slots]
+    return {"filled": as_json(filled), "usage": usage.as_dict()}
+
+
+def _question(state: GroundingState, slots: Sequence[Slot], evidence: Evidence) -> str:
+    spec = spec_in(state)
+    return "\n".join(
+        [
+            f"Now: {state.get('now', '')}",
+            f"Tool: {spec.name}: {as_data(spec.description)}",
+            "Slots:",
+            *map(_slot_line, slots),
+            "Sources:",
+            *map(_source_line, evidence.sources),
+            "Candidates:",
+            *(f"{c.alias}: {as_data(c.raw)} ({c.kind}, {c.source})" for c in evidence.candidates),
+        ]
+    )
+
+
+def _slot_line(slot: Slot) -> str:
+    kinds = "/".join(slot.types) or "any"
+    notes = [kinds, "required" if slot.required else "optional"]
+    if slot.choices:
+        notes.append("one of " + json.dumps(slot.choices, ensure_ascii=False))
+    if slot.has_default:
+        notes.append("default " + json.dumps(slot.schema["default"], ensure_ascii=False))
+    return f"- {slot.name} ({', '.join(notes)}): {as_data(slot.description)}"
+
+
+def _source_line(source: Source) -> str:
+    if source.alias == REQUEST:
+        return f"{source.alias}: request: {as_data(source.text)}"
+    notes = " (no longer true)" if source.outdated else ""
+    notes += f" ({source.confirmation})" if source.confirmation in ("draft", "inferred") else ""
+    said = f" said: {as_data(source.said)}" if source.said else ""
+    return f"{source.alias}: {source.at[:10]}{notes} {as_data(source.text)}{said}"
+
+
+def _filled(slot: Slot, proposed: Sequence[SlotFill], evidence: Evidence) -> Filled:
+    """What the proposals for one slot come to."""
+    taken = [_taken(slot, one, evidence) for one in proposed]
+    good = [one for one in taken if one.how != "missing"]
+    if not good:
+        return taken[0] if taken else Filled(slot=slot.name, how="missing")
+    if "array" in slot.types and all(one.how == "explicit" for one in good):
+        return _list_of(slot, good)
+    if len({json.dumps(one.value, default=str) for one in good}) > 1:
+        return _conflict(slot, good)
+    return good[0]
+
+
+def _taken(slot: Slot, one: SlotFill, evidence: Evidence) -> Filled:
+    if one.how == "copy":
+        return _copied(slot, one, evidence)
+    sources = evidence.named(one.sources)
+    aliases = [source.alias for source in sources]
+    text = " … ".join(source.texts[0] for source in sources)
+    if one.how == "conflict" and len(sources) > 1:
+        return Filled(slot=slot.name, how="conflict", sources=aliases, text=text)
+    if one.how == "default" and slot.has_default:
+        return Filled(slot=slot.name, how="default", value=slot.schema["default"])
+    if one.how == "infer" and sources and one.value.strip():
+        value = inferred(one.value)
+        said = any(supports(t, value) for source in sources for t in source.texts)
+        how = "explicit" if said and not isinstance(value, str) else "inferred"
+        return Filled(slot=slot.name, how=how, value=value, sources=aliases, text=text)
+    reason = "cites nothing that was shown" if one.how in ("infer", "conflict") else ""
+    return Filled(slot=slot.name, how="missing", reason=reason)
+
+
+def _copied(slot: Slot, one: SlotFill, evidence: Evidence) -> Filled:
+    """The bytes of a candidate, or of the words' place in a source."""
+    known = {candidate.alias: candidate for candidate in evidence.candidates}
+    candidate = known.get(one.candidate)
+    cited = [candidate.source] if candidate else one.sources
+    raw = candidate.raw if candidate else None
+    for source in evidence.named(cited):
+        raw = raw or quoted_in(one.words, source)
+        if raw is None:
+            continue
+        if source.outdated:
+            return Filled(slot=slot.name, how="missing", reason="no longer true", text=raw)
+        value: Any = typed(raw, slot)
+        return Filled(slot=slot.name, how="explicit", value=value, sources=[source.alias], text=raw)
+    return Filled(slot=slot.name, how="missing", reason="does not stand in a source")
+
+
+def _list_of(slot: Slot, items: Sequence[Filled]) -> Filled:
+    return Filled(
+        slot=slot.name,
+        how="explicit",
+        value=[one.value for one in items],
+        sources=list(dict.fromkeys(alias for one in items for alias in one.sources)),
+        text="; ".join(one.text for one in items),
+    )
+
+
+def _conflict(slot: Slot, rivals: Sequence[Filled]) -> Filled:
+    return Filled(
+        slot=slot.name,
+        how="conflict",
+        sources=list(dict.fromkeys(alias for one in rivals for alias in one.sources)),
+        text=" / ".join(one.text for one in rivals if one.text),
+    )

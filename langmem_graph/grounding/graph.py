@@ -1,0 +1,58 @@
+"""The grounding graph: select_tool → retrieve_slots → fill → verify → decide.
+
+Each node is one file of this package. It costs one model call, one more where there are several
+tools, and one more where a value was inferred.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph import StateGraph
+from langgraph.graph.state import CompiledStateGraph
+
+from langmem_graph.grounding.decide import decide
+from langmem_graph.grounding.fill import fill
+from langmem_graph.grounding.retrieve_slots import retrieve_slots
+from langmem_graph.grounding.select_tool import select_tool
+from langmem_graph.grounding.state import GroundingState, GroundingTools
+from langmem_graph.grounding.verify import verify
+from langmem_graph.steps import Call, as_node
+
+_STEPS = (select_tool, retrieve_slots, fill, verify, decide)
+
+
+def build(
+    tools: GroundingTools,
+    user_of: Callable[[RunnableConfig], str],
+    schemas: tuple[type, type, type] = (GroundingState, GroundingState, GroundingState),
+    first: Callable[[Any], GroundingState] | None = None,
+) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """The compiled graph, without a store and without checkpoints of its own.
+
+    Args:
+        tools: what the steps work with.
+        user_of: whose run it is.
+        schemas: of the state, the input and the output.
+        first: reads the request and the tools out of another input.
+    """
+    state, given, out = schemas
+    builder: StateGraph[Any, Any, Any, Any] = StateGraph(
+        state, input_schema=given, output_schema=out
+    )
+    nodes = []
+    for step in _STEPS:
+        own = _with(tools, step, first if step is select_tool else None)
+        nodes.append((step.__name__, as_node(step.__name__, own, user_of)))
+    builder.add_sequence(nodes)
+    builder.set_entry_point("select_tool")
+    # Not None: an application's checkpointer would save what was found for good.
+    return builder.compile(checkpointer=False, name="grounding")
+
+
+def _with(tools: GroundingTools, step: Any, first: Callable[[Any], GroundingState] | None) -> Any:
+    async def bound(state: Any, call: Call) -> Any:
+        asked = first(state) if first else {}
+        return {**asked, **await step(tools, {**state, **asked}, call)}
+
+    return bound

@@ -1,0 +1,57 @@
+"""retrieve_slots: look for each slot on its own, then see which values the finds hold.
+
+One query for the whole request finds what is most talked about; a query for each parameter finds
+what that parameter needs (methods 3.5).
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from langmem_graph.grounding.sources import as_json, candidates_in, read_sources
+from langmem_graph.grounding.state import GroundingState, GroundingTools, slots_in, spec_in
+from langmem_graph.models import Fact
+from langmem_graph.steps import Call
+
+_log = logging.getLogger(__name__)
+PER_SLOT = 5
+"""Facts looked up for one slot (Mem2ActBench)."""
+MOST_SLOTS = 24
+"""Slots that are looked for; of a larger tool the first."""
+MOST_FACTS = 30
+"""Facts shown in one call."""
+
+
+async def retrieve_slots(
+    tools: GroundingTools, state: GroundingState, call: Call
+) -> GroundingState:
+    """Sources and candidate values for all slots together."""
+    spec, slots, request = spec_in(state), slots_in(state), state["request"]
+    queries = [request, *(slot.query(spec, request) for slot in slots[:MOST_SLOTS])]
+    warnings = list(state.get("warnings") or [])
+    facts: list[Fact] = []
+    try:
+        found = await asyncio.gather(
+            *(tools.search(query, PER_SLOT, "semantic", call) for query in queries)
+        )
+        facts = _in_turn(found)[:MOST_FACTS]
+        sources = await read_sources(tools.services, call, request, facts)
+    except Exception as error:  # noqa: BLE001  # without memory the request alone fills slots
+        warnings.append(f"memory could not be searched: {type(error).__name__}: {error}")
+        _log.warning("%s", warnings[-1])
+        sources = await read_sources(tools.services, call, request, [])
+    event = {"event": "memory_slots", "slots": len(slots), "facts": [fact.id for fact in facts]}
+    call.emit(event)
+    return {
+        "sources": as_json(sources),
+        "candidates": as_json(candidates_in(sources, slots)),
+        "warnings": warnings,
+        "trace": [event],
+    }
+
+
+def _in_turn(found: Sequence[Sequence[Fact]]) -> list[Fact]:
+    """The best of every query, then the second best, each fact once."""
+    longest = max(map(len, found), default=0)
+    ranks = (own[rank] for rank in range(longest) for own in found if rank < len(own))
+    return list({fact.id: fact for fact in ranks}.values())

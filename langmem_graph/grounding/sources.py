@@ -1,0 +1,142 @@
+"""sources: what may fill the slots: the request, records, and the messages they were made of.
+
+Distilled records alone lose what a tool needs exactly (methods 3.5), so both are shown. Candidate
+values are found in them by their form; everything else is quoted from a source by its words.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from langmem_graph.grounding.slots import Slot
+from langmem_graph.models import Fact, Message, Record
+from langmem_graph.services import Services
+from langmem_graph.steps import Call
+from langmem_graph.store import lookups, record_lookups
+from langmem_graph.store.room import Room
+from langmem_graph.write.values import find_values
+
+REQUEST = "f0"
+"""The request's own name among the sources."""
+LONGEST = 1_000
+"""Characters of a source."""
+
+
+class Source(BaseModel):
+    """One text that may say a value."""
+
+    alias: str
+    text: str
+    said: str = ""
+    """The message that a record was made of."""
+    at: str = ""
+    record_ids: list[str] = Field(default_factory=list)
+    message_ids: list[str] = Field(default_factory=list)
+    subject: str | None = None
+    attribute: str | None = None
+    confirmation: str = ""
+    outdated: bool = False
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What was said first, then the record of it."""
+        return tuple(filter(None, (self.said, self.text)))
+
+
+class Candidate(BaseModel):
+    """A value that stands in a source, as it stands there."""
+
+    alias: str
+    raw: str
+    kind: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything that one call's slots may be filled from."""
+
+    sources: list[Source]
+    candidates: list[Candidate]
+
+    def named(self, aliases: Iterable[str]) -> list[Source]:
+        """The sources behind names that were shown."""
+        known = {source.alias: source for source in self.sources}
+        return [known[one] for one in dict.fromkeys(aliases) if one in known]
+
+
+async def read_sources(
+    services: Services, call: Call, request: str, facts: Sequence[Fact]
+) -> list[Source]:
+    """The request and the facts, each record with its newest message."""
+    ids = [one for fact in facts for one in fact.message_ids]
+    nothing: tuple[dict[str, Message], dict[str, Record]] = ({}, {})
+    records = [fact.record_id for fact in facts if fact.record_id]
+    messages, known = await services.in_known_room(
+        call.user, lambda room: _stored(room, ids, records), nothing
+    )
+    first = Source(alias=REQUEST, text=request)
+    return [first, *(_source(n, fact, messages, known) for n, fact in enumerate(facts, 1))]
+
+
+def _stored(
+    room: Room, messages: Sequence[str], records: Sequence[str]
+) -> tuple[dict[str, Message], dict[str, Record]]:
+    with room.database.reading() as connection:
+        numbers = record_lookups.numbers_of(connection, records)
+        found = record_lookups.records_by_number(connection, numbers.values())
+        said = lookups.messages_by_id(connection, messages)
+    return said, {record.record_id: record for record in found.values()}
+
+
+def _source(
+    number: int, fact: Fact, messages: dict[str, Message], records: dict[str, Record]
+) -> Source:
+    said = [messages[one] for one in fact.message_ids if one in messages]
+    record = records.get(fact.record_id or "")
+    return Source(
+        alias=f"f{number}",
+        text=fact.text[:LONGEST],
+        said=said[-1].text[:LONGEST] if said and fact.record_id else "",
+        at=fact.at.isoformat() if fact.at else "",
+        record_ids=[fact.record_id] if fact.record_id else [],
+        message_ids=fact.message_ids,
+        outdated=fact.outdated or (record is not None and record.status != "active"),
+        **fact.model_dump(include={"subject", "attribute", "confirmation"}),
+    )
+
+
+def candidates_in(sources: Sequence[Source], slots: Sequence[Slot]) -> list[Candidate]:
+    """Values of a form (dates, prices, codes, links …) and allowed choices that sources name."""
+    choices = [one for slot in slots for one in slot.choices if isinstance(one, str)]
+    found: dict[tuple[str, str], tuple[str, str]] = {}
+    for source in sources:
+        for text in source.texts:
+            for value in find_values(text):
+                found.setdefault((value.raw, value.type), (value.type, source.alias))
+            for choice in choices:
+                if choice.casefold() in text.casefold():
+                    found.setdefault((choice, "choice"), ("choice", source.alias))
+    return [
+        Candidate(alias=f"v{place}", raw=raw, kind=kind, source=source)
+        for place, ((raw, _), (kind, source)) in enumerate(found.items(), 1)
+    ]
+
+
+def quoted_in(words: str, source: Source) -> str | None:
+    """The words as they stand in the source, byte for byte; None where they do not."""
+    for text in source.texts:
+        start = text.find(words)
+        start = text.casefold().find(words.casefold()) if start < 0 else start
+        if words.strip() and start >= 0 and len(text.casefold()) == len(text):
+            return text[start : start + len(words)]
+        if words.strip() and words in text:
+            return words
+    return None
+
+
+def as_json(items: Sequence[BaseModel]) -> list[dict[str, Any]]:
+    """For the graph's state."""
+    return [item.model_dump(mode="json") for item in items]
