@@ -10,7 +10,7 @@ from langmem_graph.graphs import MemoryState, UserContext, create_recall_graph, 
 
 memory = Memory.from_environment()
 if memory.has_model:
-    graph = create_recall_graph(memory)
+    graph = create_recall_graph(memory, show_loop=True)
 else:
     builder = StateGraph(MemoryState, context_schema=UserContext)
     builder.add_node("recall", create_recall_node(memory, report=True))

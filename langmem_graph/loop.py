@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
-from langmem_graph.errors import ClosedMemoryError, ForkedProcessError
+from langmem_graph.errors import ClosedMemoryError, ForkedProcessError, InvalidInputError
 
 T = TypeVar("T")
 
@@ -35,6 +35,11 @@ class LoopThread:
         what happens here as a part of itself.
         """
         try:
+            if threading.current_thread() is self._thread:
+                raise InvalidInputError(
+                    "This is called from inside the memory's own work (a callback such as on_event)"
+                    " and would wait for itself. Do it after the call has come back."
+                )
             with self._lock:
                 self._check()
                 if self._loop is None:

@@ -50,9 +50,12 @@ def as_node(
 def emitter() -> Callable[[Event], None]:
     """The running graph's stream writer, for use in any thread; outside a graph, nothing."""
     try:
-        write, here = get_runtime().stream_writer, contextvars.copy_context()
+        runtime = get_runtime()
     except (RuntimeError, KeyError):
+        runtime = None
+    if runtime is None:  # a runnable's config without a graph
         return lambda event: None
+    write, here = runtime.stream_writer, contextvars.copy_context()
     return lambda event: here.copy().run(write, event)  # it looks for the run in its context
 
 

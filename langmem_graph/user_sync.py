@@ -166,7 +166,8 @@ class SyncUserMemory:
                 memory, and ask what could go wrong where the request is an act: 1 to 7 model
                 calls, within `Settings.recall_calls`. `auto` calls none for mere small talk.
             at: when it is asked, for reasoning about dates; default now.
-            on_event: with a model, is called with each step as it happens, in another thread.
+            on_event: with a model, is called with each step as it happens, in the memory's own
+                thread: be quick, and do not call this memory from it.
 
         Returns:
             `context` (empty when nothing was found), `evidence` best first, and a `report` with

@@ -9,6 +9,7 @@ from rich.tree import Tree
 from langmem_graph.cli.views import console, note, printable
 from langmem_graph.models import Fact, Recall
 
+Children = dict[str | None, list[dict[str, Any]]]
 _OUTCOMES = {
     "grounded": ("proved", "green"),
     "partial": ("proved in part", "yellow"),
@@ -66,7 +67,7 @@ def show(question: str, found: Recall) -> None:
 def _add_proof(tree: Tree, found: Recall, facts: dict[str, Fact]) -> None:
     """Subgoals below what they help to prove, facts below what they prove."""
     proved: dict[str, dict[str, Any]] = {}
-    children: dict[str | None, list[dict[str, Any]]] = defaultdict(list)
+    children: Children = defaultdict(list)
     for event in found.trace:
         taken = event["event"] == "memory_subgoal" and not event.get("again")
         if taken or (event["event"] == "memory_refinement" and event["accepted"]):
@@ -75,6 +76,8 @@ def _add_proof(tree: Tree, found: Recall, facts: dict[str, Fact]) -> None:
             proved = {goal["id"]: goal for goal in event["subgoals"]}
         if event["event"] == "memory_goal":
             _add_facts(tree, event["sufficient"], facts)
+    if proved:  # of several ways to split the question, the one that counts
+        children = {p: [g for g in own if g["id"] in proved] for p, own in children.items()}
     entities = found.reasoning.bindings if found.reasoning else {}
     _add_goals(tree, None, children, proved, entities, facts)
 
@@ -82,12 +85,12 @@ def _add_proof(tree: Tree, found: Recall, facts: dict[str, Fact]) -> None:
 def _add_goals(
     tree: Tree,
     parent: str | None,
-    children: dict[str | None, list[dict[str, Any]]],
+    children: Children,
     proved: dict[str, dict[str, Any]],
     entities: dict[str, str],
     facts: dict[str, Fact],
 ) -> None:
-    for goal in children[parent]:
+    for goal in children.get(parent, []):
         own = proved.get(goal["id"], {})
         mark = ("✓ ", "green") if own.get("grounded") else ("? ", "yellow")
         bound = [f"{n} = {e}" for n, e in entities.items() if f"({n}:" in goal["atom"]]

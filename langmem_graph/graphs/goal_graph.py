@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,13 +18,16 @@ from langmem_graph.llm.chat_model import as_chat_model
 from langmem_graph.llm.contracts import Relation
 from langmem_graph.llm.structured import Asker, Limits
 from langmem_graph.models import Fact
+from langmem_graph.recall.facts import LONGEST
 from langmem_graph.recall.goals import graph
-from langmem_graph.recall.goals.state import GoalTools
+from langmem_graph.recall.goals.state import GoalQuestion, GoalTools
 from langmem_graph.recall.memory_search import spelling
 from langmem_graph.steps import Call
 
 SearchFunction = Callable[[str, int], Sequence[Any] | Awaitable[Sequence[Any]]]
 """Takes a query and how many; gives texts, dicts with `text`, or LangChain documents."""
+_log = logging.getLogger(__name__)
+_TEXTS = ("text", "page_content", "content")
 _DATES = ("at", "date", "timestamp", "created_at")
 
 
@@ -63,9 +67,10 @@ def create_goal_graph(
     asker = Asker(as_chat_model(model), chosen.structured_method, limits, chosen.encoding)
 
     async def search(query: str, k: int, relation: Relation, call: Call) -> list[Fact]:
-        return [_fact(one) for one in (await _look(retriever, query, k, call))[:k]]
+        return _facts(await _look(retriever, query, k, call))[:k]
 
-    return graph.build(GoalTools(asker, chosen, search, _likeness), lambda config: "")
+    tools = GoalTools(asker, chosen, search, _likeness, alone=True)
+    return graph.build(tools, lambda config: "", GoalQuestion, checkpointer=None)
 
 
 async def _likeness(text: str, others: Sequence[str], call: Call) -> float:
@@ -75,26 +80,49 @@ async def _likeness(text: str, others: Sequence[str], call: Call) -> float:
 async def _look(
     retriever: BaseRetriever | SearchFunction, query: str, k: int, call: Call
 ) -> list[Any]:
+    found: Any
     if isinstance(retriever, BaseRetriever):
-        return list(await retriever.ainvoke(query, call.config))
-    if inspect.iscoroutinefunction(retriever):
-        return list(await retriever(query, k))
-    found = await asyncio.to_thread(retriever, query, k)
-    return list(await found if inspect.isawaitable(found) else found)
+        found = await retriever.ainvoke(query, call.config)
+    elif inspect.iscoroutinefunction(retriever):
+        found = await retriever(query, k)
+    else:
+        found = await asyncio.to_thread(retriever, query, k)
+        found = await found if inspect.isawaitable(found) else found
+    alone = isinstance(found, str | Mapping | Document | Fact)
+    return [found] if alone else list(found or [])
 
 
-def _fact(found: Any) -> Fact:
-    """A search's answer as a fact; without an id of its own the text gives it one."""
-    if isinstance(found, Fact):
-        return found
+def _facts(found: Sequence[Any]) -> list[Fact]:
+    """A search's answers as facts; what says nothing is left out, and equal ids are told apart."""
+    facts: dict[str, Fact] = {}
+    for one in found:
+        fact = one if isinstance(one, Fact) else _fact(one)
+        if fact is None or not fact.text.strip():
+            _log.warning("a search result without a text is left out: %.80r", one)
+            continue
+        own = fact.id
+        if own in facts and facts[own].text != fact.text:
+            own = f"{own}#{_hash(fact.text)}"
+        facts[own] = fact.model_copy(update={"id": own, "text": fact.text[:LONGEST]})
+    return list(facts.values())
+
+
+def _fact(found: Any) -> Fact | None:
     if isinstance(found, Document):
         fields = {**found.metadata, "text": found.page_content}
         fields |= {"id": found.id} if found.id else {}
+    elif isinstance(found, Mapping):
+        fields = dict(found)
     else:
-        fields = dict(found) if isinstance(found, Mapping) else {"text": str(found)}
-    text = str(fields.get("text") or fields.get("page_content") or "")
-    own = fields.get("id") or hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+        fields = {"text": found if isinstance(found, str) else ""}
+    text = next((fields[name] for name in _TEXTS if isinstance(fields.get(name), str)), "")
+    own = fields.get("id") or _hash(text)
     return Fact(id=str(own), text=text, at=_when(fields))
+
+
+def _hash(text: str) -> str:
+    """Names what has no id of its own."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def _when(fields: Mapping[str, Any]) -> Any:

@@ -1,6 +1,6 @@
 """`create_recall_graph`: reasoning over memory as a graph, to be served or to be a subgraph."""
 
-from typing import Annotated, Any, NotRequired, get_args
+from typing import Annotated, Any
 
 from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.graph.message import add_messages
@@ -11,6 +11,7 @@ from langmem_graph.errors import InvalidInputError
 from langmem_graph.graphs.conversation import in_view, messages_in, query_of, question_key
 from langmem_graph.graphs.identity import UserId, user_of
 from langmem_graph.graphs.nodes import _latest
+from langmem_graph.graphs.turn import TurnMemory
 from langmem_graph.memory import Memory
 from langmem_graph.models import RecallMode
 from langmem_graph.recall import graph
@@ -20,6 +21,12 @@ from langmem_graph.recall.state import RecallState
 
 class RecallInput(TypedDict, total=False):
     """The conversation; its last human message is the request."""
+
+    messages: list[Any]
+
+
+class AnsweredInput(TypedDict, total=False):
+    """The conversation, to which the answer is added."""
 
     messages: Annotated[list[AnyMessage], add_messages]
 
@@ -40,7 +47,12 @@ class AnsweredOutput(RecallOutput, total=False):
 
 
 class _State(RecallState, RecallOutput, total=False):
-    messages: NotRequired[Annotated[list[AnyMessage], add_messages]]
+    messages: list[Any]
+    """As they came: with a reducer they would get ids that the parent does not know."""
+
+
+class _AnsweredState(RecallState, AnsweredOutput, total=False):
+    pass
 
 
 def create_recall_graph(
@@ -52,6 +64,7 @@ def create_recall_graph(
     k: int | None = None,
     max_tokens: int | None = None,
     fail_closed: bool = False,
+    show_loop: bool = False,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """A graph that recalls by reasoning: `route, recall, goals, counterfactual, context, answer`.
 
@@ -69,6 +82,8 @@ def create_recall_graph(
         k: facts of the first look-up; default `Settings.recall_k`.
         max_tokens: budget of the context; default `Settings.context_tokens`.
         fail_closed: raise when memory fails, instead of going on without it.
+        show_loop: let LangGraph Studio draw the loop's steps; a checkpointer then also saves them,
+            with what was recalled, which `forget` and `erase` do not reach.
 
     Raises:
         InvalidInputError: the memory has no model, or an option cannot be used.
@@ -78,8 +93,7 @@ def create_recall_graph(
             "create_recall_graph needs a memory with a model: Memory(path, model='openai:…'). "
             "To look up without one, use create_recall_node(memory)."
         )
-    if mode not in get_args(RecallMode):
-        raise InvalidInputError(f"mode must be one of {', '.join(get_args(RecallMode))}.")
+    TurnMemory(memory, user_id, k, max_tokens, fail_closed, mode=mode)  # checks the options
 
     def request(state: Any) -> RecallState:
         messages = messages_in(state)
@@ -106,7 +120,10 @@ def create_recall_graph(
         recall_tools(memory._services, memory._mind.model, fail_closed=fail_closed),
         lambda config: user_of(config, user_id),
         request,
-        (_State, RecallInput, AnsweredOutput if answer else RecallOutput),
+        (_AnsweredState, AnsweredInput, AnsweredOutput)
+        if answer
+        else (_State, RecallInput, RecallOutput),
         finish,
         with_answer=answer,
+        show_loop=show_loop,
     )

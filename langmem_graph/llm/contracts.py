@@ -5,15 +5,22 @@ Small models otherwise run to the length limit, and a repetition loop must not b
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
-Alias = Annotated[str, Field(max_length=8)]
+
+def _one_line(text: str) -> str:
+    """Words of a model go into later prompts, where a line of its own would be read as a fact."""
+    return " ".join(text.split())
+
+
+_OneLine = AfterValidator(_one_line)
+Alias = Annotated[str, Field(max_length=8), _OneLine]
 """A short stand-in for an id, valid in one call: m3 is a message, r1 a record, a2 an attribute."""
-Name = Annotated[str, Field(max_length=80)]
-Time = Annotated[str, Field(max_length=40)]
-Sentence = Annotated[str, Field(max_length=400)]
-Statement = Annotated[str, Field(max_length=200)]
-VariableName = Annotated[str, Field(max_length=32)]
+Name = Annotated[str, Field(max_length=80), _OneLine]
+Time = Annotated[str, Field(max_length=40), _OneLine]
+Sentence = Annotated[str, Field(max_length=400), _OneLine]
+Statement = Annotated[str, Field(max_length=200), _OneLine]
+VariableName = Annotated[str, Field(max_length=32), _OneLine]
 Relation = Literal["semantic", "temporal", "causal", "entity"]
 """Where to look (Goal-Mem 2.2): by likeness, by date, along causal edges, or by exact words."""
 
@@ -94,7 +101,7 @@ class ProposedBinding(BaseModel):
     """A variable, what it stands for, and the facts that say so."""
 
     variable: VariableName
-    entity: Annotated[str, Field(max_length=120)]
+    entity: Annotated[str, Field(max_length=120), _OneLine]
     facts: Annotated[list[Alias], Field(max_length=6)]
 
 
@@ -128,7 +135,7 @@ class Refinement(BaseModel):
 class NewRisk(BaseModel):
     """What could go wrong, and how the user may have mentioned what makes it go wrong."""
 
-    claim: Annotated[str, Field(max_length=200)]
+    claim: Statement
     examples: Annotated[list[Statement], Field(max_length=3)] = []
     basis: Literal["memory", "world"] = "world"
     facts: Annotated[list[Alias], Field(max_length=4)] = []

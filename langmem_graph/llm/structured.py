@@ -146,6 +146,8 @@ class Asker:
             return None, f"{type(error).__name__}: {error}"
         finally:
             usage.milliseconds += (perf_counter() - start) * 1_000
+        if not isinstance(answer, dict):
+            answer = {"raw": None, "parsed": answer}
         await self._count(usage, answer.get("raw"), schema, messages)
         return _parsed(schema, answer)
 
@@ -153,9 +155,9 @@ class Asker:
         self, usage: Usage, raw: Any, schema: type[BaseModel], messages: Sequence[BaseMessage]
     ) -> None:
         counted = getattr(raw, "usage_metadata", None)
-        if counted:
+        if isinstance(counted, dict) and counted.get("input_tokens"):
             usage.input_tokens += counted["input_tokens"]
-            usage.output_tokens += counted["output_tokens"]
+            usage.output_tokens += counted.get("output_tokens") or 0
             return
         counter = await asyncio.to_thread(token_counter, self._encoding)  # may load its table
         usage.tokens_exact = False
@@ -178,7 +180,10 @@ def _parsed(schema: type[T], answer: Any) -> tuple[T | None, str | None]:
         return None, f"the answer has {len(raw):,} characters; answer briefly"
     parsed = answer.get("parsed")
     if isinstance(parsed, dict):
-        parsed = schema.model_validate(parsed)
+        try:
+            parsed = schema.model_validate(parsed)
+        except ValidationError as problem:
+            return None, f"not in the schema: {explain(problem)}"
     if isinstance(parsed, schema):
         return parsed, None
     error = answer.get("parsing_error")

@@ -8,7 +8,7 @@ from langmem_graph.llm.contracts import GroundedAnswer
 from langmem_graph.llm.structured import Usage, load_prompt
 from langmem_graph.models import Fact, Recall
 from langmem_graph.recall.quotes import as_data
-from langmem_graph.recall.shown import Shown
+from langmem_graph.recall.shown import Shown, request_line
 from langmem_graph.recall.state import RecallState, RecallTools
 from langmem_graph.steps import Call, Watch
 
@@ -71,7 +71,7 @@ def _question(state: RecallState, outcome: Recall, shown: Shown) -> str:
             f"Not found: {', '.join(open_ones) or 'nothing'}",
             "Speaks against it:",
             *(against or ["nothing"]),
-            f"Request: {state['query']}",
+            request_line(state["query"]),
         ]
     )
 

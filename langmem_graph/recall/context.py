@@ -5,8 +5,9 @@ remembered, risks that only general knowledge knows of, and the profile. No mode
 """
 
 import asyncio
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import time
 from typing import Any
 
@@ -28,6 +29,7 @@ from langmem_graph.store import files, lookups, record_lookups
 from langmem_graph.store.room import Room
 from langmem_graph.tokens import TokenCounter, token_counter
 
+_log = logging.getLogger(__name__)
 FACTS_OF_A_RISK = 3
 """Facts shown beside one risk; its others follow among the rest."""
 
@@ -73,17 +75,25 @@ async def context(tools: RecallTools, state: RecallState, call: Call) -> RecallS
     """Put everything together."""
     services = tools.services
     found = _Found.of(state)
-    nothing: tuple[str, dict[str, MessageHit]] = ("", {})
-    profile, evidence = await services.in_known_room(
-        call.user, lambda room: _stored(room, list(found.facts.values())), nothing
-    )
+    stored, warnings = _Stored(), list(state.get("warnings") or [])
+    try:
+        stored = await services.in_known_room(
+            call.user, lambda room: _read(room, list(found.facts.values())), _Stored()
+        )
+    except Exception as error:
+        if tools.fail_closed:
+            raise
+        warnings.append(f"{type(error).__name__}: {error}")
+        _log.warning("the context is made without what is stored: %s", warnings[-1])
+    found = found.without(stored.gone)
+    state = {**state, "warnings": warnings}
     counter = await asyncio.to_thread(token_counter, services.settings.encoding)  # loads a table
     budget = state.get("max_tokens") or services.settings.context_tokens
-    page = _written(found, profile, counter, budget)
+    page = _written(found, stored.profile, counter, budget)
     text = framed(page.lines, "most urgent first") if page.lines else ""
     outcome = Recall(
         context=text,
-        evidence=_evidence(page.quoted.values(), evidence),
+        evidence=_evidence(page.quoted.values(), stored.messages),
         report=_report(state, found, page, text, counter),
         facts=list(page.quoted.values()),
         reasoning=found.reasoning,
@@ -124,6 +134,10 @@ class _Found:
             overlaps=[one["text"] for one in overlaps],
         )
         return cls(shown, recalled, further, proof, reasoning, overlaps)
+
+    def without(self, gone: set[str]) -> "_Found":
+        """Without facts that were forgotten or are no longer true since they were found."""
+        return replace(self, facts={n: f for n, f in self.facts.items() if n not in gone})
 
     def named(self, ids: Sequence[str]) -> list[Fact]:
         """The facts with these ids that may be shown."""
@@ -173,13 +187,26 @@ def _proved_title(found: _Found) -> str:
     return f"Facts for the request{what}:"
 
 
-def _stored(room: Room, facts: Sequence[Fact]) -> tuple[str, dict[str, MessageHit]]:
-    """The profile's text, and the messages behind the facts."""
+@dataclass(frozen=True)
+class _Stored:
+    """What is in the ledger now."""
+
+    profile: str = ""
+    messages: dict[str, MessageHit] = field(default_factory=dict)
+    """The messages behind the facts."""
+    gone: set[str] = field(default_factory=set)
+    """Facts whose message or record was forgotten, or superseded, meanwhile."""
+
+
+def _read(room: Room, facts: Sequence[Fact]) -> _Stored:
     ids = {one for fact in facts for one in fact.message_ids}
     with room.database.reading() as connection:
         held = files.all_files(connection).get(PROFILE)
         messages = lookups.messages_by_id(connection, ids)
         numbers = record_lookups.message_numbers(connection, ids)
+        records = record_lookups.numbers_of(connection, (f.record_id for f in facts if f.record_id))
+        active = record_lookups.active(connection, records.values())
+    true_now = {record for record, n in records.items() if n in active}
     evidence = {
         one: MessageHit(
             message_id=one,
@@ -190,7 +217,14 @@ def _stored(room: Room, facts: Sequence[Fact]) -> tuple[str, dict[str, MessageHi
         )
         for one, message in messages.items()
     }
-    return _profile(held.body if held else ""), evidence
+    gone = {fact.id for fact in facts if not _is_there(fact, evidence, true_now)}
+    return _Stored(_profile(held.body if held else ""), evidence, gone)
+
+
+def _is_there(fact: Fact, messages: dict[str, MessageHit], records: set[str]) -> bool:
+    if fact.record_id:
+        return fact.record_id in records
+    return all(one in messages for one in fact.message_ids)
 
 
 def _profile(body: str) -> str:

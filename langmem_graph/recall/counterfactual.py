@@ -17,7 +17,7 @@ from langmem_graph.ranking.search_parts import Trail
 from langmem_graph.recall.alike import alike
 from langmem_graph.recall.goals.state import Proof
 from langmem_graph.recall.overlaps import overlapping
-from langmem_graph.recall.shown import Shown
+from langmem_graph.recall.shown import Shown, request_line
 from langmem_graph.recall.state import RecallState, RecallTools
 from langmem_graph.recall.walk import walk
 from langmem_graph.steps import Call, Watch
@@ -36,7 +36,7 @@ async def counterfactual(tools: RecallTools, state: RecallState, call: Call) -> 
     seen = _seen(state)
     shown = Shown.of(seen[: tools.services.settings.goal_facts])
     question = "\n".join(
-        [f"Now: {state['now']}", "Facts:", *shown.lines(), f"Request: {state['query']}"]
+        [f"Now: {state['now']}", "Facts:", *shown.lines(), request_line(state["query"])]
     )
     answer = await tools.asker.ask(Consequences, load_prompt("counterfactual"), question, usage)
     done: dict[str, Any] = {"usage": usage.as_dict(), "trace": watch.trace}

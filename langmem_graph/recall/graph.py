@@ -6,7 +6,7 @@ Each node is one file of this package; `goals` is a subgraph with a loop of its 
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
@@ -35,6 +35,7 @@ def build(
     finish: Callable[[RecallState], Any] | None = None,
     *,
     with_answer: bool = False,
+    show_loop: bool = False,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """The compiled graph, without a store and without checkpoints of its own.
 
@@ -45,6 +46,7 @@ def build(
         schemas: of the state, the input and the output.
         finish: adds what the output has beside `recall`, to the last step's update.
         with_answer: also answer.
+        show_loop: pictures of the graph show the loop's steps; a checkpointer then saves them.
     """
     settings = tools.services.settings
     state, given, out = schemas
@@ -64,7 +66,9 @@ def build(
     for name, step in steps.items():
         ending = finish if name == last else None
         builder.add_node(name, as_node(name, _finished(step, ending), user_of))
-    builder.add_node("goals", goals.build(tools.goals, user_of))
+    checkpointer: Literal[False] | None = None if show_loop else False
+    loop = goals.build(tools.goals, user_of, checkpointer=checkpointer)
+    builder.add_node("goals", loop)
 
     def after_route(state: Any) -> str:
         return "recall" if state["query"].strip() else "context"
@@ -92,7 +96,7 @@ def build(
 def _fresh(asked: RecallState, intent: Any) -> RecallState:
     """A new request: nothing of an earlier one stays."""
     return {
-        "query": asked.get("query", ""),
+        "query": asked.get("query", "").encode("utf-8", "replace").decode(),
         "mode": asked.get("mode") or "auto",
         "k": asked.get("k"),
         "max_tokens": asked.get("max_tokens"),
@@ -106,6 +110,7 @@ def _fresh(asked: RecallState, intent: Any) -> RecallState:
         "usage": {},
         "trace": [],
         "warnings": [],
+        "milliseconds": {},
     }
 
 
@@ -129,7 +134,8 @@ def _timed(tools: RecallTools, step: Any) -> Any:
     async def timed(state: Any, call: Call) -> Any:
         begun = time.perf_counter()
         update = await step(tools, state, call)
-        return {**update, "milliseconds": {step.__name__: (time.perf_counter() - begun) * 1_000}}
+        passed = (time.perf_counter() - begun) * 1_000
+        return {**update, "milliseconds": {**state["milliseconds"], step.__name__: passed}}
 
     return timed
 

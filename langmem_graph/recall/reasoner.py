@@ -1,5 +1,6 @@
 """`recall(mode="auto" | "reason")`: runs the recall graph and gives its outcome."""
 
+import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from langmem_graph.recall.state import RecallState, RecallTools
 from langmem_graph.services import Services
 from langmem_graph.steps import Event
 
+_log = logging.getLogger(__name__)
 OnEvent = Callable[[Event], Any]
 
 
@@ -75,10 +77,17 @@ class Reasoner:
         )
         async for _, kind, part in stream:
             if kind == "custom" and on_event:
-                on_event(part)
+                _tell(on_event, part)
             elif kind == "values" and "recall" in part:
                 outcome = part["recall"]
         return Recall.model_validate(outcome)
+
+
+def _tell(on_event: OnEvent, event: Event) -> None:
+    try:
+        on_event(event)
+    except Exception as error:  # noqa: BLE001  # who listens must not end what they listen to
+        _log.warning("on_event failed: %s: %s", type(error).__name__, error)
 
 
 def _user_in(config: RunnableConfig) -> str:

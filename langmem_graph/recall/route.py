@@ -7,9 +7,11 @@ import re
 
 from langmem_graph.recall.goals.state import Intent
 
+LONGEST = 300
+"""Characters that the rules look at; they say early what they want."""
 _POLITE = (
-    r"(?:please|pls|kindly|hey|hi|ok(?:ay)?|so|then|now|also|and|(?:can|could|would|will) you"
-    r"(?: please)?|i(?:'d| would) like you to|i (?:want|need) you to|help me(?: to)?|"
+    r"(?:please|pls|kindly|hey|hi|ok(?:ay)?|so|then|now|also|and|(?:can|could|would|will) you|"
+    r"i(?:'d| would) like you to|i (?:want|need) you to|help me(?: to)?|"
     r"go ahead and|let(?:'s|s| us)|i'd love (?:you )?to)"
 )
 _DEEDS = (
@@ -19,7 +21,7 @@ _DEEDS = (
     r"give me (?:a|an|some|ideas|your)|write|start|switch|install|fix|paint|build|take|apply|"
     r"sell|swap|replace|renew|top up|pre-?order|adopt|plant|light|mix|brew|roast|grill)"
 )
-_IMPERATIVE = re.compile(rf"(?:^|[.!?;,:]\s+)(?:{_POLITE},?\s+)*{_DEEDS}\b")
+_IMPERATIVE = re.compile(rf"(?:^|[.!?;,:]\s)(?>{_POLITE},?\s)*+{_DEEDS}\b")
 _INTENDS = re.compile(
     r"\b(?:i|we)(?: really| also| just)? (?:want|need|plan|intend|hope|wish|wanna|mean)\b"
     r"|\b(?:i|we)(?:'d| would)(?: really| also)? (?:like|love|prefer)\b"
@@ -32,7 +34,7 @@ _MAY = re.compile(
     r"\b(?:can|could|should|shall|may|might) (?:i|we)\b"
     r"|\b(?:is|would) it(?: be)? (?:ok|okay|fine|safe|wise|smart|a good idea|all right) (?:to|if)\b"
     r"|\bwhat about (?:a|an|some|the)\b|\bhow about\b"
-    r"|\b(?:which|what|where)\b.*\b(?:should|can|could|would) (?:i|we|you)\b"
+    r"|\b(?:which|what|where)\b.{0,80}\b(?:should|can|could|would) (?:i|we|you)\b"
     r"|\bhow (?:do|can|should) (?:i|we) (?:best )?\w+"
 )
 _PAST = re.compile(
@@ -42,8 +44,8 @@ _PAST = re.compile(
     r"|\bused to\b|\blast (?:time|week|month|year)\b|\bagain\?"
 )
 _ASKS = re.compile(
-    r"^(?:\W*(?:and|so|hey|ok|remind me|tell me|do you (?:remember|know)|can you (?:tell|remind) "
-    r"me|could you (?:tell|remind) me|any idea|what's|whats)\b\W*)*"
+    r"^\W*+(?>(?:and|so|hey|ok|remind me|tell me|do you (?:remember|know)|can you (?:tell|remind) "
+    r"me|could you (?:tell|remind) me|any idea)\b\W*+)*"
     r"(?:what|what's|whats|when|when's|who|who's|whos|whom|whose|which|where|where's|why|how|did|"
     r"do|does|is|are|was|were|has|have|had|am)\b"
 )
@@ -56,7 +58,7 @@ _CHAT = re.compile(
 
 def intent_of(request: str) -> Intent | None:
     """`act` or `chat` where the words say so, `lookup` for a plain question; None when unclear."""
-    words = " ".join(request.casefold().replace("\u2019", "'").split())
+    words = " ".join(request[:LONGEST].casefold().replace("\u2019", "'").split())
     if _CHAT.fullmatch(words):
         return "chat"
     if _MAY.search(words) and not _PAST.search(words):

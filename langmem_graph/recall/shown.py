@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from langmem_graph.models import Fact
 from langmem_graph.recall.quotes import as_data
 
+LONGEST_REQUEST = 4_000
+"""Characters of a request that the model is shown."""
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -35,3 +38,8 @@ def line_of(fact: Fact) -> str:
     notes += ["no longer true"] if fact.outdated else []
     note = f"({', '.join(notes)}) " if notes else ""
     return f"{said}{note}{speaker}{as_data(fact.text)}"
+
+
+def request_line(request: str) -> str:
+    """What the user asks for, on one line; of a very long one the beginning."""
+    return f"Request: {' '.join(request.split())[:LONGEST_REQUEST]}"

@@ -1,17 +1,13 @@
 """What the recall graph hands from step to step, and what its steps work with."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 from typing_extensions import TypedDict
 
 from langmem_graph.llm.structured import Asker
 from langmem_graph.recall.goals.state import GoalTools
 from langmem_graph.services import Services
-
-
-def _added(old: dict[str, float], new: dict[str, float]) -> dict[str, float]:
-    return {**old, **{name: old.get(name, 0.0) + value for name, value in new.items()}}
 
 
 class RecallState(TypedDict, total=False):
@@ -36,7 +32,7 @@ class RecallState(TypedDict, total=False):
     usage: dict[str, Any]
     trace: list[dict[str, Any]]
     warnings: list[str]
-    milliseconds: Annotated[dict[str, float], _added]
+    milliseconds: dict[str, float]
     recall: dict[str, Any]
     """The outcome, a `Recall`."""
 

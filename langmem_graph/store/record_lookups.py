@@ -202,6 +202,14 @@ def with_facet(connection: Connection, facet: str) -> list[int]:
     return list(connection.scalars(found.order_by(records.c.n)))
 
 
+def scheduled(connection: Connection) -> list[tuple[int, dict[str, Any]]]:
+    """Number and event of every schedule record that is true now, the newest first."""
+    r = records.c
+    own = (r.facet == "schedule") & (r.status == ACTIVE) & r.event.is_not(None)
+    found = select(r.n, r.event).where(own).order_by(r.n.desc())
+    return [(row.n, row.event) for row in connection.execute(found) if row.event]
+
+
 def history_of(connection: Connection, items: Iterable[int]) -> list[HistoryEntry]:
     """Every change of these records, oldest first."""
     found = select(history, records.c.record_id).join(records, records.c.n == history.c.record)

@@ -4,7 +4,7 @@ Its state is private and its caps are its own: depth, breadth, subgoals, calls, 
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
@@ -22,18 +22,42 @@ _STEPS = (init, retrieve, unify, refine)
 
 
 def build(
-    tools: GoalTools, user_of: Callable[[RunnableConfig], str]
+    tools: GoalTools,
+    user_of: Callable[[RunnableConfig], str],
+    given: type = GoalInput,
+    *,
+    checkpointer: Literal[False] | None = False,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The compiled loop, without a store and without a checkpointer of its own."""
-    builder = StateGraph(GoalState, input_schema=GoalInput, output_schema=GoalOutput)
+    """The compiled loop.
+
+    Args:
+        tools: what the steps work with.
+        user_of: whose run it is.
+        given: the input's schema.
+        checkpointer: False keeps its steps out of a parent's checkpoints (and out of Studio's
+            picture of the parent); None is LangGraph's default.
+    """
+    builder: StateGraph[Any, Any, Any, Any] = StateGraph(
+        GoalState, input_schema=given, output_schema=GoalOutput
+    )
     for step in _STEPS:
         builder.add_node(step.__name__, as_node(step.__name__, _with(tools, step), user_of))
     builder.add_edge(START, "init")
-    builder.add_conditional_edges("init", _next, ["retrieve", END])
+
+    def following(state: GoalState) -> list[Send] | str:
+        """Look for what is due; or split the request in another way; or end."""
+        proof = Proof.model_validate(state["proof"])
+        if proof.ended:
+            return END
+        if not proof.subgoals:
+            return "init"
+        return [Send("retrieve", one) for one in due(proof, tools.left(state))]
+
+    builder.add_conditional_edges("init", following, ["retrieve", END])
     builder.add_edge("retrieve", "unify")
     builder.add_conditional_edges("unify", _after_unify, ["refine", "init", END])
-    builder.add_conditional_edges("refine", _next, ["retrieve", "init", END])
-    return builder.compile(name="goals")
+    builder.add_conditional_edges("refine", following, ["retrieve", "init", END])
+    return builder.compile(checkpointer=checkpointer, name="goals")
 
 
 def _with(tools: GoalTools, step: Any) -> Any:
@@ -41,16 +65,6 @@ def _with(tools: GoalTools, step: Any) -> Any:
         return await step(tools, state, call)
 
     return bound
-
-
-def _next(state: GoalState) -> list[Send] | str:
-    """Look for what is due; or split the request in another way; or end."""
-    proof = Proof.model_validate(state["proof"])
-    if proof.ended:
-        return END
-    if not proof.subgoals:
-        return "init"
-    return [Send("retrieve", one) for one in due(proof)]
 
 
 def _after_unify(state: GoalState) -> str:

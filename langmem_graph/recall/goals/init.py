@@ -9,7 +9,7 @@ from langmem_graph.llm.contracts import GoalPlan
 from langmem_graph.llm.structured import Usage, load_prompt
 from langmem_graph.models import Fact
 from langmem_graph.recall.goals.state import GoalState, GoalTools, Proof, Subgoal, read, written
-from langmem_graph.recall.shown import Shown
+from langmem_graph.recall.shown import LONGEST_REQUEST, Shown, request_line
 from langmem_graph.steps import Call, Watch
 
 _NOTHING_TO_PROVE = ("act", "chat", "vague")
@@ -17,7 +17,7 @@ _NOTHING_TO_PROVE = ("act", "chat", "vague")
 
 async def init(tools: GoalTools, state: GoalState, call: Call) -> GoalState:
     """Ask for the goal and take what can be used."""
-    state = {**state, "started": state.get("started") or time.time()}
+    state = _begun(state, alone=tools.alone)
     proof, usage, trace = read(state)
     watch = Watch(call.emit, trace)
     recalled = [Fact.model_validate(fact) for fact in state.get("recalled") or []]
@@ -29,8 +29,9 @@ async def init(tools: GoalTools, state: GoalState, call: Call) -> GoalState:
     plan = await tools.asker.ask(GoalPlan, load_prompt("goal_init"), question, usage)
     if plan is None and usage.unreachable > unreachable:
         proof.status, proof.ended = "exhausted", True  # nobody to reason with
+        proof.take_best()
         watch.note("memory_goal", intent=proof.intent, status=proof.status, subgoals=0)
-        return {**written(proof, usage, trace), "started": state["started"]}
+        return {**written(proof, usage, trace), **_kept(state)}
     _take(plan or GoalPlan(), state["query"], shown, tools.settings.goal_subgoals, proof)
     watch.note(
         "memory_goal",
@@ -44,13 +45,31 @@ async def init(tools: GoalTools, state: GoalState, call: Call) -> GoalState:
     )
     _note_subgoals(watch, proof)
     _stop_if_over(tools, state, usage, proof)
-    return {**written(proof, usage, trace), "started": state["started"]}
+    if proof.ended and not proof.sufficient:
+        proof.take_best()
+    return {**written(proof, usage, trace), **_kept(state)}
+
+
+def _begun(state: GoalState, *, alone: bool) -> GoalState:
+    """A new question begins anew; another way to split the same one goes on."""
+    again = Proof.model_validate(state.get("proof") or {})
+    if again.tried and not again.ended:
+        return state
+    query = state["query"].encode("utf-8", "replace").decode()
+    fresh: GoalState = {**state, "query": query, "proof": {}}
+    if alone:
+        fresh |= {"usage": {}, "trace": [], "started": time.time()}
+    return {**fresh, "started": fresh.get("started") or time.time()}
+
+
+def _kept(state: GoalState) -> GoalState:
+    return {"started": state["started"], "query": state["query"], "found": None}
 
 
 def _question(state: GoalState, proof: Proof, shown: Shown) -> str:
     tried = [f"Split before, in vain: {'; '.join(atoms)}" for atoms in proof.tried]
     lines = [f"Now: {state.get('now', '')}", "Remembered:", *shown.lines(), *tried]
-    return "\n".join([*lines, f"Request: {state['query']}"])
+    return "\n".join([*lines, request_line(state["query"])])
 
 
 def _take(plan: GoalPlan, query: str, shown: Shown, most: int, proof: Proof) -> None:
@@ -60,7 +79,8 @@ def _take(plan: GoalPlan, query: str, shown: Shown, most: int, proof: Proof) -> 
         proof.status, proof.ended = "grounded", True
         return
     proof.subgoals = [
-        Subgoal(id=f"s{place}", **one.model_dump()) for place, one in enumerate(plan.subgoals, 1)
+        Subgoal(id=f"s{place}", **one.model_dump())
+        for place, one in enumerate(plan.subgoals, proof.counted + 1)
     ][:most]
     for goal in proof.subgoals:
         goal.query = goal.query.strip() or goal.atom
@@ -69,7 +89,8 @@ def _take(plan: GoalPlan, query: str, shown: Shown, most: int, proof: Proof) -> 
         if plan.intent in _NOTHING_TO_PROVE:
             proof.ended = True
             return
-        proof.subgoals = [Subgoal(id="s1", atom=query, query=query, plain=True)]
+        plain = " ".join(query.split())[:LONGEST_REQUEST]
+        proof.subgoals = [Subgoal(id=f"s{proof.counted + 1}", atom=plain, query=plain, plain=True)]
     types = proof.types()
     proof.answer = [name for name in dict.fromkeys(plan.answer) if name in types] or list(types)
     proof.due = [goal.id for goal in proof.subgoals]

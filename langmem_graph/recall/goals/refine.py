@@ -11,7 +11,7 @@ from langmem_graph.logic import Rule, Variable
 from langmem_graph.recall.goals.refinements import objection
 from langmem_graph.recall.goals.state import GoalState, GoalTools, Proof, Subgoal, read, written
 from langmem_graph.recall.goals.unify import settle
-from langmem_graph.recall.shown import Shown
+from langmem_graph.recall.shown import Shown, request_line
 from langmem_graph.steps import Call, Watch
 
 
@@ -63,7 +63,7 @@ async def _ask(
     for proposed in answer.subgoals:
         known = [*proof.subgoals, *taken]
         goal = Subgoal(
-            id=f"s{len(known) + 1}",
+            id=f"s{proof.counted + len(known) + 1}",
             parent=proposed.for_subgoal,
             depth=proof.depth,
             **proposed.model_dump(include={"atom", "query", "relation"}),
@@ -96,7 +96,7 @@ def _question(state: GoalState, proof: Proof, shown: Shown) -> str:
     return "\n".join(
         [
             f"Now: {state.get('now', '')}",
-            f"Request: {state['query']}",
+            request_line(state["query"]),
             f"Known: {'; '.join(known) or 'nothing yet'}",
             "Open statements:",
             *goals,

@@ -1,5 +1,6 @@
 """retrieve: look for one subgoal; all subgoals of a round run side by side (LangGraph's `Send`)."""
 
+import asyncio
 import logging
 
 from typing_extensions import TypedDict
@@ -16,6 +17,8 @@ class RetrieveInput(TypedDict):
 
     subgoal: dict[str, object]
     round: int
+    seconds: float
+    """How long it may take."""
 
 
 async def retrieve(tools: GoalTools, state: RetrieveInput, call: Call) -> GoalState:
@@ -24,7 +27,8 @@ async def retrieve(tools: GoalTools, state: RetrieveInput, call: Call) -> GoalSt
     problem = None
     facts: list[Fact] = []
     try:
-        facts = await tools.search(goal.query, tools.settings.goal_k, goal.relation, call)
+        looking = tools.search(goal.query, tools.settings.goal_k, goal.relation, call)
+        facts = await asyncio.wait_for(looking, state["seconds"])
     except Exception as error:  # noqa: BLE001  # any retriever's own; the other subgoals go on
         problem = f"{type(error).__name__}: {error}"
         _log.warning("looking for a subgoal failed: %s", problem)
@@ -42,10 +46,12 @@ async def retrieve(tools: GoalTools, state: RetrieveInput, call: Call) -> GoalSt
     return {"found": [{"round": state["round"], "facts": found, "event": event}]}
 
 
-def due(proof: Proof) -> list[RetrieveInput]:
+def due(proof: Proof, seconds: float) -> list[RetrieveInput]:
     """What to send for each subgoal that is due."""
     named = {goal.id: goal for goal in proof.subgoals}
     return [
-        RetrieveInput(subgoal=named[one].model_dump(mode="json"), round=proof.round)
+        RetrieveInput(
+            subgoal=named[one].model_dump(mode="json"), round=proof.round, seconds=seconds
+        )
         for one in proof.due
     ]

@@ -70,6 +70,10 @@ class Proof(BaseModel):
     """Facts of the first look-up that already answer the request."""
     tried: list[list[str]] = Field(default_factory=list)
     """Earlier ways to split the request."""
+    counted: int = 0
+    """Subgoals of earlier ways; theirs keep their names."""
+    best: "Proof | None" = None
+    """The earlier way that proved most."""
     depth: int = 0
     """Rounds of refinement since the request was last split."""
     round: int = 0
@@ -98,6 +102,13 @@ class Proof(BaseModel):
                 types.setdefault(variable.name, variable.type)
         return types
 
+    def take_best(self) -> None:
+        """Go back to an earlier way to split the request, where that proved more."""
+        if self.best is None or len(self.best.cited()) <= len(self.cited()):
+            return
+        for name in ("subgoals", "bindings", "answer", "status"):
+            setattr(self, name, getattr(self.best, name))
+
     def unresolved(self) -> list[str]:
         """Variables without an entity, as `(name:type)`."""
         return [f"({n}:{kind})" for n, kind in self.types().items() if n not in self.bindings]
@@ -109,18 +120,26 @@ class Proof(BaseModel):
         return list(dict.fromkeys(ids))
 
 
-def _collected(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [*old, *new]
+def _collected(
+    old: list[dict[str, Any]] | None, new: list[dict[str, Any]] | None
+) -> list[dict[str, Any]]:
+    """None begins anew: on a thread the state of the last question is still there."""
+    return [] if new is None else [*(old or []), *new]
 
 
-class GoalInput(TypedDict, total=False):
-    """What the loop starts from."""
+class GoalQuestion(TypedDict, total=False):
+    """What a loop of its own starts from."""
 
     query: str
     now: str
     """ISO time of the request."""
     recalled: list[dict[str, Any]]
     """What a first look-up has found already, as facts."""
+
+
+class GoalInput(GoalQuestion, total=False):
+    """What the loop starts from within a recall."""
+
     started: float
     """When the recall began, in seconds since 1970."""
     usage: dict[str, Any]
@@ -138,7 +157,7 @@ class GoalOutput(TypedDict, total=False):
 class GoalState(GoalInput, GoalOutput, total=False):
     """The loop's private state: nothing of it but the output is seen outside."""
 
-    found: Annotated[list[dict[str, Any]], _collected]
+    found: Annotated[list[dict[str, Any]] | None, _collected]
     """What the parallel retrievals bring: round, subgoal and facts."""
 
 
@@ -150,6 +169,13 @@ class GoalTools:
     settings: Settings
     search: Search
     likeness: Likeness
+    alone: bool = False
+    """The loop is a graph of its own and spends a budget of its own."""
+
+    def left(self, state: GoalInput) -> float:
+        """Seconds that are left, at least a moment."""
+        passed = time.time() - state.get("started", time.time())
+        return max(self.settings.recall_seconds - passed, 0.05)
 
     def is_over(self, state: GoalInput, usage: Usage) -> bool:
         """True when calls, tokens or time are used up."""

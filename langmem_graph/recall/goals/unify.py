@@ -9,10 +9,10 @@ from typing import Any
 from langmem_graph.llm.contracts import Unification
 from langmem_graph.llm.structured import Usage, load_prompt
 from langmem_graph.logic import Atom
-from langmem_graph.models import Fact
+from langmem_graph.models import Fact, GoalStatus
 from langmem_graph.recall.goals.bindings import bind
 from langmem_graph.recall.goals.state import GoalState, GoalTools, Proof, Subgoal, read, written
-from langmem_graph.recall.shown import Shown
+from langmem_graph.recall.shown import Shown, request_line
 from langmem_graph.steps import Call, Watch
 
 
@@ -65,7 +65,7 @@ def _question(state: GoalState, proof: Proof, shown: Shown) -> str:
     return "\n".join(
         [
             f"Now: {state.get('now', '')}",
-            f"Request: {state['query']}",
+            request_line(state["query"]),
             f"It is about: {', '.join(proof.central) or 'not said'}",
             f"Known: {'; '.join(known) or 'nothing yet'}",
             "Statements:",
@@ -118,6 +118,8 @@ def settle(
     else:
         proof.status = "partial" if proof.cited() else "exhausted"
     proof.ended = True
+    if proof.status not in ("grounded", "conflict"):
+        proof.take_best()
     watch.note(
         "memory_proof",
         status=proof.status,
@@ -130,5 +132,9 @@ def settle(
 def _begin_again(proof: Proof) -> None:
     """Forget how the request was split, keep what was seen."""
     proof.tried.append([goal.atom for goal in proof.initial()])
+    if proof.best is None or len(proof.cited()) > len(proof.best.cited()):
+        status: GoalStatus = "partial" if proof.cited() else "exhausted"
+        proof.best = proof.model_copy(update={"best": None, "status": status}, deep=True)
+    proof.counted += len(proof.subgoals)
     proof.subgoals, proof.bindings, proof.answer = [], {}, []
     proof.depth = 0
