@@ -1,0 +1,33 @@
+"""MCP over standard input and output, for a client that starts the server itself."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+import anyio
+from mcp.server.stdio import stdio_server
+
+from langmem_graph.mcp_server.server import McpServer
+
+
+@contextmanager
+def protocol_output() -> Iterator[TextIO]:
+    """Standard output for the protocol alone; what anything else prints goes to standard error."""
+    kept = os.dup(1)
+    with os.fdopen(kept, "w", encoding="utf-8", newline="\n") as output:
+        os.dup2(2, 1)  # of the whole process: libraries in C print as well
+        try:
+            yield output
+        finally:
+            os.dup2(kept, 1)
+
+
+def serve_stdio(server: McpServer, output: TextIO) -> None:
+    """Serve until the client closes standard input."""
+
+    async def serve() -> None:
+        async with stdio_server(stdout=anyio.wrap_file(output)) as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
+
+    anyio.run(serve)
