@@ -1,6 +1,7 @@
 """MCP over standard input and output, for a client that starts the server itself."""
 
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
@@ -24,10 +25,12 @@ def protocol_output() -> Iterator[TextIO]:
 
 
 def serve_stdio(server: McpServer, output: TextIO) -> None:
-    """Serve until the client closes standard input."""
+    """Serve until the client closes standard input; for the main thread of a process of its own."""
 
     async def serve() -> None:
         async with stdio_server(stdout=anyio.wrap_file(output)) as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
 
+    # The thread that waits for input cannot be interrupted; the ledger stands an end at any time.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     anyio.run(serve)
