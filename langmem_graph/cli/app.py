@@ -292,6 +292,42 @@ def forget(
 
 
 @app.command()
+def mcp(
+    user: Annotated[
+        str | None, typer.Option("--user", "-u", envvar="LANGMEM_GRAPH_USER", help="Whose memory.")
+    ] = None,
+    http: Annotated[bool, typer.Option("--http", help="Serve HTTP instead of stdio.")] = False,
+    host: Annotated[str, typer.Option(help="With --http: where to listen.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="With --http: where to listen.")] = 8765,
+    user_header: Annotated[
+        str | None,
+        typer.Option(help="With --http, instead of --user: the header in which a proxy names it."),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="With --http: a name under which clients reach it; repeatable."),
+    ] = None,
+    allow_forget: Annotated[
+        bool, typer.Option("--allow-forget", help="Also offer to delete records.")
+    ] = False,
+    model: Annotated[
+        str | None, typer.Option("--model", envvar="LANGMEM_GRAPH_MODEL", help="Reads what is due.")
+    ] = None,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    chroma: ChromaOption = None,
+    embeddings: EmbeddingsOption = None,
+) -> None:
+    """Serve the memory tools to MCP clients, over stdio or HTTP."""
+    from langmem_graph.cli import mcp as serving  # its package comes with an extra
+
+    place = serving.Place(http, host, port, user_header, allow_host or [])
+    serving.check(user, place)
+    opening = _opened(directory, chroma, embeddings, model=model)
+    with serving.protocol_output() as output, opening as memory:
+        serving.serve(memory, user, allow_forget, place, output)
+
+
+@app.command()
 def export(
     user: UserOption,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Default: print.")] = None,

@@ -11,48 +11,12 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.prebuilt import ToolRuntime
-from pydantic import BaseModel, Field
 
 from langmem_graph.graphs.identity import UserId
 from langmem_graph.memory import Memory
 from langmem_graph.tools import answers
-from langmem_graph.tools.calling import MAX_TURNS, Answer, Caller, Work
-
-
-class SearchArguments(BaseModel):
-    """Arguments of the searches."""
-
-    query: str = Field(description="What to look for, in plain words.", max_length=2_000)
-
-
-class MessageArguments(BaseModel):
-    """Arguments of `get_conversation`."""
-
-    message_ids: list[str] = Field(description="Message ids as the searches show them.")
-
-
-class RecordArguments(BaseModel):
-    """Arguments of `get_records`."""
-
-    record_ids: list[str] = Field(description="Record ids as search_records shows them.")
-
-
-class FileArguments(BaseModel):
-    """Arguments of `read_file`."""
-
-    name: str = Field(description="index.md, profile.md or topics/NAME.md", max_length=200)
-
-
-class RememberArguments(BaseModel):
-    """Arguments of `remember`."""
-
-    text: str = Field(description="One standalone sentence.", max_length=2_000)
-
-
-class ForgetArguments(BaseModel):
-    """Arguments of `forget`."""
-
-    record_id: str = Field(description="The record to delete for good.", max_length=200)
+from langmem_graph.tools.calling import MAX_TURNS, Answer, Caller
+from langmem_graph.tools.catalogue import FORGET, READING, REMEMBER, SEARCH_RECORDS, MemoryTool
 
 
 def create_memory_tools(
@@ -83,51 +47,19 @@ def create_memory_tools(
     """
     caller = Caller(memory, user_id, fail_closed)
     tools = [
-        _tool(caller, "search_records", _RECORDS, SearchArguments, answers.search_records),
-        _tool(caller, "search_conversation", _SEARCH, SearchArguments, answers.search_conversation),
-        _tool(caller, "get_records", _GET, RecordArguments, answers.get_records),
-        _tool(caller, "get_conversation", _READ, MessageArguments, answers.get_conversation),
-        _tool(caller, "read_file", _FILE, FileArguments, answers.read_file),
-        _tool(caller, "remember", _REMEMBER, RememberArguments, answers.remember),
+        _tool(caller, SEARCH_RECORDS, f" All memory tools together: at most {MAX_TURNS} turns."),
+        *(_tool(caller, one) for one in (*READING[1:], REMEMBER)),
     ]
     if allow_forget:
-        made = _tool(
-            caller, "forget", _FORGET, ForgetArguments, answers.forget, answers.ask_a_human
-        )
-        tools.append(made)
+        asked = " A human is asked first."
+        tools.append(_tool(caller, FORGET, asked, before=answers.ask_a_human))
     return tools
-
-
-_RECORDS = (
-    "Search what is known of this user: facts, events, preferences, instructions, each with its "
-    f"sources. At most {answers.MAX_HITS}. Use it when the answer may depend on the user; not for "
-    f"general knowledge. All memory tools together: at most {MAX_TURNS} turns."
-)
-_SEARCH = (
-    "Search what this user and the assistant said in earlier conversations, word for word. At most "
-    f"{answers.MAX_HITS} quotes with date, speaker and message id. For exact words and evidence."
-)
-_GET = (
-    f"Show records in full, with sources and what they superseded. At most {answers.MAX_IDS} ids."
-)
-_READ = (
-    "Read messages of earlier conversations by their ids, each as far as there is room. "
-    f"At most {answers.MAX_IDS} ids."
-)
-_FILE = (
-    "Read index.md (what topics there are), profile.md (who the user is) or a topic track. For "
-    "broad questions start here."
-)
-_REMEMBER = "Write down one sentence about the user, when they ask you to remember something."
-_FORGET = "Delete one record for good, when the user asks for it. A human is asked first."
 
 
 def _tool(
     caller: Caller,
-    name: str,
-    description: str,
-    arguments: type[BaseModel],
-    work: Work,
+    tool: MemoryTool,
+    note: str = "",
     before: Callable[..., str | None] | None = None,
 ) -> BaseTool:
     """One tool; LangGraph fills in `config` and `runtime`, the model the rest."""
@@ -138,7 +70,7 @@ def _tool(
         **given: Any,
     ) -> Answer:
         refused = before(**given) if before else None
-        return (refused, {}) if refused else caller.answer(config, runtime, work, given)
+        return (refused, {}) if refused else caller.answer(config, runtime, tool.work, given)
 
     async def acall(
         config: RunnableConfig,
@@ -150,8 +82,8 @@ def _tool(
     return StructuredTool.from_function(
         call,
         acall,
-        name=name,
-        description=description,
-        args_schema=arguments,
+        name=tool.name,
+        description=tool.description + note,
+        args_schema=tool.arguments,
         response_format="content_and_artifact",
     )
