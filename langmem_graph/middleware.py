@@ -6,22 +6,24 @@ stored. What was found is placed into the request. At the end the rest of the tu
 
 import threading
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, NotRequired, cast
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
-from langchain.agents.middleware.types import OmitFromInput, PrivateStateAttr
+from langchain.agents.middleware.types import OmitFromInput, PrivateStateAttr, ToolCallRequest
 from langchain_core.messages import AnyMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
-from langmem_graph.graphs.conversation import messages_in, place, question_key
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.graphs.conversation import messages_in, place, query_of, question_key
 from langmem_graph.graphs.identity import UserId
 from langmem_graph.graphs.ownership import own_part, owner_of
 from langmem_graph.graphs.turn import Reading, Report, TurnMemory, combined
 from langmem_graph.memory import Memory
-from langmem_graph.models import RecallMode
+from langmem_graph.models import GroundedCall, RecallMode
+from langmem_graph.tool_calls import GroundedTools, OnContradiction, refused, with_notes
 
 
 class MemoryAgentState(AgentState[Any]):
@@ -61,6 +63,11 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             `UserMemory.recall`. Each step is sent as a custom stream event.
         report: put status, milliseconds and usage into the output's `memory_report`.
         fail_closed: raise when memory fails, instead of going on without it.
+        ground_tools: with a model, calls of these tools are completed from memory before they run,
+            and checked against it; 1 to 2 model calls each.
+        on_contradiction: an argument that contradicts memory is used and noted below the tool's
+            answer (`flag`), or the graph interrupts for a human before the call (`interrupt`;
+            resume with True, other arguments, or False).
 
     Raises:
         InvalidInputError: for an unusable option.
@@ -81,11 +88,18 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         mode: RecallMode = "fast",
         report: bool = False,
         fail_closed: bool = False,
+        ground_tools: Sequence[Any] = (),
+        on_contradiction: OnContradiction = "flag",
     ) -> None:
         super().__init__()
         self._turn = TurnMemory(
             memory, user_id, k, max_tokens, fail_closed, reading, read_your_writes, mode
         )
+        self._grounded = GroundedTools(ground_tools, on_contradiction)
+        if ground_tools and not memory.has_model:
+            raise InvalidInputError(
+                "ground_tools needs a memory with a model: Memory(path, model='openai:…')."
+            )
         self._report = report
         self._held = _HeldContexts()
 
@@ -135,6 +149,42 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Async twin of `wrap_model_call`."""
         return await handler(self._with_context(request))
 
+    def wrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]
+    ) -> Any:
+        """Complete and check a call of one of `ground_tools`; others run as they are."""
+        tool = self._grounded.schema_of(request.tool_call["name"])
+        known = None
+        if tool is not None:
+            known = self._turn.ground(tool, messages_in(request.state), get_config())
+        if known is None:
+            return handler(request)
+        arguments, notes = self._checked(request, known)
+        if arguments is None:
+            return refused(known.name, request.tool_call["id"])
+        return with_notes(handler(_calling(request, arguments)), notes)
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
+    ) -> Any:
+        """Async twin of `wrap_tool_call`."""
+        tool = self._grounded.schema_of(request.tool_call["name"])
+        known = None
+        if tool is not None:
+            known = await self._turn.aground(tool, messages_in(request.state), get_config())
+        if known is None:
+            return await handler(request)
+        arguments, notes = self._checked(request, known)
+        if arguments is None:
+            return refused(known.name, request.tool_call["id"])
+        return with_notes(await handler(_calling(request, arguments)), notes)
+
+    def _checked(
+        self, request: ToolCallRequest, known: GroundedCall
+    ) -> tuple[dict[str, Any] | None, list[str]]:
+        asked = query_of(messages_in(request.state))
+        return self._grounded.checked(known.name, request.tool_call["args"], known, asked)
+
     def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Store the rest of the turn."""
         messages, config = messages_in(state), get_config()
@@ -174,6 +224,10 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         earlier = {"recall": recalled} if recalled else state.get("memory_report") or {}
         written = combined(earlier.get("write"), written)
         return {"memory_report": {**earlier, "write": written}}
+
+
+def _calling(request: ToolCallRequest, arguments: dict[str, Any]) -> ToolCallRequest:
+    return request.override(tool_call={**request.tool_call, "args": arguments})
 
 
 class _HeldContexts:

@@ -17,7 +17,7 @@ from langmem_graph.errors import InvalidInputError
 from langmem_graph.graphs.conversation import in_view, query_of, worth_keeping
 from langmem_graph.graphs.identity import UserId, session_of, user_of
 from langmem_graph.memory import Memory
-from langmem_graph.models import AddReport, FlushReport, Recall, RecallMode
+from langmem_graph.models import AddReport, FlushReport, GroundedCall, Recall, RecallMode
 from langmem_graph.steps import emitter
 
 _log = logging.getLogger(__name__)
@@ -120,6 +120,30 @@ class TurnMemory:
                     own.read_soon()
         return report
 
+    def ground(
+        self, tool: Any, messages: Sequence[BaseMessage], config: RunnableConfig
+    ) -> GroundedCall | None:
+        """What memory knows for a tool call; None where nothing is asked or memory fails."""
+        user, request, report = self.user(config), query_of(messages), _new_report()
+        found = None
+        with self._guarded("memory_grounding", report):
+            if request:
+                found = self.memory.user(user).ground(tool, request)
+                _note_grounding(report, found)
+        return found
+
+    async def aground(
+        self, tool: Any, messages: Sequence[BaseMessage], config: RunnableConfig
+    ) -> GroundedCall | None:
+        """Async twin of `ground`."""
+        user, request, report = self.user(config), query_of(messages), _new_report()
+        found = None
+        with self._guarded("memory_grounding", report):
+            if request:
+                found = await self.memory.user(user).aground(tool, request)
+                _note_grounding(report, found)
+        return found
+
     def _options(self, messages: Sequence[BaseMessage]) -> dict[str, Any]:
         return {
             "k": self.k,
@@ -152,6 +176,16 @@ def _note_recall(report: Report, found: Recall) -> str:
         report["reasoning"] = found.reasoning.model_dump(mode="json")
     report["message_ids"] = [hit.message_id for hit in found.evidence]
     return found.context
+
+
+def _note_grounding(report: Report, found: GroundedCall) -> None:
+    report |= {
+        "status": "ok",
+        "tool": found.name,
+        "filled": list(found.grounding),
+        "missing": [one.name for one in found.missing],
+        "llm_calls": found.llm_calls,
+    }
 
 
 def _note_write(report: Report, done: AddReport) -> None:

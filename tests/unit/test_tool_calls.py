@@ -1,0 +1,170 @@
+"""An agent's own tool calls, completed and checked against memory before they run."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from langmem_graph import Memory, MemoryMiddleware, Settings
+from langmem_graph.errors import InvalidInputError
+from tests.scripted import Mind, ScriptedChatModel
+from tests.unit.test_grounding import ASKED, SAID, copy
+
+ANA: Any = {"configurable": {"user_id": "ana", "thread_id": "t"}}
+RAN: list[dict[str, Any]] = []
+
+
+@tool
+def book_flight(destination: str, seat: str | None = None, bags: int = 1) -> str:
+    """Book a flight."""
+    RAN.append({"destination": destination, "seat": seat, "bags": bags})
+    return "Booked."
+
+
+@tool
+def weather(city: str) -> str:
+    """The weather."""
+    RAN.append({"city": city})
+    return "Sunny."
+
+
+def fill(prompt: str) -> dict[str, Any]:
+    return {
+        "slots": [
+            copy(prompt, "destination", "Łódź (Poland)", "m3"),
+            copy(prompt, "seat", "aisle", "m1"),
+        ]
+    }
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    RAN.clear()
+    settings = Settings(debounce_seconds=3_600, closing_seconds=0.01)
+    mind = Mind(ToolFill=fill, Extraction={"memories": []})
+    with Memory(tmp_path / "m", model=mind, embeddings="hash", settings=settings) as opened:
+        rows = [{"role": "user", "content": text, "id": own} for own, text in SAID.items()]
+        opened.user("ana").add(rows, session_id="s", at="2025-03-01")
+        yield opened
+
+
+def agent(memory: Memory, args: dict[str, Any], name: str = "book_flight", **options: Any) -> Any:
+    call = AIMessage("", tool_calls=[{"name": name, "args": args, "id": "c1"}])
+    model = ScriptedChatModel(script=[call, "Done."])
+    options = {"ground_tools": [book_flight], "reading": "manual", **options}
+    return create_agent(
+        model,
+        tools=[book_flight, weather],
+        middleware=[MemoryMiddleware(memory, **options)],
+        checkpointer=InMemorySaver(),
+    )
+
+
+def ask(text: str = ASKED) -> Any:
+    return {"messages": [HumanMessage(text)]}
+
+
+def tool_answer(done: Any) -> ToolMessage:
+    (answer,) = [m for m in done["messages"] if isinstance(m, ToolMessage)]
+    return answer
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+async def test_what_the_agent_left_out_is_filled(memory: Memory, way: str) -> None:
+    made = agent(memory, {"destination": "Łódź (Poland)"})
+    done = made.invoke(ask(), ANA) if way == "invoke" else await made.ainvoke(ask(), ANA)
+    assert RAN == [{"destination": "Łódź (Poland)", "seat": "aisle", "bags": 1}]
+    assert tool_answer(done).content == "Booked."
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+async def test_a_contradiction_is_flagged(memory: Memory, way: str) -> None:
+    made = agent(memory, {"destination": "Łódź (Poland)", "seat": "window"})
+    done = made.invoke(ask(), ANA) if way == "invoke" else await made.ainvoke(ask(), ANA)
+    assert RAN[0]["seat"] == "window"
+    answer = str(tool_answer(done).content)
+    assert answer.startswith("Booked.\nNote from memory:")
+    assert 'seat was "window", but memory says "aisle" ("aisle", m1)' in answer
+
+
+def test_what_the_user_asks_for_now_is_no_contradiction(memory: Memory) -> None:
+    made = agent(memory, {"destination": "Łódź (Poland)", "seat": "window"})
+    done = made.invoke(ask("Book the flight, a window seat this time. I always usual"), ANA)
+    assert tool_answer(done).content == "Booked."
+
+
+@pytest.mark.parametrize(
+    ("resume", "ran"),
+    [
+        (True, [{"destination": "Łódź (Poland)", "seat": "window", "bags": 1}]),
+        ({"seat": "aisle"}, [{"destination": "Łódź (Poland)", "seat": "aisle", "bags": 1}]),
+        (False, []),
+    ],
+)
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+async def test_a_human_may_decide(memory: Memory, way: str, resume: Any, ran: Any) -> None:
+    args = {"destination": "Łódź (Poland)", "seat": "window"}
+    made = agent(memory, args, on_contradiction="interrupt")
+
+    async def run(given: Any) -> Any:
+        return made.invoke(given, ANA) if way == "invoke" else await made.ainvoke(given, ANA)
+
+    stopped = await run(ask())
+    (question,) = stopped["__interrupt__"]
+    assert question.value["tool"] == "book_flight"
+    assert "memory says" in question.value["contradictions"][0]
+    assert RAN == []
+    done = await run(Command(resume=resume))
+    assert ran == RAN
+    if resume is False:
+        assert tool_answer(done).status == "error"
+
+
+def test_other_tools_run_as_they_are(memory: Memory) -> None:
+    agent(memory, {"city": "Oslo"}, "weather").invoke(ask(), ANA)
+    assert RAN == [{"city": "Oslo"}]
+    assert "ToolFill" not in [name for name, _ in memory._mind.model.asked]
+
+
+def test_memory_that_fails_does_not_stop_the_call(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError("disk")
+
+    monkeypatch.setattr("langmem_graph.user_sync.SyncUserMemory.ground", fail)
+    agent(memory, {"destination": "Rome"}).invoke(ask(), ANA)
+    assert RAN == [{"destination": "Rome", "seat": None, "bags": 1}]
+
+
+def test_a_model_that_fails_does_not_stop_the_call(memory: Memory) -> None:
+    memory._mind.model.answers["ToolFill"] = ConnectionError("gone")
+    agent(memory, {"destination": "Rome"}).invoke(ask(), ANA)
+    assert RAN == [{"destination": "Rome", "seat": None, "bags": 1}]
+
+
+def test_events_say_what_was_done(memory: Memory) -> None:
+    made = agent(memory, {"destination": "Łódź (Poland)"})
+    events = list(made.stream(ask(), ANA, stream_mode="custom"))
+    (one,) = [event for event in events if event["event"] == "memory_tool_call"]
+    assert (one["tool"], one["added"], one["contradictions"]) == ("book_flight", ["seat"], [])
+
+
+def test_options_are_checked(memory: Memory, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="on_contradiction"):
+        MemoryMiddleware(memory, on_contradiction="shout")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="is no tool"):
+        MemoryMiddleware(memory, ground_tools=[7])
+    with pytest.raises(InvalidInputError, match="same name"):
+        MemoryMiddleware(memory, ground_tools=[book_flight, book_flight])
+    with (
+        Memory(tmp_path / "plain", embeddings="hash") as plain,
+        pytest.raises(InvalidInputError, match="needs a memory with a model"),
+    ):
+        MemoryMiddleware(plain, ground_tools=[book_flight])
