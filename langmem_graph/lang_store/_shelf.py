@@ -78,11 +78,11 @@ class Shelf:
             if self._stores:
                 return
             _SHELVES.pop(self._root, None)
-        with self._left:
-            if not self._left.wait_for(lambda: not self._guests, WAIT_SECONDS):
-                _log.warning("closing %s while calls are still running", self._folder)
-        self.index.close()
-        self.database.close()
+            with self._left:
+                if not self._left.wait_for(lambda: not self._guests, WAIT_SECONDS):
+                    _log.warning("closing %s while calls are still running", self._folder)
+            self.index.close()
+            self.database.close()
 
     @contextmanager
     def inside(self) -> Iterator[None]:

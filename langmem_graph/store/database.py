@@ -26,7 +26,7 @@ class Database:
         file: the file; made, with its directory, unless `read_only`.
         busy_timeout: seconds to wait for another process's write.
         read_only: open beside a running writer; nothing can be changed.
-        migrations: the steps that make the file's tables; the default are a user's.
+        migrations: the steps that make the file's tables; None are those of a user's ledger.
     """
 
     def __init__(
@@ -35,10 +35,10 @@ class Database:
         *,
         busy_timeout: float,
         read_only: bool = False,
-        migrations: schema.Steps = schema.MIGRATIONS,
+        migrations: schema.Steps | None = None,
     ) -> None:
         self.file = file
-        self._migrations = migrations
+        self._migrations = schema.MIGRATIONS if migrations is None else migrations
         self._busy_timeout = busy_timeout
         self._read_only = read_only
         self._identity: tuple[int, int] | None = None

@@ -244,7 +244,7 @@ def version_of(connection: Connection) -> int:
     return int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
 
 
-def refuse_newer(connection: Connection, steps: Steps = MIGRATIONS) -> int:
+def refuse_newer(connection: Connection, steps: Steps) -> int:
     """The file's version.
 
     Raises:
@@ -259,7 +259,7 @@ def refuse_newer(connection: Connection, steps: Steps = MIGRATIONS) -> int:
     return found
 
 
-def migrate(connection: Connection, steps: Steps = MIGRATIONS) -> None:
+def migrate(connection: Connection, steps: Steps) -> None:
     """Bring the file to the current version, inside the caller's transaction."""
     for step in range(refuse_newer(connection, steps), len(steps)):
         steps[step](connection)
