@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from langmem_graph.config import Settings
     from langmem_graph.errors import LangMemGraphError, TokenCountWarning
+    from langmem_graph.lang_store import ChromaStore
     from langmem_graph.memory import Memory
     from langmem_graph.middleware import MemoryMiddleware
     from langmem_graph.models import (
@@ -37,6 +38,7 @@ __version__ = "0.1.0"
 
 _HOMES = {  # loaded when first used: importing the package stays light
     "AddReport": "models",
+    "ChromaStore": "lang_store",
     "Conflict": "models",
     "Fact": "models",
     "FlushReport": "models",
@@ -64,6 +66,7 @@ _HOMES = {  # loaded when first used: importing the package stays light
 
 __all__ = [
     "AddReport",
+    "ChromaStore",
     "Conflict",
     "Fact",
     "FlushReport",

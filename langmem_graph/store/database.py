@@ -26,10 +26,19 @@ class Database:
         file: the file; made, with its directory, unless `read_only`.
         busy_timeout: seconds to wait for another process's write.
         read_only: open beside a running writer; nothing can be changed.
+        migrations: the steps that make the file's tables; None are those of a user's ledger.
     """
 
-    def __init__(self, file: Path, *, busy_timeout: float, read_only: bool = False) -> None:
+    def __init__(
+        self,
+        file: Path,
+        *,
+        busy_timeout: float,
+        read_only: bool = False,
+        migrations: schema.Steps | None = None,
+    ) -> None:
         self.file = file
+        self._migrations = schema.MIGRATIONS if migrations is None else migrations
         self._busy_timeout = busy_timeout
         self._read_only = read_only
         self._identity: tuple[int, int] | None = None
@@ -44,12 +53,12 @@ class Database:
     def _prepare(self) -> None:
         if self._read_only:
             with self.reading() as connection:
-                schema.refuse_newer(connection)
+                schema.refuse_newer(connection, self._migrations)
             return
         with closing(self._connect()) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
         with self.writing() as connection:
-            schema.migrate(connection)
+            schema.migrate(connection, self._migrations)
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(

@@ -121,7 +121,7 @@ def _embed_batch(
     """Embed claimed items and keep their vectors; returns the items that failed."""
     with room.database.reading() as connection:
         texts = _TEXTS[layer](connection, items)
-    pieces, failed = _embed_pieces(embedder, texts, settings, done)
+    pieces, failed = embed_pieces(embedder, texts, settings, done)
     try:
         with room.database.writing() as connection:
             ledger.record_embedder(connection, embedder.name, [p.vector.size for p in pieces])
@@ -135,7 +135,7 @@ def _embed_batch(
     return failed
 
 
-def _embed_pieces(
+def embed_pieces(
     embedder: Embedder, texts: dict[int, str], settings: Settings, done: Drained
 ) -> tuple[list[Piece], list[int]]:
     """All texts at once; if that fails, one by one, so that one bad text blocks no other."""

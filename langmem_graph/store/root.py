@@ -7,7 +7,7 @@ import shutil
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,6 +116,11 @@ class Root:
         """True when the vectors are in a Chroma server."""
         return self._chroma is not None
 
+    @property
+    def server(self) -> "Callable[[], ClientAPI] | None":
+        """Gives the Chroma server's client; None is Chroma embedded in each folder."""
+        return None if self._chroma is None else self._connect
+
     def is_foreign(self) -> bool:
         """True in a child process after `fork`: nothing of this may be used there."""
         return os.getpid() != self._pid
@@ -223,8 +228,7 @@ class Root:
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(f"Cannot make the user's folder {folder}: {error}.") from error
-        server = None if self._chroma is None else self._connect
-        return Room(folder, user_id, self._settings, connect=server, read_only=self._read_only)
+        return Room(folder, user_id, self._settings, connect=self.server, read_only=self._read_only)
 
     def _close_idle_rooms(self) -> None:
         """Close the least recently used rooms that nobody is in."""

@@ -5,7 +5,7 @@ turns version `n` into version `n + 1`; a new file starts at 0 and takes every s
 """
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sqlalchemy import (
     JSON,
@@ -235,7 +235,8 @@ def _pyramid(connection: Connection) -> None:
     connection.execute(insert(unread).from_select(columns, said))
 
 
-MIGRATIONS: list[Callable[[Connection], None]] = [_raw_layer, _pyramid]
+Steps = Sequence[Callable[[Connection], None]]
+MIGRATIONS: Steps = [_raw_layer, _pyramid]
 
 
 def version_of(connection: Connection) -> int:
@@ -243,23 +244,23 @@ def version_of(connection: Connection) -> int:
     return int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
 
 
-def refuse_newer(connection: Connection) -> int:
+def refuse_newer(connection: Connection, steps: Steps) -> int:
     """The file's version.
 
     Raises:
         SchemaTooNewError: when a newer version of the library wrote it.
     """
     found = version_of(connection)
-    if found > len(MIGRATIONS):
+    if found > len(steps):
         raise SchemaTooNewError(
             f"The ledger has schema version {found}; this langmem-graph knows up to "
-            f"{len(MIGRATIONS)}. Nothing was changed. Upgrade: pip install -U langmem-graph."
+            f"{len(steps)}. Nothing was changed. Upgrade: pip install -U langmem-graph."
         )
     return found
 
 
-def migrate(connection: Connection) -> None:
+def migrate(connection: Connection, steps: Steps) -> None:
     """Bring the file to the current version, inside the caller's transaction."""
-    for step in range(refuse_newer(connection), len(MIGRATIONS)):
-        MIGRATIONS[step](connection)
+    for step in range(refuse_newer(connection, steps), len(steps)):
+        steps[step](connection)
         connection.exec_driver_sql(f"PRAGMA user_version = {step + 1}")

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from langmem_graph.errors import IndexUnavailableError, InvalidInputError
-from langmem_graph.store.ledger import LAYERS
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -51,8 +50,11 @@ def connect(chroma: Any) -> "ClientAPI":
         )
 
 
+_REMEDY = "langmem-graph rebuild --user USER"
+
+
 @contextmanager
-def _explained(where: object) -> Iterator[None]:
+def _explained(where: object, remedy: str = _REMEDY) -> Iterator[None]:
     """Turn whatever Chroma raises (its own, httpx's, even AttributeError) into one error."""
     try:
         yield
@@ -61,7 +63,7 @@ def _explained(where: object) -> Iterator[None]:
     except Exception as error:
         raise IndexUnavailableError(
             f"Chroma ({where}) failed: {type(error).__name__}: {error}. The ledger is untouched. "
-            "Start the server, or, if the index is damaged, run: langmem-graph rebuild --user USER"
+            f"Start the server, or, if the index is damaged, run: {remedy}"
         ) from error
 
 
@@ -72,6 +74,7 @@ class VectorIndex:
         name: the end of the collections' names, which begin with the layer.
         directory: where Chroma keeps it (embedded mode), or
         connect: gives the client of a server, which is shared and never closed here.
+        remedy: what to run when the index is damaged.
     """
 
     def __init__(
@@ -80,8 +83,10 @@ class VectorIndex:
         *,
         directory: Path | None = None,
         connect: "Callable[[], ClientAPI] | None" = None,
+        remedy: str = _REMEDY,
     ) -> None:
         self.name = name
+        self._remedy = remedy
         self._directory = directory
         self._connect = connect or self._start_embedded
         self._client: ClientAPI | None = None
@@ -128,14 +133,13 @@ class VectorIndex:
         return [int(found) for found in answer["ids"][0]]
 
     def drop(self) -> None:
-        """Delete the collections, where they exist."""
-        with _explained(self._where), self._opening:
+        """Delete the collections of all layers, where they exist."""
+        with _explained(self._where, self._remedy), self._opening:
             self._collections.clear()
             client = self._open_client()
-            there = {collection.name for collection in client.list_collections()}
-            for layer in LAYERS:
-                if (name := f"{layer}-{self.name}") in there:
-                    client.delete_collection(name)
+            for collection in client.list_collections():
+                if collection.name.endswith(f"-{self.name}"):
+                    client.delete_collection(collection.name)
 
     def close(self) -> None:
         """Release an embedded Chroma's files; a closed index cannot be used again."""
@@ -154,7 +158,7 @@ class VectorIndex:
         """Do it; once more if another process dropped and made the collection anew meanwhile."""
         from chromadb.errors import NotFoundError
 
-        with _explained(self._where):
+        with _explained(self._where, self._remedy):
             try:
                 return work(self._open(layer))
             except NotFoundError:
@@ -193,6 +197,6 @@ class VectorIndex:
         if space != "cosine":  # Chroma keeps an existing collection's distance without a word
             raise IndexUnavailableError(
                 f"Chroma's collection {collection.name} measures {space!r}, not cosine. "
-                "Run: langmem-graph rebuild --user USER"
+                f"Run: {self._remedy}"
             )
         return collection

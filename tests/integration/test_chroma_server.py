@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from langmem_graph import Memory, Settings
+from langmem_graph import ChromaStore, Memory, Settings
 from langmem_graph.errors import InvalidInputError
 from tests.conftest import said
 from tests.integration.loopback import free_port, loopback_alone
@@ -182,3 +182,30 @@ def test_a_wrong_address_is_a_clear_error(tmp_path: Path, loopback_only: None) -
         Memory(tmp_path / "m", chroma="localhost", embeddings="hash")
     with pytest.raises(InvalidInputError, match="client"):
         Memory(tmp_path / "m", chroma=5, embeddings="hash")  # type: ignore[arg-type]
+
+
+_PUTTER = """
+import sys
+from langmem_graph import ChromaStore, Settings
+path, url, me = sys.argv[1:]
+with ChromaStore(path, chroma=url, embeddings="hash", settings=Settings(index_batch=4)) as store:
+    for n in range(30):
+        store.put(("shared",), f"{me}.{n}", {"text": f"{me} says {n}"})
+"""
+
+
+def test_two_processes_share_a_store(server: Server, tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    parts = [
+        subprocess.Popen([sys.executable, "-c", _PUTTER, path, server.url, me])
+        for me in ("one", "two")
+    ]
+    assert [part.wait(120) for part in parts] == [0, 0]
+    with ChromaStore(path, chroma=server.url, embeddings="hash", settings=SMALL) as store:
+        assert len(store.search(("shared",), limit=100)) == 60
+        assert [collection.count() for collection in _collections(server)] == [60]
+        assert store.search(("shared",), query="two says 7", limit=1)[0].key == "two.7"
+        store.rebuild()
+        server.stop()
+        store.put(("shared",), "k", {"text": "written while the server is away"})
+        assert store.search(("shared",), query="away", limit=1)[0].key == "k"

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from langmem_graph import ChromaStore
 from tests.integration.loopback import free_port, loopback_alone
 
 pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(180)]
@@ -30,11 +31,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @contextmanager
-def served(home: Path, **more: str) -> Iterator[str]:
+def served(home: Path, *, store: str | None = None, **more: str) -> Iterator[str]:
     port = free_port()
     settings = json.loads((REPOSITORY / "langgraph.json").read_text())
     settings["dependencies"] = [str(REPOSITORY)]
     settings["graphs"] = {n: str(REPOSITORY / place) for n, place in settings["graphs"].items()}
+    if store is not None:
+        settings["store"] = {"path": str(REPOSITORY / store)}
     (home / "langgraph.json").write_text(json.dumps(settings))
     environment = {name: value for name, value in os.environ.items() if name != "OPENAI_API_KEY"}
     environment |= {"LANGMEM_GRAPH_DIR": str(home / "memory"), "LANGMEM_GRAPH_EMBEDDINGS": "hash"}
@@ -152,3 +155,21 @@ def test_with_a_model_recall_is_a_graph_that_reasons(tmp_path: Path) -> None:
         assert outcome["reasoning"]["status"] == "exhausted"
         assert outcome["report"]["llm_calls"] > 0
         assert "route" not in end  # the steps' own state stays inside
+
+
+def test_our_store_is_the_servers(tmp_path: Path) -> None:
+    """It shares the directory with the graphs' memories, and outlives the server."""
+    with served(tmp_path, store="graphs/store.py:store") as server:
+        for user in ("u1", "u10"):
+            item = {"namespace": ["mem", user], "key": "k", "value": {"text": f"{user} eats nuts"}}
+            httpx.put(f"{server}/store/items", json=item, timeout=60).raise_for_status()
+        found = post(f"{server}/store/items/search", namespace_prefix=["mem", "u1"], query="nuts")
+        (only,) = found["items"]
+        assert (only["value"]["text"], only["score"] > 0) == ("u1 eats nuts", True)
+        listed = post(f"{server}/store/namespaces", prefix=["mem"])["namespaces"]
+        assert listed == [["mem", "u1"], ["mem", "u10"]]
+        run(server, "write", "My bike is red.", **as_user("ana"))
+    with ChromaStore(tmp_path / "memory", embeddings="hash") as store:
+        item = store.get(("mem", "u10"), "k")
+        assert item is not None
+        assert item.value == {"text": "u10 eats nuts"}

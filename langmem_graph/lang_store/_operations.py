@@ -1,0 +1,137 @@
+"""A batch of operations, checked as a whole before any of it is done."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from langgraph.store.base import (
+    GetOp,
+    InvalidNamespaceError,
+    ListNamespacesOp,
+    Op,
+    PutOp,
+    SearchOp,
+    get_text_at_path,
+    validate_op_namespace,
+)
+
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.lang_store._filters import check_filter
+from langmem_graph.lang_store._namespaces import as_text, check_conditions
+
+
+@dataclass(frozen=True)
+class Put:
+    """One item to store, or, with `value` None, to delete."""
+
+    namespace: str
+    key: str
+    value: str | None
+    texts: tuple[str, ...]
+
+
+@dataclass
+class Batch:
+    """What is read, by its place among the results; and what is put: a later put wins."""
+
+    reads: dict[int, GetOp | SearchOp | ListNamespacesOp] = field(default_factory=dict)
+    puts: dict[tuple[str, str], Put] = field(default_factory=dict)
+    size: int = 0
+
+
+def check_batch(ops: Iterable[Op], fields: Sequence[str]) -> Batch:
+    """All operations, checked.
+
+    Args:
+        ops: the operations.
+        fields: the paths that are indexed where an operation names none.
+
+    Raises:
+        InvalidNamespaceError: for a label that LangGraph refuses.
+        InvalidInputError: for anything else that cannot be done.
+        NotImplementedError: for a time to live.
+    """
+    batch = Batch()
+    for place, op in enumerate(ops):
+        batch.size = place + 1
+        validate_op_namespace(op)
+        if isinstance(op, PutOp):
+            put = _checked_put(op, fields)
+            batch.puts[put.namespace, put.key] = put
+        else:
+            _check_read(op)
+            batch.reads[place] = op
+    return batch
+
+
+def _check_read(op: Op) -> None:
+    if isinstance(op, GetOp):
+        _check_encodable(as_text(op.namespace), str(op.key))
+        return
+    if not isinstance(op, (SearchOp, ListNamespacesOp)):
+        raise InvalidInputError(f"Unknown operation: {type(op).__name__}.")
+    if op.limit < 0 or op.offset < 0:
+        raise InvalidInputError(f"limit and offset must not be negative: {op.limit}, {op.offset}.")
+    if isinstance(op, SearchOp):
+        _check_encodable(as_text(op.namespace_prefix))
+        check_filter(op.filter or {})
+    else:
+        check_conditions(op)
+
+
+def _check_encodable(*texts: str) -> None:
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidInputError(f"{text!r} is no valid Unicode and names nothing.") from error
+
+
+def _checked_put(op: PutOp, fields: Sequence[str]) -> Put:
+    if not op.namespace:
+        raise InvalidNamespaceError("Namespace cannot be empty.")
+    if op.ttl is not None:
+        raise NotImplementedError("ChromaStore keeps items until they are deleted; leave ttl out.")
+    namespace, key = as_text(op.namespace), str(op.key)
+    _check_encodable(namespace, key)
+    if op.value is None:
+        return Put(namespace, key, None, ())
+    value = _as_json(op.value, key)
+    return Put(namespace, key, value, _texts(json.loads(value), _paths(op, fields)))
+
+
+def _as_json(value: Any, key: str) -> str:
+    try:
+        stored = dict(value)
+        unnamed = [name for name in stored if not isinstance(name, str)]
+        if unnamed:
+            raise TypeError(f"the key {unnamed[0]!r} is no text")
+        return json.dumps(stored)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInputError(
+            f"The value of {key!r} cannot be written as JSON: {error}. Nothing of this call was "
+            "stored. Give a dict of texts, numbers, booleans, None, lists and dicts."
+        ) from error
+
+
+def _paths(op: PutOp, fields: Sequence[str]) -> Sequence[str]:
+    if op.index is None:
+        return fields
+    if op.index is False:
+        return ()
+    return check_paths(op.index)
+
+
+def check_paths(paths: Any) -> Sequence[str]:
+    """The paths; raises unless they are a list of texts."""
+    if isinstance(paths, (list, tuple)) and all(isinstance(path, str) for path in paths):
+        return paths
+    raise InvalidInputError(f"Indexed paths are a list such as ['text'], not {paths!r}.")
+
+
+def _texts(value: Any, paths: Sequence[str]) -> tuple[str, ...]:
+    """The distinct texts at the paths; half characters, which no file can hold, become `?`."""
+    found = (text for path in paths for text in get_text_at_path(value, path))
+    whole = (text.encode(errors="replace").decode() for text in found if text.strip())
+    return tuple(dict.fromkeys(whole))

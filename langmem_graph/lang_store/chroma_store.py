@@ -1,0 +1,228 @@
+"""`ChromaStore`: LangGraph's long-term store on this library's ledger, embedder and Chroma."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    IndexConfig,
+    ListNamespacesOp,
+    Op,
+    Result,
+    SearchOp,
+)
+from sqlalchemy import Connection
+
+from langmem_graph.config import Settings
+from langmem_graph.errors import ClosedMemoryError, EmbedderMismatchError, EmbeddingError
+from langmem_graph.lang_store import _due, _items, _vectors
+from langmem_graph.lang_store._index_config import embedder_of, fields_of
+from langmem_graph.lang_store._operations import Batch, check_batch
+from langmem_graph.lang_store._search import Search, Vector
+from langmem_graph.lang_store._shelf import Shelf
+from langmem_graph.store.root import Root
+
+if TYPE_CHECKING:
+    from chromadb.api import ClientAPI
+    from langchain_core.embeddings import Embeddings
+
+_log = logging.getLogger(__name__)
+
+
+class ChromaStore(BaseStore):
+    """Items under namespaces, kept in SQLite, found by meaning and by words.
+
+    Example:
+        ```python
+        with ChromaStore("./memory") as store:
+            graph = builder.compile(store=store)
+            store.put(("users", "alice"), "diet", {"text": "Alice eats no nuts."})
+            store.search(("users", "alice"), query="What must she not eat?")
+        ```
+
+    Args:
+        path: the directory; made when missing. A `Memory` of this process may use the same one.
+        chroma: None keeps the vectors in the directory. A URL such as `http://localhost:8000`, or
+            a Chroma client, uses that server; then several processes may share the directory.
+        embeddings: None is MiniLM on this machine (English). A LangChain `Embeddings` object, or a
+            name that `init_embeddings` takes, uses that one.
+        index: LangGraph's index configuration: `fields` are the paths that are indexed (default
+            `["$"]`, the whole value), `embed` may stand in for `embeddings`, `dims` is checked.
+        settings: depths, batch sizes and ranking, see `Settings`.
+
+    Raises:
+        MemoryLockedError: when another process writes to this directory.
+        StorageError: when the directory cannot be used.
+        InvalidInputError: when an argument cannot be used.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        chroma: "str | ClientAPI | None" = None,
+        embeddings: "Embeddings | str | None" = None,
+        index: IndexConfig | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self._settings = settings or Settings()
+        self._fields = fields_of(index)
+        self._embedder = embedder_of(embeddings, index)
+        self._closed = False
+        place = Path(path).expanduser()
+        self._root = Root.open(place, self._settings, chroma=chroma, read_only=False)
+        try:
+            self._shelf = Shelf.enter(self._root, self._settings)
+        except BaseException:
+            self._root.release()
+            raise
+        try:
+            _due.all_due(self._shelf, self._embedder, self._settings)
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def from_environment(cls) -> Self:
+        """The store that the environment names, as `store.path` of a langgraph.json uses it.
+
+        `LANGMEM_GRAPH_DIR` is the directory (default `./memory`), `LANGMEM_GRAPH_CHROMA` the URL of
+        a Chroma server, `LANGMEM_GRAPH_EMBEDDINGS` the embedder's name.
+        """
+        return cls(
+            os.environ.get("LANGMEM_GRAPH_DIR") or "memory",
+            chroma=os.environ.get("LANGMEM_GRAPH_CHROMA") or None,
+            embeddings=os.environ.get("LANGMEM_GRAPH_EMBEDDINGS") or None,
+        )
+
+    # --- LangGraph's two methods -----------------------------------------------------------------
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Do operations together: reads see the state before the batch, then all puts commit.
+
+        Raises:
+            InvalidInputError: when any of them cannot be done; then none was.
+        """
+        batch = check_batch(ops, self._fields)
+        results: list[Result] = [None] * batch.size
+        with self._inside():
+            self._read(batch, results)
+            if batch.puts:
+                with self._shelf.database.writing() as connection:
+                    due = _items.write(connection, batch.puts.values())
+                _due.after_put(self._shelf, self._embedder, self._settings, due)
+        return results
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Async twin of `batch`, in a worker thread."""
+        return await asyncio.to_thread(self.batch, list(ops))
+
+    @contextmanager
+    def _inside(self) -> Iterator[None]:
+        if self._closed:
+            raise ClosedMemoryError("This store is closed. Open it again: ChromaStore(path).")
+        with self._shelf.inside():
+            yield
+
+    def _read(self, batch: Batch, results: list[Result]) -> None:
+        if not batch.reads:
+            return
+        asked = (op.query for op in batch.reads.values() if isinstance(op, SearchOp) and op.query)
+        vectors = {query: self._query_vector(query) for query in dict.fromkeys(asked)}
+        with self._shelf.database.reading() as connection:
+            for place, op in batch.reads.items():
+                results[place] = self._answer(connection, op, vectors)
+
+    def _answer(
+        self,
+        connection: Connection,
+        op: GetOp | SearchOp | ListNamespacesOp,
+        vectors: dict[str, Vector | None],
+    ) -> Any:
+        if isinstance(op, GetOp):
+            return _items.get(connection, op)
+        if isinstance(op, ListNamespacesOp):
+            return _items.list_namespaces(connection, op)
+        if not op.query:
+            return _items.newest(connection, op)
+        return Search(self._shelf, self._settings, op, vectors[op.query]).run(connection)
+
+    def _query_vector(self, query: str) -> Vector | None:
+        """None when the embedder fails: words then find alone."""
+        try:
+            self._shelf.check_embedder(self._embedder.name)
+            vector = self._embedder.embed_query(query)
+            self._shelf.check_embedder(self._embedder.name, vector.size)
+            return vector
+        except EmbedderMismatchError:
+            raise
+        except EmbeddingError as error:
+            _log.warning("%s", error)
+            return None
+
+    # --- keeping house ---------------------------------------------------------------------------
+
+    def rebuild(self, *, reembed: bool = False) -> None:
+        """Fill a new Chroma from the ledger, and take deleted words out of the files.
+
+        Args:
+            reembed: embed everything anew, after a change of the embedder.
+        """
+        with self._inside(), self._shelf.working:
+            with self._shelf.database.writing() as connection:
+                if reembed:
+                    _vectors.forget_vectors(connection)
+                _items.optimize_words(connection)
+            self._shelf.renew_index()
+            _due.all_due(self._shelf, self._embedder, self._settings)
+            self._shelf.database.checkpoint()
+
+    async def arebuild(self, *, reembed: bool = False) -> None:
+        """Async twin of `rebuild`."""
+        await asyncio.to_thread(self.rebuild, reembed=reembed)
+
+    def close(self) -> None:
+        """Finish due work, release all files and let other processes in. Safe to call twice."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if not self._root.is_foreign():
+                with self._shelf.inside():
+                    _due.all_due(self._shelf, self._embedder, self._settings)
+                self._shelf.leave()
+        finally:
+            self._root.release()
+
+    async def aclose(self) -> None:
+        """Async twin of `close`."""
+        await asyncio.to_thread(self.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
