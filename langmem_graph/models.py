@@ -209,7 +209,7 @@ class Recall(_Model):
     """The messages that the context quotes or leads back to, best first."""
     report: RecallReport
     facts: list[Fact] = Field(default_factory=list)
-    """With reasoning: what the context quotes, best first."""
+    """With reasoning, and for a turn such as "what's next?": what the context quotes as facts."""
     reasoning: Reasoning | None = None
     """With reasoning: how it ended and what it found."""
     answer: str | None = None

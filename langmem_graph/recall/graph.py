@@ -119,8 +119,9 @@ def _now(given: str | None) -> str:
 
 
 def _reasons(state: RecallState) -> bool:
-    """`auto` spares the model where the words ask for nothing."""
-    return state["mode"] == "reason" or (state["mode"] == "auto" and state["intent"] != "chat")
+    """`auto` spares the model where the words ask for nothing, or for nothing provable."""
+    plain = state["intent"] in ("chat", "vague")
+    return state["mode"] == "reason" or (state["mode"] == "auto" and not plain)
 
 
 def is_act(state: RecallState) -> bool:

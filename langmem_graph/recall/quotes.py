@@ -18,7 +18,12 @@ LONGEST_NAME = 80
 
 
 def build_context(
-    hits: Sequence[MessageHit], counter: TokenCounter, *, budget: int, per_quote: int
+    hits: Sequence[MessageHit],
+    counter: TokenCounter,
+    *,
+    budget: int,
+    per_quote: int,
+    before: Sequence[str] = (),
 ) -> tuple[str, list[MessageHit]]:
     """Quote the best hits that fit; returns the text and the hits quoted, best first.
 
@@ -26,8 +31,9 @@ def build_context(
         hits: best first; each that still fits is taken, so a long one does not end the list.
         budget: tokens of the whole text.
         per_quote: tokens of one quote; longer messages are cut to their best part.
+        before: lines that go before the quotes.
     """
-    left = budget - counter.count(framed([]))
+    left = budget - counter.count(framed(before))
     quotes: dict[str, str] = {}
     for hit in hits:
         line = quote(hit, counter, per_quote)
@@ -36,10 +42,11 @@ def build_context(
             quotes[hit.message_id] = line
             left -= cost
     quoted = [hit for hit in hits if hit.message_id in quotes]
-    if not quoted:
+    if not quoted and not before:
         return "", []
     by_time = sorted(quoted, key=lambda hit: (hit.at, hit.position))
-    return framed(quotes[hit.message_id] for hit in by_time), quoted
+    lines = [*before, *(quotes[hit.message_id] for hit in by_time)]
+    return framed(lines, "most urgent first" if before else "oldest first"), quoted
 
 
 def framed(lines: Iterable[str], order: str = "oldest first") -> str:
