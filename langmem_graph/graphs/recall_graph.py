@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.graphs.conversation import in_view, messages_in, query_of, question_key
 from langmem_graph.graphs.identity import UserId, user_of
-from langmem_graph.graphs.nodes import _latest
+from langmem_graph.graphs.nodes import UserContext, _latest
 from langmem_graph.graphs.turn import TurnMemory
 from langmem_graph.memory import Memory
 from langmem_graph.models import RecallMode
@@ -126,4 +126,5 @@ def create_recall_graph(
         finish,
         with_answer=answer,
         show_loop=show_loop,
+        context_schema=UserContext,
     )

@@ -36,6 +36,7 @@ def build(
     *,
     with_answer: bool = False,
     show_loop: bool = False,
+    context_schema: type | None = None,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """The compiled graph, without a store and without checkpoints of its own.
 
@@ -47,11 +48,12 @@ def build(
         finish: adds what the output has beside `recall`, to the last step's update.
         with_answer: also answer.
         show_loop: pictures of the graph show the loop's steps; a checkpointer then saves them.
+        context_schema: of the runtime context.
     """
     settings = tools.services.settings
     state, given, out = schemas
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(
-        state, input_schema=given, output_schema=out
+        state, context_schema, input_schema=given, output_schema=out
     )
     last = "answer" if with_answer else "context"
 

@@ -52,7 +52,8 @@ _ASKS = re.compile(
 _CHAT = re.compile(
     r"(?>(?:hi|hello|hey|thanks?|thank you|thx|ok(?:ay)?|great|cool|nice|perfect|wow|bye|goodbye|"
     r"good (?:morning|night|evening)|sure|yes|no|yep|nope|lol|haha+)"
-    r"(?:[\s,]+(?:so much|a lot|very much|there|again|then|that's all|you|everyone|all))*[\s,.!]*)++"
+    r"(?:[\s,]+(?:so much|a lot|very much|there|again|then|that's all|you|everyone|all))*"
+    r"[\s,.!]*)++"
 )
 _OPENING = (
     r"(?:great|ok(?:ay)?|good|nice|perfect|cool|all ?right|thanks|thank you|hey|hi|hello|"
