@@ -1,6 +1,6 @@
 """A stand-in for a language model: answers learnt by heart. No network, no weights."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
@@ -57,7 +57,7 @@ class RehearsedChatModel(BaseChatModel):
         fields = self.answers.get(schema.__name__)
 
         def answer(asked: Any) -> dict[str, Any]:
-            made = fields(_words(asked)) if isinstance(fields, Callable) else fields
+            made = fields(_words(asked)) if callable(fields) else fields
             parsed = None if made is None else schema.model_validate(made)
             return {"raw": AIMessage(""), "parsed": parsed, "parsing_error": None}
 
