@@ -21,11 +21,13 @@ from langmem_graph.models import (
     Risk,
 )
 from langmem_graph.pyramid.files import PROFILE, ProfileFile, parse
+from langmem_graph.recall.collisions import Collision
+from langmem_graph.recall.facts import hits_by_id
 from langmem_graph.recall.goals.state import Proof
-from langmem_graph.recall.quotes import LONGEST_NAME, as_data, framed, plain_id
+from langmem_graph.recall.quotes import AGAINST, ALSO, as_data, fact_line, framed
 from langmem_graph.recall.state import RecallState, RecallTools
 from langmem_graph.steps import Call
-from langmem_graph.store import files, lookups, record_lookups
+from langmem_graph.store import files, record_lookups
 from langmem_graph.store.room import Room
 from langmem_graph.tokens import TokenCounter, token_counter
 
@@ -59,16 +61,6 @@ class _Page:
                 self.left -= cost
                 self.lines += lines
                 self.quoted |= {fact.id: fact for fact in fresh}
-
-
-def fact_line(fact: Fact) -> str:
-    """Date, speaker, ids and words, which are quoted as data."""
-    when = f"{fact.at:%Y-%m-%d %H:%M} " if fact.at else ""
-    who = f"{plain_id(fact.speaker[:LONGEST_NAME])} " if fact.speaker else ""
-    ids = ", ".join(map(plain_id, fact.message_ids or [fact.id]))
-    note = " (no longer true)" if fact.outdated else ""
-    note += f" ({fact.confirmation})" if fact.confirmation in ("draft", "inferred") else ""
-    return f"- {when}{who}[{ids}]{note}: {as_data(fact.text)}"
 
 
 async def context(tools: RecallTools, state: RecallState, call: Call) -> RecallState:
@@ -112,7 +104,7 @@ class _Found:
     """For the risks: by the second search and along edges."""
     proof: Proof
     reasoning: Reasoning
-    overlaps: list[dict[str, Any]]
+    collisions: list[Collision]
 
     @classmethod
     def of(cls, state: RecallState) -> "_Found":
@@ -120,8 +112,8 @@ class _Found:
         after = state.get("consequences") or {}
         recalled = [Fact.model_validate(one) for one in state.get("recalled") or []]
         further = [Fact.model_validate(one) for one in after.get("facts", [])]
-        overlaps = after.get("overlaps", [])
-        colliding = [Fact.model_validate(one["fact"]) for one in overlaps]
+        collisions = state.get("collisions") or []
+        colliding = [Fact.model_validate(one["fact"]) for one in collisions]
         every = (*proof.facts, *recalled, *further, *colliding)
         seen = set(state.get("in_view") or [])
         shown = {f.id: f for f in every if not {f.text, *f.message_ids} & seen}
@@ -131,13 +123,16 @@ class _Found:
             unresolved=proof.unresolved(),
             conflicts=proof.conflicts,
             risks=[Risk.model_validate(one) for one in after.get("risks", [])],
-            overlaps=[one["text"] for one in overlaps],
+            overlaps=[one["text"] for one in collisions],
         )
-        return cls(shown, recalled, further, proof, reasoning, overlaps)
+        return cls(shown, recalled, further, proof, reasoning, collisions)
 
     def without(self, gone: set[str]) -> "_Found":
         """Without facts that were forgotten or are no longer true since they were found."""
-        return replace(self, facts={n: f for n, f in self.facts.items() if n not in gone})
+        facts = {n: f for n, f in self.facts.items() if n not in gone}
+        still = [one for one in self.collisions if not gone & set(one["facts"])]
+        reasoning = self.reasoning.model_copy(update={"overlaps": [one["text"] for one in still]})
+        return replace(self, facts=facts, collisions=still, reasoning=reasoning)
 
     def named(self, ids: Sequence[str]) -> list[Fact]:
         """The facts with these ids that may be shown."""
@@ -146,11 +141,11 @@ class _Found:
 
 def _written(found: _Found, profile: str, counter: TokenCounter, budget: int) -> _Page:
     page = _Page(counter, budget - counter.count(framed([])))
-    page.add("Check this before acting on the request:", _against(found))
+    page.add(AGAINST, _against(found))
     page.add(_proved_title(found), [("", [fact]) for fact in found.named(found.proof.cited())])
     page.add("Not found in memory:", [(as_data(one), []) for one in found.reasoning.unresolved])
     rest = [*found.recalled, *found.further, *found.proof.facts]
-    page.add("Also remembered:", [("", [fact]) for fact in found.named([f.id for f in rest])])
+    page.add(ALSO, [("", [fact]) for fact in found.named([f.id for f in rest])])
     general = [risk.claim for risk in found.reasoning.risks if not found.named(risk.facts)]
     page.add(
         "Possible risks (general knowledge, nothing of it is in memory):",
@@ -169,9 +164,7 @@ def _against(found: _Found) -> list[tuple[str, list[Fact]]]:
         ids = [one for facts in conflict.values.values() for one in facts]
         sentence = f"Facts disagree about {as_data(conflict.variable)}: {values}"
         items.append((sentence, found.named(ids)))
-    for overlap in found.overlaps:
-        facts = found.named(overlap["facts"])
-        items.append(("The schedule has something at that time", facts))
+    items += [(one["line"], found.named(one["facts"])) for one in found.collisions]
     backed = [(risk, found.named(risk.facts)) for risk in found.reasoning.risks]
     likely = sorted(backed, key=lambda pair: -max((f.likeness for f in pair[1]), default=0.0))
     for risk, facts in likely:
@@ -202,21 +195,10 @@ def _read(room: Room, facts: Sequence[Fact]) -> _Stored:
     ids = {one for fact in facts for one in fact.message_ids}
     with room.database.reading() as connection:
         held = files.all_files(connection).get(PROFILE)
-        messages = lookups.messages_by_id(connection, ids)
-        numbers = record_lookups.message_numbers(connection, ids)
+        evidence = hits_by_id(connection, ids)
         records = record_lookups.numbers_of(connection, (f.record_id for f in facts if f.record_id))
         active = record_lookups.active(connection, records.values())
     true_now = {record for record, n in records.items() if n in active}
-    evidence = {
-        one: MessageHit(
-            message_id=one,
-            score=0.0,
-            position=numbers[one][0],
-            excerpt=message.text,
-            **message.model_dump(include={"session_id", "role", "name", "at", "text"}),
-        )
-        for one, message in messages.items()
-    }
     gone = {fact.id for fact in facts if not _is_there(fact, evidence, true_now)}
     return _Stored(_profile(held.body if held else ""), evidence, gone)
 

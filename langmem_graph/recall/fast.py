@@ -1,4 +1,7 @@
-"""Fast recall: hybrid ranking and a quoted context, with 0 model calls."""
+"""Fast recall: hybrid ranking and a quoted context, with 0 model calls.
+
+A time that the request's own words propose is compared with the schedule; what collides is first.
+"""
 
 from collections.abc import Sequence
 from time import perf_counter
@@ -8,6 +11,7 @@ from langmem_graph.config import RankingMethod, Settings
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.models import MessageHit, Recall, RecallReport
 from langmem_graph.ranking.search_parts import Trail
+from langmem_graph.recall.clash import Clash, clash_of_words
 from langmem_graph.recall.quotes import build_context
 from langmem_graph.recall.search import search_messages, search_sessions, with_method
 from langmem_graph.services import Services
@@ -49,26 +53,29 @@ def recall(
     k: int | None,
     max_tokens: int | None,
     in_view: Sequence[str] = (),
+    at: object = None,
 ) -> Recall:
     """Search, then quote what fits the budget and is not in view already."""
     start, trail = perf_counter(), Trail()
     settings = services.settings
     k, budget = check_request(settings, query, k, max_tokens)
     hits: list[MessageHit] = []
-    seen = set(in_view)
+    clash, seen = Clash(), set(in_view)
     if services.has(user_id):
         with services.room(user_id) as room:
             found = search_messages(room, services.embedder, query, k + len(seen), settings, trail)
             hits = [hit for hit in found if not {hit.text, hit.message_id} & seen][:k]
+            clash = clash_of_words(room, query, at, settings, seen)
     with trail.stage("context"):
         counter = token_counter(settings.encoding)
         context, quoted = build_context(
-            hits, counter, budget=budget, per_quote=settings.excerpt_tokens
+            hits, counter, budget=budget, per_quote=settings.excerpt_tokens, first=clash.lines
         )
     trail.milliseconds["total"] = (perf_counter() - start) * 1_000
-    return Recall(
+    outcome = Recall(
         context=context, evidence=quoted, report=_report(trail, hits, quoted, context, counter)
     )
+    return clash.noted_in(outcome)
 
 
 def check_request(

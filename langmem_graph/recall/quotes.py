@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 
-from langmem_graph.models import Message, MessageHit
+from langmem_graph.models import Fact, Message, MessageHit
 from langmem_graph.tokens import TokenCounter
 
 OPENING = "<memory>\nQuotes from this user's earlier conversations"
@@ -15,10 +15,17 @@ _PLAIN = re.compile(r"[\w.:/@+~#'-]+(?: [\w.'-]+){0,3}")
 _BREAKING = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """What JSON lets through and a terminal or a reader of lines takes as more than a letter."""
 LONGEST_NAME = 80
+AGAINST = "Check this before acting on the request:"
+ALSO = "Also remembered:"
 
 
 def build_context(
-    hits: Sequence[MessageHit], counter: TokenCounter, *, budget: int, per_quote: int
+    hits: Sequence[MessageHit],
+    counter: TokenCounter,
+    *,
+    budget: int,
+    per_quote: int,
+    first: Sequence[str] = (),
 ) -> tuple[str, list[MessageHit]]:
     """Quote the best hits that fit; returns the text and the hits quoted, best first.
 
@@ -26,8 +33,11 @@ def build_context(
         hits: best first; each that still fits is taken, so a long one does not end the list.
         budget: tokens of the whole text.
         per_quote: tokens of one quote; longer messages are cut to their best part.
+        first: lines that come before the quotes; left out where they do not fit.
     """
     left = budget - counter.count(framed([]))
+    needed = sum(counter.count(line) + 1 for line in (*first, ALSO)) if first else 0
+    first, left = (first, left - needed) if needed <= left else ((), left)
     quotes: dict[str, str] = {}
     for hit in hits:
         line = quote(hit, counter, per_quote)
@@ -36,10 +46,11 @@ def build_context(
             quotes[hit.message_id] = line
             left -= cost
     quoted = [hit for hit in hits if hit.message_id in quotes]
-    if not quoted:
+    if not quoted and not first:
         return "", []
     by_time = sorted(quoted, key=lambda hit: (hit.at, hit.position))
-    return framed(quotes[hit.message_id] for hit in by_time), quoted
+    also = [ALSO] if first and quoted else []
+    return framed([*first, *also, *(quotes[hit.message_id] for hit in by_time)]), quoted
 
 
 def framed(lines: Iterable[str], order: str = "oldest first") -> str:
@@ -69,6 +80,16 @@ def _cut(text: str, counter: TokenCounter, limit: int) -> str:
         size = int(size * 0.9)
     whole_words = text if size == len(text) else text[:size].rsplit(" ", 1)[0]
     return as_data(f"… {whole_words} …")
+
+
+def fact_line(fact: Fact) -> str:
+    """Date, speaker, ids and words, which are quoted as data."""
+    when = f"{fact.at:%Y-%m-%d %H:%M} " if fact.at else ""
+    who = f"{plain_id(fact.speaker[:LONGEST_NAME])} " if fact.speaker else ""
+    ids = ", ".join(map(plain_id, fact.message_ids or [fact.id]))
+    note = " (no longer true)" if fact.outdated else ""
+    note += f" ({fact.confirmation})" if fact.confirmation in ("draft", "inferred") else ""
+    return f"- {when}{who}[{ids}]{note}: {as_data(fact.text)}"
 
 
 def as_data(text: str) -> str:
