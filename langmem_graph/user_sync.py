@@ -165,7 +165,8 @@ class SyncUserMemory:
             mode: `fast` looks once and calls no model. `auto` and `reason` chain backwards over
                 memory, and ask what could go wrong where the request is an act: 1 to 7 model
                 calls, within `Settings.recall_calls`. `auto` calls none for mere small talk.
-            at: when it is asked, for the schedule and for reasoning about dates; default now.
+                In every mode a time that the words name is compared with the schedule.
+            at: when it is asked, for what "tomorrow" and "next" are; default now.
             on_event: with a model, is called with each step as it happens, in the memory's own
                 thread: be quick, and do not call this memory from it.
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from time import time
-from typing import Any
 
+from langmem_graph.config import Settings
 from langmem_graph.models import (
     Fact,
     MessageHit,
@@ -20,10 +20,12 @@ from langmem_graph.models import (
     RecallReport,
     Risk,
 )
-from langmem_graph.recall.evidence import evidence, messages_behind
+from langmem_graph.recall.collisions import Collision
+from langmem_graph.recall.evidence import evidence
+from langmem_graph.recall.facts import hits_by_id
 from langmem_graph.recall.goals.state import Proof
 from langmem_graph.recall.page import Page
-from langmem_graph.recall.quotes import as_data, framed
+from langmem_graph.recall.quotes import AGAINST, ALSO, URGENT, as_data, framed
 from langmem_graph.recall.standing import Standing, read_profile, standing
 from langmem_graph.recall.state import RecallState, RecallTools
 from langmem_graph.steps import Call
@@ -44,7 +46,9 @@ async def context(tools: RecallTools, state: RecallState, call: Call) -> RecallS
     stored, warnings = _Stored(), list(state.get("warnings") or [])
     try:
         stored = await services.in_known_room(
-            call.user, lambda room: _read(room, list(found.facts.values()), at), _Stored()
+            call.user,
+            lambda room: _read(room, list(found.facts.values()), at, services.settings),
+            _Stored(),
         )
     except Exception as error:
         if tools.fail_closed:
@@ -56,7 +60,7 @@ async def context(tools: RecallTools, state: RecallState, call: Call) -> RecallS
     counter = await asyncio.to_thread(token_counter, services.settings.encoding)  # loads a table
     budget = state.get("max_tokens") or services.settings.context_tokens
     page = _written(found, stored.standing, counter, budget, seen=state.get("in_view") or [])
-    text = framed(page.lines, "most urgent first") if page.lines else ""
+    text = framed(page.lines, URGENT) if page.lines else ""
     outcome = Recall(
         context=text,
         evidence=evidence(page.quoted.values(), stored.messages),
@@ -78,7 +82,7 @@ class _Found:
     """For the risks: by the second search and along edges."""
     proof: Proof
     reasoning: Reasoning
-    overlaps: list[dict[str, Any]]
+    collisions: list[Collision]
 
     @classmethod
     def of(cls, state: RecallState) -> "_Found":
@@ -86,8 +90,8 @@ class _Found:
         after = state.get("consequences") or {}
         recalled = [Fact.model_validate(one) for one in state.get("recalled") or []]
         further = [Fact.model_validate(one) for one in after.get("facts", [])]
-        overlaps = after.get("overlaps", [])
-        colliding = [Fact.model_validate(one["fact"]) for one in overlaps]
+        collisions = state.get("collisions") or []
+        colliding = [Fact.model_validate(one["fact"]) for one in collisions]
         every = (*proof.facts, *recalled, *further, *colliding)
         seen = set(state.get("in_view") or [])
         shown = {f.id: f for f in every if not {f.text, *f.message_ids} & seen}
@@ -97,13 +101,16 @@ class _Found:
             unresolved=proof.unresolved(),
             conflicts=proof.conflicts,
             risks=[Risk.model_validate(one) for one in after.get("risks", [])],
-            overlaps=[one["text"] for one in overlaps],
+            overlaps=[one["text"] for one in collisions],
         )
-        return cls(shown, recalled, further, proof, reasoning, overlaps)
+        return cls(shown, recalled, further, proof, reasoning, collisions)
 
     def without(self, gone: set[str]) -> "_Found":
         """Without facts that were forgotten or are no longer true since they were found."""
-        return replace(self, facts={n: f for n, f in self.facts.items() if n not in gone})
+        facts = {n: f for n, f in self.facts.items() if n not in gone}
+        still = [one for one in self.collisions if not gone & set(one["facts"])]
+        reasoning = self.reasoning.model_copy(update={"overlaps": [one["text"] for one in still]})
+        return replace(self, facts=facts, collisions=still, reasoning=reasoning)
 
     def named(self, ids: Sequence[str]) -> list[Fact]:
         """The facts with these ids that may be shown."""
@@ -120,14 +127,14 @@ def _written(
     found: _Found, standing: Standing, counter: TokenCounter, budget: int, seen: Sequence[str]
 ) -> Page:
     page = Page(counter, budget - counter.count(framed([])))
-    page.add("Check this before acting on the request:", _against(found))
+    page.add(AGAINST, _against(found))
     page.add(_proved_title(found), [("", [fact]) for fact in found.named(found.proof.cited())])
     page.add("Not found in memory:", [(as_data(one), []) for one in found.reasoning.unresolved])
     vague = bool(standing.projects or standing.upcoming)
     if vague:
         standing.write(page, seen)
     rest = [*found.recalled, *found.further, *found.proof.facts]
-    page.add("Also remembered:", [("", [fact]) for fact in found.named([f.id for f in rest])])
+    page.add(ALSO, [("", [fact]) for fact in found.named([f.id for f in rest])])
     general = [risk.claim for risk in found.reasoning.risks if not found.named(risk.facts)]
     page.add(
         "Possible risks (general knowledge, nothing of it is in memory):",
@@ -146,9 +153,7 @@ def _against(found: _Found) -> list[tuple[str, list[Fact]]]:
         ids = [one for facts in conflict.values.values() for one in facts]
         sentence = f"Facts disagree about {as_data(conflict.variable)}: {values}"
         items.append((sentence, found.named(ids)))
-    for overlap in found.overlaps:
-        facts = found.named(overlap["facts"])
-        items.append(("The schedule has something at that time", facts))
+    items += [(one["line"], found.named(one["facts"])) for one in found.collisions]
     backed = [(risk, found.named(risk.facts)) for risk in found.reasoning.risks]
     likely = sorted(backed, key=lambda pair: -max((f.likeness for f in pair[1]), default=0.0))
     for risk, facts in likely:
@@ -176,10 +181,11 @@ class _Stored:
     """Facts whose message or record was forgotten, or superseded, meanwhile."""
 
 
-def _read(room: Room, facts: Sequence[Fact], at: datetime | None) -> _Stored:
+def _read(room: Room, facts: Sequence[Fact], at: datetime | None, settings: Settings) -> _Stored:
     with room.database.reading() as connection:
-        stands = standing(connection, at) if at else Standing(read_profile(connection))
-        messages = messages_behind(connection, [*facts, *stands.facts()])
+        stands = standing(connection, at, settings) if at else Standing(read_profile(connection))
+        ids = {one for fact in (*facts, *stands.facts()) for one in fact.message_ids}
+        messages = hits_by_id(connection, ids)
         records = record_lookups.numbers_of(connection, (f.record_id for f in facts if f.record_id))
         active = record_lookups.active(connection, records.values())
     true_now = {record for record, n in records.items() if n in active}

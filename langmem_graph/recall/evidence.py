@@ -2,26 +2,18 @@
 
 from collections.abc import Iterable
 
-from sqlalchemy import Connection
-
 from langmem_graph.models import Fact, MessageHit
-from langmem_graph.store import lookups, record_lookups
+from langmem_graph.recall.facts import hits_by_id
+from langmem_graph.store.room import Room
 
 
-def messages_behind(connection: Connection, facts: Iterable[Fact]) -> dict[str, MessageHit]:
+def messages_behind(room: Room, facts: Iterable[Fact]) -> dict[str, MessageHit]:
     """The facts' messages that are stored, by id."""
-    ids = {one for fact in facts for one in fact.message_ids}
-    numbers = record_lookups.message_numbers(connection, ids)
-    return {
-        one: MessageHit(
-            message_id=one,
-            score=0.0,
-            position=numbers[one][0],
-            excerpt=message.text,
-            **message.model_dump(include={"session_id", "role", "name", "at", "text"}),
-        )
-        for one, message in lookups.messages_by_id(connection, ids).items()
-    }
+    ids = [one for fact in facts for one in fact.message_ids]
+    if not ids:
+        return {}
+    with room.database.reading() as connection:
+        return hits_by_id(connection, ids)
 
 
 def evidence(quoted: Iterable[Fact], messages: dict[str, MessageHit]) -> list[MessageHit]:

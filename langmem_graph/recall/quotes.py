@@ -15,6 +15,9 @@ _PLAIN = re.compile(r"[\w.:/@+~#'-]+(?: [\w.'-]+){0,3}")
 _BREAKING = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """What JSON lets through and a terminal or a reader of lines takes as more than a letter."""
 LONGEST_NAME = 80
+AGAINST = "Check this before acting on the request:"
+ALSO = "Also remembered:"
+URGENT = "most urgent first"
 
 
 def build_context(
@@ -33,7 +36,8 @@ def build_context(
         per_quote: tokens of one quote; longer messages are cut to their best part.
         before: lines that go before the quotes.
     """
-    left = budget - counter.count(framed(before))
+    order = URGENT if before else "oldest first"
+    left = budget - counter.count(framed([*before, ALSO] if before else [], order))
     quotes: dict[str, str] = {}
     for hit in hits:
         line = quote(hit, counter, per_quote)
@@ -45,8 +49,9 @@ def build_context(
     if not quoted and not before:
         return "", []
     by_time = sorted(quoted, key=lambda hit: (hit.at, hit.position))
-    lines = [*before, *(quotes[hit.message_id] for hit in by_time)]
-    return framed(lines, "most urgent first" if before else "oldest first"), quoted
+    also = [ALSO] if before and quoted else []
+    lines = [*before, *also, *(quotes[hit.message_id] for hit in by_time)]
+    return framed(lines, order), quoted
 
 
 def framed(lines: Iterable[str], order: str = "oldest first") -> str:

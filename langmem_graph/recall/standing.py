@@ -12,14 +12,18 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
+from langmem_graph.config import Settings
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.models import Fact, Record
 from langmem_graph.pyramid.files import PROFILE, ProfileFile, parse
 from langmem_graph.recall.facts import fact_of_record
 from langmem_graph.recall.page import Page
 from langmem_graph.recall.quotes import as_data
+from langmem_graph.recall.route import intent_of
+from langmem_graph.schedule.stored import event_in, is_postponed
 from langmem_graph.schedule.times import EventTime, occurrences, zone_of
 from langmem_graph.store import files, record_lookups
+from langmem_graph.store.room import Room
 
 _log = logging.getLogger(__name__)
 PROJECTS = 3
@@ -60,9 +64,18 @@ class Standing:
             page.add("Profile:", [(as_data(self.profile), [])])
 
 
-def standing(connection: Connection, now: datetime) -> Standing:
+def standing_for(room: Room, request: str, now: datetime, settings: Settings) -> Standing:
+    """What stands, where the request is vague; else nothing."""
+    if intent_of(request) != "vague":
+        return Standing()
+    with room.database.reading() as connection:
+        return standing(connection, now, settings)
+
+
+def standing(connection: Connection, now: datetime, settings: Settings) -> Standing:
     """What stands at a time."""
-    return Standing(read_profile(connection), _projects(connection), _upcoming(connection, now))
+    upcoming = _upcoming(connection, now, settings)
+    return Standing(read_profile(connection), _projects(connection), upcoming)
 
 
 def read_profile(connection: Connection) -> str:
@@ -86,23 +99,17 @@ def _projects(connection: Connection) -> list[tuple[str, list[Fact]]]:
     return [(name, [fact_of_record(one) for one in own[:PER_PROJECT]]) for name, own in shown]
 
 
-def _upcoming(connection: Connection, now: datetime) -> list[tuple[str, Fact]]:
+def _upcoming(connection: Connection, now: datetime, settings: Settings) -> list[tuple[str, Fact]]:
     items = []
-    for n, fields in record_lookups.scheduled(connection):
-        event = _event(fields)
-        spans = occurrences(event, now, now + AHEAD, limit=1) if event else []
+    for n, kept in record_lookups.scheduled(connection):
+        event = None if is_postponed(kept) else event_in(kept, settings.time_zone)
+        minutes = settings.event_minutes
+        spans = occurrences(event, now, now + AHEAD, 1, default_minutes=minutes) if event else []
         if event and spans:
             items.append((spans[0][0], n, event))
     soonest = sorted(items, key=lambda item: item[:2])[:NEXT]
     found = record_lookups.records_by_number(connection, [n for _, n, _ in soonest])
     return [(_when(begin, event), fact_of_record(found[n])) for begin, n, event in soonest]
-
-
-def _event(fields: dict[str, object]) -> EventTime | None:
-    try:
-        return EventTime(**fields)
-    except (InvalidInputError, TypeError):  # of an import; without a usable time it is not next
-        return None
 
 
 def _when(begin: datetime, event: EventTime) -> str:

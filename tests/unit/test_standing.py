@@ -119,7 +119,7 @@ def test_fast_recall_brings_what_stands(memory: Memory) -> None:
     assert ["review" in lines[kite + 1], "drafted" in lines[kite + 2]] == [True, True]
     assert lines.index('- "garden shed"') < kite  # spoken of last
     assert '- "Ana runs two projects."' in lines
-    standing = found.context.split("Also said")[0]
+    standing = found.context.split("Also remembered")[0]
     assert "Oslo" not in standing  # it is over
     assert "move house" not in standing  # it is far
     shown = [fact.record_id for fact in found.facts]
