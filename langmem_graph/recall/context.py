@@ -89,7 +89,8 @@ async def context(tools: RecallTools, state: RecallState, call: Call) -> RecallS
     state = {**state, "warnings": warnings}
     counter = await asyncio.to_thread(token_counter, services.settings.encoding)  # loads a table
     budget = state.get("max_tokens") or services.settings.context_tokens
-    page = _written(found, stored.profile, counter, budget)
+    profile = stored.profile if services.settings.use_profile else ""
+    page = _written(found, profile, counter, budget)
     text = framed(page.lines, "most urgent first") if page.lines else ""
     outcome = Recall(
         context=text,
