@@ -40,6 +40,8 @@ class Job:
         cold: vectors were not made before, so the seconds contain embedding.
         limit: questions asked at most.
         full_tokens: what `full-context` may show.
+        left_out: questions without gold, which retrieval cannot score.
+        extra: anything else that results depend on.
     """
 
     data: DataSet
@@ -55,6 +57,7 @@ class Job:
     cold: bool = False
     limit: int | None = None
     full_tokens: int = 100_000
+    left_out: int = 0
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -1,7 +1,7 @@
 """The command `bench`: from its options to a job, and to its report."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -65,10 +65,12 @@ def bench(options: Options) -> str:
     start = perf_counter()
     speaker, judge = _speakers(options)
     data = LOADERS[_known(options.name)](options.data)
-    data = limited(data, options.limit, with_gold=speaker is None)
+    whole, data = data, limited(data, options.limit, with_gold=speaker is None)
     embeddings = _embeddings(options)
     try:
         job = _job(options, data, embeddings, speaker, judge)
+        if speaker is None:
+            job = replace(job, left_out=_without_gold(whole))
         if isinstance(embeddings, CachedEmbeddings) and options.embeddings is None:
             warm(data.conversations, embeddings, os.cpu_count() or 1)
         try:
@@ -82,6 +84,10 @@ def bench(options: Options) -> str:
             embeddings.close()
     console.print(f"Written to {job.folder}")
     return text
+
+
+def _without_gold(data: DataSet) -> int:
+    return sum(not question.gold for talk in data.conversations for question in talk.questions)
 
 
 def _known(name: str) -> str:

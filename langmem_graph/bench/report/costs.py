@@ -7,6 +7,11 @@ from langmem_graph.bench.log import Log, Row
 from langmem_graph.bench.report.figures import by_system
 
 _TOKENS = ("calls", "input_tokens", "output_tokens")
+_TITLES = {
+    "calls": "calls",
+    "input_tokens": "prompt tokens",
+    "output_tokens": "completion tokens",
+}
 
 
 def cost_tables(
@@ -26,25 +31,22 @@ def cost_tables(
 
 
 def _efficiency(log: Log, names: Sequence[str]) -> str:
-    header = ["system", "turns", "add s", "add calls", "add prompt tokens", "add completion tokens"]
-    header += [
-        "MB on disk",
-        "s a question",
-        "calls a question",
-        "prompt tokens",
-        "completion tokens",
-    ]
+    """Calls and tokens only where there was a model."""
+    answered = any("reply" in row for row in log.rows("asked"))
+    kinds = _TOKENS if answered else ()
+    header = ["system", "turns", "add s", *(f"add {_TITLES[kind]}" for kind in kinds)]
+    header += ["MB on disk", "s a question", *(f"{_TITLES[kind]} a question" for kind in kinds)]
     sizes = by_system(log.rows("size"), names)
     asked = by_system(log.rows("asked"), names)
     lines = []
     for name, own in by_system(log.rows("added"), names).items():
         turns = sum(row["turns"] for row in own)
         values = [f"{turns:,}", f"{_per_1000(own, 'seconds', turns):.2f}"]
-        values += [f"{_per_1000(own, kind, turns):,.0f}" for kind in _TOKENS]
+        values += [f"{_per_1000(own, kind, turns):,.0f}" for kind in kinds]
         stored = sizes.get(name, [])
         kept = sum(row["turns"] for row in stored)
         values.append(f"{_per_1000(stored, 'bytes', kept) / 1e6:.2f}" if kept else "–")
-        lines.append([name, *values, *_asking(asked.get(name, []))])
+        lines.append([name, *values, *_asking(asked.get(name, []), kinds)])
     return table(header, lines)
 
 
@@ -52,16 +54,14 @@ def _per_1000(rows: Sequence[Row], kind: str, turns: int) -> float:
     return 1_000 * float(sum(row[kind] for row in rows)) / turns if turns else 0.0
 
 
-def _asking(rows: Sequence[Row]) -> list[str]:
+def _asking(rows: Sequence[Row], kinds: Sequence[str]) -> list[str]:
     """Means of one question."""
     if not rows:
-        return ["–"] * 4
-    spent = [
-        row["reply"]["spent"] if "reply" in row else {"seconds": row["seconds"]} for row in rows
-    ]
+        return ["–"] * (1 + len(kinds))
+    spent = [row["reply"]["spent"] if "reply" in row else row for row in rows]
     seconds = sum(one["seconds"] for one in spent) / len(rows)
-    others = [sum(one.get(kind, 0) for one in spent) / len(rows) for kind in _TOKENS]
-    return [f"{seconds:.3f}", f"{others[0]:.1f}", *(f"{one:,.0f}" for one in others[1:])]
+    others = [sum(one[kind] for one in spent) / len(rows) for kind in kinds]
+    return [f"{seconds:.3f}", *(f"{one:,.1f}" for one in others)]
 
 
 def _totals(log: Log, names: Sequence[str], prices: tuple[float, float] | None) -> str:

@@ -27,7 +27,7 @@ def write_report(job: Job, log: Log, seconds: float) -> str:
     build = answer_tables if job.reader else retrieval_tables
     parts = [*build(job.data, rows, names), *_failures(rows)]
     parts += cost_tables(log, names, job.prices, cold=job.cold)
-    parts += ["\n## Run\n", *_header(job, rows, seconds), *(f"- {one}" for one in job.data.notes)]
+    parts += ["\n## Run\n", *_header(job, seconds), *(f"- {one}" for one in job.data.notes)]
     text = "\n".join([*parts, ""])
     folder = job.folder
     (folder / "report.md").write_text(text, encoding="utf-8")
@@ -35,17 +35,17 @@ def write_report(job: Job, log: Log, seconds: float) -> str:
     return text
 
 
-def _header(job: Job, rows: list[Row], seconds: float) -> list[str]:
+def _header(job: Job, seconds: float) -> list[str]:
     settings = job.settings
-    without = len({(r["conversation"], r["question"]) for r in rows if not r["gold"]})
     lines = [
         f"- langmem-graph {settings['version']}, commit {settings['commit'] or 'unknown'}; "
         f"{machine()}.",
         f"- Data {settings['files']}, {len(job.data.conversations)} conversations; gold are "
         f"{job.by}s; embeddings {settings['embeddings']}.",
-        f"- This call took {seconds:.0f} s. {without:,} questions have no gold"
-        + ("." if job.reader else " and are in no figure."),
+        f"- This call took {seconds:.0f} s.",
     ]
+    if job.left_out:
+        lines.append(f"- {job.left_out:,} questions without gold are in no figure.")
     if job.limit is not None:
         lines.append(f"- A sample: at most {job.limit:,} questions, evenly spread.")
     if job.reader:
