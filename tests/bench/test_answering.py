@@ -7,12 +7,13 @@ from typer.testing import CliRunner
 
 from langmem_graph.bench import run as running
 from langmem_graph.bench.data import LOADERS
+from langmem_graph.bench.items import Question
 from langmem_graph.bench.job import Job
 from langmem_graph.bench.judges import judge
 from langmem_graph.bench.readers import ContextReader, NavigateReader, Passage, Reply, quoted
 from langmem_graph.bench.report.write import write_report
 from langmem_graph.bench.speaking import Speaker
-from langmem_graph.bench.systems.catalogue import ablations, chosen
+from langmem_graph.bench.systems.catalogue import ablations, chosen, sweep
 from langmem_graph.cli import app as commands
 from langmem_graph.cli import bench as benching
 from langmem_graph.embeddings import HashEmbeddings
@@ -21,6 +22,15 @@ from tests.bench import tiny
 from tests.scripted import Mind, ScriptedChatModel
 
 RIGHT = {"reason": "says the same", "correct": True}
+PLAN = {
+    "answer": ["x"],
+    "subgoals": [{"atom": "(x:thing) was planted", "query": "what was planted"}],
+}
+FURTHER = {
+    "subgoals": [
+        {"for_subgoal": "s1", "atom": "the shed grows (x:thing)", "query": "growing in the shed"}
+    ]
+}
 PLAIN = ["ours", "bm25", "naive-rag", "full-context"]
 
 
@@ -161,7 +171,7 @@ def test_our_grounding_fills_the_call(tmp_path):
 
 
 def test_reasoning_and_its_ablations_share_one_reading(tmp_path):
-    model = Model("yes", Extraction={"memories": []}, GoalPlan={"subgoals": [], "intent": "ask"})
+    model = Model("yes", Extraction={"memories": []}, GoalPlan=PLAN, Refinement=FURTHER)
     specs = [*chosen(["ours-reason"], answering=True, has_model=True), *ablations(["all"])]
     made = job(tmp_path, "locomo", model, Mind(Verdict=RIGHT), specs=specs)
     rows, text = measured(made)
@@ -170,8 +180,23 @@ def test_reasoning_and_its_ablations_share_one_reading(tmp_path):
     read = [asked for name, asked in model.asked if name == "Extraction"]
     assert len(read) == 2  # two sessions, once, and not for `without records`
     assert "| without records | 1.000 |" in text
-    plans = {row["system"]: row["reply"]["spent"]["calls"] for row in rows}
-    assert plans["without goals"] <= plans["ours-reason"]
+    calls = {row["system"]: row["reply"]["spent"]["calls"] for row in rows}
+    assert calls["without goals"] < calls["ours-reason"]
+    assert calls["without semantic"] == calls["ours-reason"]
+
+
+def test_a_sweep_changes_the_depth_of_the_loop(tmp_path):
+    model = Model("yes", Extraction={"memories": []}, GoalPlan=PLAN, Refinement=FURTHER)
+    made = job(tmp_path, "locomo", model, None, specs=sweep([0, 1], [1]))
+    rows, text = measured(made)
+    assert not any(row["failures"] for row in rows)
+    of = {name: [r for r in rows if r["system"] == name] for name in {r["system"] for r in rows}}
+    deep, flat = of["depth 1, breadth 1"], of["depth 0, breadth 1"]
+    assert all(
+        d["reply"]["spent"]["calls"] > f["reply"]["spent"]["calls"]
+        for d, f in zip(deep, flat, strict=True)
+    )
+    assert "| depth 1, breadth 1 |" in text
 
 
 def test_navigating_without_a_navigator_ends_the_run(tmp_path, monkeypatch):
@@ -227,10 +252,6 @@ def test_what_is_remembered_is_quoted_as_data(tmp_path):
 
 def test_a_failed_answer_is_not_shown_to_the_judge():
     judging = Mind(Verdict=RIGHT)
-    question = LOADERS  # any object will do: the judge must not be asked
-    del question
-    from langmem_graph.bench.items import Question
-
     done = judge("judged", Question("q", "x", answer="y"), Reply(failed=True), Speaker(judging))
     assert done.scores["score"] == 0
     assert judging.asked == []
