@@ -1,17 +1,28 @@
 """The options of `bench`; what they do is in bench.py, which is slow to import."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-Name = Literal["locomo", "longmemeval", "actmemeval", "realmem", "mem2actbench", "personamem"]
+
+class Name(StrEnum):
+    """The benchmarks; what is behind them is in langmem_graph/bench/data."""
+
+    LOCOMO = "locomo"
+    LONGMEMEVAL = "longmemeval"
+    ACTMEMEVAL = "actmemeval"
+    REALMEM = "realmem"
+    MEM2ACTBENCH = "mem2actbench"
+    PERSONAMEM = "personamem"
 
 
 def bench_command(
-    name: Annotated[Name, typer.Argument(help="Which benchmark.")],
+    names: Annotated[list[Name], typer.Argument(help="Which benchmarks, one after the other.")],
     data: Annotated[
-        Path, typer.Option("--data", envvar="LANGMEM_GRAPH_DATA", help="Its file or folder.")
+        Path,
+        typer.Option("--data", envvar="LANGMEM_GRAPH_DATA", help="Its file, or the folder of all."),
     ],
     out: Annotated[Path, typer.Option("--out", help="Where runs and reports go.")] = Path(
         "bench-runs"
@@ -73,4 +84,5 @@ def bench_command(
     given = dict(locals())
     from langmem_graph.cli.bench import Options, bench
 
-    typer.echo(bench(Options(**given)))
+    for name in given.pop("names"):
+        typer.echo(bench(Options(name.value, **given)))

@@ -16,6 +16,7 @@ from langmem_graph.bench.speaking import Speaker
 from langmem_graph.bench.systems.catalogue import ablations, chosen, sweep
 from langmem_graph.cli import app as commands
 from langmem_graph.cli import bench as benching
+from langmem_graph.cli import bench_command
 from langmem_graph.embeddings import HashEmbeddings
 from langmem_graph.tokens import token_counter
 from tests.bench import tiny
@@ -277,6 +278,20 @@ def test_the_command_measures_retrieval(tmp_path):
     again = invoke(*words)
     assert again.exit_code == 0
     assert len((folder / "items.jsonl").read_text().splitlines()) == 7 * (3 + 2 + 1)
+
+
+def test_the_command_names_every_data_set():
+    assert {name.value for name in bench_command.Name} == set(LOADERS)
+
+
+def test_several_benchmarks_run_one_after_the_other(tmp_path):
+    tiny.realmem(tiny.locomo(tmp_path / "data"))
+    rest = ["--data", tmp_path / "data", "--out", tmp_path / "runs", "--embeddings", "hash"]
+    done = invoke("locomo", "realmem", *rest, "--systems", "bm25")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.index("## LoCoMo: 3 questions") < done.stdout.index(
+        "## RealMem: 2 questions"
+    )
 
 
 def test_the_command_answers_and_judges(tmp_path, monkeypatch):
