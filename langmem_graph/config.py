@@ -102,6 +102,7 @@ class Settings(BaseModel):
     use_semantic_edges: bool = Field(
         True, description="Off: reading does not follow semantic edges."
     )
+    use_profile: bool = Field(True, description="Off: reasoning's context leaves the profile out.")
     recall_calls: int = Field(
         10, ge=1, description="Model calls of one recall; 7 at most without repairs."
     )

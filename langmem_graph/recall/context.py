@@ -183,7 +183,11 @@ class _Stored:
 
 def _read(room: Room, facts: Sequence[Fact], at: datetime | None, settings: Settings) -> _Stored:
     with room.database.reading() as connection:
-        stands = standing(connection, at, settings) if at else Standing(read_profile(connection))
+        stands = (
+            standing(connection, at, settings)
+            if at
+            else Standing(read_profile(connection, settings))
+        )
         ids = {one for fact in (*facts, *stands.facts()) for one in fact.message_ids}
         messages = hits_by_id(connection, ids)
         records = record_lookups.numbers_of(connection, (f.record_id for f in facts if f.record_id))

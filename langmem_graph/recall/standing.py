@@ -75,11 +75,13 @@ def standing_for(room: Room, request: str, now: datetime, settings: Settings) ->
 def standing(connection: Connection, now: datetime, settings: Settings) -> Standing:
     """What stands at a time."""
     upcoming = _upcoming(connection, now, settings)
-    return Standing(read_profile(connection), _projects(connection), upcoming)
+    return Standing(read_profile(connection, settings), _projects(connection), upcoming)
 
 
-def read_profile(connection: Connection) -> str:
+def read_profile(connection: Connection, settings: Settings) -> str:
     """The profile's text; empty where there is none, or one that was spoiled by hand."""
+    if not settings.use_profile:
+        return ""
     held = files.all_files(connection).get(PROFILE)
     try:
         file = parse(held.body) if held and held.body else None

@@ -47,6 +47,9 @@ class GoldSlot:
     """Whether the data set calls it complex; None: `complexity` tells."""
 
 
+SlotLabel = Callable[[GoldSlot], str]
+
+
 @dataclass(frozen=True)
 class ToolTask:
     """A call that should be made, the call that was made, and what the model was shown.
@@ -254,9 +257,7 @@ def gold_slots(gold: Mapping[str, Mapping[str, Any]]) -> tuple[GoldSlot, ...]:
     )
 
 
-def slot_accuracy(
-    tasks: Sequence[ToolTask], label: Callable[[GoldSlot], str]
-) -> dict[str, tuple[float, int]]:
+def slot_accuracy(tasks: Sequence[ToolTask], label: SlotLabel) -> dict[str, tuple[float, int]]:
     """Share of right slots and number of slots, per label of a slot, such as its type."""
     right: dict[str, list[bool]] = {}
     for task in tasks:

@@ -1,9 +1,7 @@
-"""Measures of one ranked list against its gold items, and the uncertainty of their mean."""
+"""ranking: measures of one ranked list against its gold items."""
 
 from collections.abc import Collection, Sequence
 from math import log2
-
-import numpy as np
 
 
 def recall(ranked: Sequence[str], gold: Collection[str], k: int) -> float:
@@ -37,19 +35,3 @@ def _gain(ranked: Sequence[str], gold: Collection[str], discounts: Sequence[floa
     """Each gold item counts once, at its first place."""
     places = {item: place for place, item in reversed(list(enumerate(ranked[: len(discounts)])))}
     return sum(discounts[places[item]] for item in set(gold) if item in places)
-
-
-def bootstrap_interval(
-    values: Sequence[float], *, rounds: int = 2_000, seed: int = 0
-) -> tuple[float, float]:
-    """The 95% interval of the mean, by drawing the questions again with replacement."""
-    numbers, random = np.asarray(values, dtype=np.float64), np.random.default_rng(seed)
-    drawn = random.integers(0, len(numbers), size=(rounds, len(numbers)))
-    low, high = np.percentile(numbers[drawn].mean(axis=1), [2.5, 97.5])
-    return float(low), float(high)
-
-
-def auc(positives: Sequence[float], negatives: Sequence[float]) -> float:
-    """How often a positive scores above a negative; a tie counts half. 0.5 is chance."""
-    above = np.subtract.outer(np.asarray(positives), np.asarray(negatives))
-    return float(np.mean((above > 0) + (above == 0) / 2))

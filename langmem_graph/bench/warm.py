@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from benchmarks import common
-from benchmarks.cache import CachedEmbeddings
-from benchmarks.loaders import Conversation
+from langmem_graph.bench.console import progress
+from langmem_graph.bench.items import Conversation
+from langmem_graph.bench.vector_cache import CachedEmbeddings
 from langmem_graph.config import Settings
 from langmem_graph.embeddings import MiniLMEmbeddings
 
@@ -24,7 +24,7 @@ def warm(conversations: Sequence[Conversation], embeddings: CachedEmbeddings, th
     texts = {part for text in _texts(conversations) for part in _pieces(splitter, text)}
     new = sorted(embeddings.missing(texts), key=len)  # texts of one length need no padding
     batches = [new[start : start + _BATCH] for start in range(0, len(new), _BATCH)]
-    with ThreadPoolExecutor(threads) as pool, common.progress() as bar:
+    with ThreadPoolExecutor(threads) as pool, progress() as bar:
         made = pool.map(MiniLMEmbeddings(1).embed_documents, batches)
         shown = bar.track(made, len(batches), description="embedding")
         for batch, vectors in zip(batches, shown, strict=True):

@@ -4,8 +4,7 @@ from math import log2
 
 import pytest
 
-from benchmarks.metrics import (
-    bootstrap_interval,
+from langmem_graph.bench.metrics.ranking import (
     ndcg,
     ndcg_realmem,
     recall,
@@ -51,11 +50,3 @@ def test_ndcg_is_perfect_when_the_cut_is_full_of_gold():
 def test_an_item_found_twice_counts_once():
     assert ndcg(["a", "a", "b"], {"a"}, 10) == 1
     assert recall(["a", "a"], {"a", "b"}, 10) == 0.5
-
-
-def test_bootstrap_interval():
-    assert bootstrap_interval([1.0] * 50) == (1.0, 1.0)
-    low, high = bootstrap_interval([0.0, 1.0] * 200)
-    # Standard error of the mean of 400 coin tosses is 0.025; 1.96 of them to each side
-    assert (low, high) == (pytest.approx(0.451, abs=0.01), pytest.approx(0.549, abs=0.01))
-    assert bootstrap_interval([0.0, 1.0] * 200) == (low, high)
