@@ -141,8 +141,8 @@ class _Caller:
         try:
             call = in_own_thread(lambda: self.model.invoke(asked))
             said: Any = await asyncio.wait_for(call, self.timeout)
-        except TimeoutError:
-            said = f"no answer within {self.timeout:g} seconds"
+        except TimeoutError as error:
+            said = str(error) or f"no answer within {self.timeout:g} seconds"
         except Exception as error:  # noqa: BLE001  # every provider raises errors of its own
             said = f"{type(error).__name__}: {str(error)[:500]}"
         await asyncio.to_thread(self.spent.count, asked, said)
