@@ -4,7 +4,6 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ValidationError
 
 from langmem_graph.errors import InvalidInputError, StorageError, explain
@@ -110,6 +109,12 @@ def _evidence(text: str) -> tuple[str, ...]:
 
 
 def _described(tool: MemoryTool) -> dict[str, Any]:
-    described = convert_to_openai_tool(tool.arguments)
-    described["function"].update(name=tool.name, description=tool.description)
-    return described
+    """Sign for sign what trainers make of functions: a policy sees what it was trained with."""
+    fields = tool.arguments.model_json_schema()["properties"]
+    kept = ("type", "items", "description")
+    properties = {
+        name: {key: about[key] for key in kept if key in about} for name, about in fields.items()
+    }
+    parameters = {"type": "object", "properties": properties, "required": list(properties)}
+    function = {"name": tool.name, "description": tool.description, "parameters": parameters}
+    return {"type": "function", "function": function}

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.memory import Memory
-from langmem_graph.navigate._actions import LONGEST_TEXT, read_action
-from langmem_graph.navigate._answer import FinalAnswer, read_answer
+from langmem_graph.navigate._actions import read_action
+from langmem_graph.navigate._completions import as_openai, ending, in_turns
 from langmem_graph.navigate._env import read_item
-from langmem_graph.navigate._models import Finish, Navigation, QuestionItem, ToolUse
+from langmem_graph.navigate._models import Navigation, QuestionItem, ToolUse
 from langmem_graph.navigate._rubric import Rubric
 from langmem_graph.navigate._tools import use_tool
 from langmem_graph.navigate._walk import check_budget, opening
@@ -34,6 +34,7 @@ def _as_catalogued(method: Method) -> Method:
         *(f"    {name}: {of.description}" for name, of in fields),
     ]
     method.__doc__ = "\n".join(lines)
+    method.__annotations__.pop("return")  # it would stand in the prompt, and nowhere else does
     return method
 
 
@@ -93,9 +94,8 @@ class TrlEnvironment:
         return self._use("read_file", name=name)
 
     def _use(self, tool: str, **arguments: Any) -> str:
-        turn = len(self._uses) + 1  # the trainer does not say which calls share a turn
-        action = read_action({"name": tool, "arguments": arguments}, turn)
-        text, use = use_tool(self._memory.user(self._asked().user_id), action.calls[0], turn)
+        (call,) = read_action({"name": tool, "arguments": arguments}, 1).calls
+        text, use = use_tool(self._memory.user(self._asked().user_id), call, turn=1)
         self._uses.append(use)
         return text
 
@@ -107,16 +107,17 @@ class TrlEnvironment:
     def _navigation(
         self, prompt: Sequence[Row], completion: Sequence[Row]
     ) -> tuple[QuestionItem, Navigation]:
-        item, turns = self._asked(), sum(bool(one.get("tool_calls")) for one in completion)
-        finish, answer = _ending(completion)
+        item = self._asked()
+        finish, answer = ending(completion)
+        turns = sum(bool(one.get("tool_calls")) for one in completion)
         navigation = Navigation(
             user_id=item.user_id,
             question=item.question,
             **vars(answer),
             finish=finish,
-            tool_calls=self._uses,
+            tool_calls=in_turns(completion, self._uses),
             turns=turns - (finish == "over_budget"),
-            messages=[*prompt, *completion],
+            messages=as_openai([*prompt, *completion]),
         )
         return item, navigation
 
@@ -142,12 +143,3 @@ def trl_reward(rubric: Rubric | None = None) -> Callable[..., list[float]]:
         return [chosen.score(*trl_navigation(*rollout)).reward for rollout in rollouts]
 
     return navigation_reward
-
-
-def _ending(completion: Sequence[Row]) -> tuple[Finish, FinalAnswer]:
-    """How the last message ends a rollout: one that calls tools was not allowed another turn."""
-    last = completion[-1] if completion else {}
-    if last.get("role") != "assistant" or last.get("tool_calls"):
-        return "over_budget", FinalAnswer("")
-    text = str(last.get("content") or "")[:LONGEST_TEXT]
-    return ("answered", read_answer(text)) if text.strip() else ("no_answer", FinalAnswer(""))
