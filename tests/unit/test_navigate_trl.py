@@ -160,7 +160,8 @@ def test_rows_say_the_budget_and_are_checked(known: Memory) -> None:
         TrlEnvironment(known).search_records("seat")
 
 
-@pytest.mark.filterwarnings("ignore")
+@pytest.mark.timeout(900)
+@pytest.mark.filterwarnings("ignore")  # the trainers' own
 def test_grpo_trains_a_tiny_model_on_walks(
     memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,14 +181,14 @@ def test_grpo_trains_a_tiny_model_on_walks(
     example.fill(memory)
     shown = example.demonstrations(memory)
     assert [one.reward for one in shown] == [1.0, -0.5] * 4
-    tiny = example.tiny_model(shown, 40, str(tmp_path))
-    trainer, rollouts = example.train(tiny, memory, str(tmp_path), steps=2, learning_rate=1e-3)
+    looked_up = shown[::2]
+    tiny = example.tiny_model(looked_up, 40, str(tmp_path))
+    trainer, rollouts = example.train(tiny, memory, str(tmp_path), steps=2, learning_rate=1e-4)
     assert len(rollouts) == 2 * 8
     walks = [walk for _, walk in rollouts]
     assert all(walk.messages[0]["role"] == "system" for walk in walks)
     looked = [use for walk in walks for use in walk.tool_calls]
-    assert looked  # the trainer has called memory
-    assert any(use.message_ids for use in looked)
+    assert any(use.message_ids for use in looked)  # the trainer has called memory
     rewards = [entry["reward"] for entry in trainer.state.log_history if "reward" in entry]
     own = [example.trajectory(walk, item).reward for item, walk in rollouts]
     assert rewards
