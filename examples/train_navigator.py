@@ -35,15 +35,15 @@ SAID = {
     "ana": ["I always take an aisle seat.", "My sister Eva keeps bees.", "I live in Porto."],
     "ben": ["I always take a window seat.", "I am allergic to nuts.", "I live in Oslo."],
 }
-ASKED = [  # user, question, what to look for, answer, guess
-    ("ana", "Which seat do I take?", "seat", "aisle", "window"),
-    ("ben", "Which seat do I take?", "seat", "window", "aisle"),
-    ("ana", "Where do I live?", "live", "Porto", "Oslo"),
-    ("ben", "Where do I live?", "live", "Oslo", "Porto"),
+ASKED = [  # user, question, what to look for, answer: without a look it cannot be known
+    ("ana", "Which seat do I take?", "seat", "aisle"),
+    ("ben", "Which seat do I take?", "seat", "window"),
+    ("ana", "Where do I live?", "live", "Porto"),
+    ("ben", "Where do I live?", "live", "Oslo"),
 ]
 ITEMS = [
     QuestionItem(user_id=user, question=question, answers=[answer])
-    for user, question, _, answer, _ in ASKED
+    for user, question, _, answer in ASKED
 ]
 TINY = {
     "hidden_size": 64,
@@ -65,11 +65,11 @@ def fill(memory: Memory) -> None:
 
 
 def demonstrations(memory: Memory) -> list[Trajectory]:
-    """Every question twice: looked up and answered rightly, and guessed wrongly."""
+    """Every question twice: looked up and answered, and not looked up."""
     env, shown = NavigationEnv(memory), []
-    for item, (_, _, query, answer, guess) in zip(ITEMS, ASKED, strict=True):
+    for item, (_, _, query, answer) in zip(ITEMS, ASKED, strict=True):
         look = {"name": "search_conversation", "arguments": {"query": query}}
-        for actions in ([look, {"answer": answer}], [{"answer": guess}]):
+        for actions in ([look, {"answer": answer}], [{"answer": "I do not know."}]):
             env.reset(item)
             for action in actions:
                 env.step(action)
@@ -102,9 +102,10 @@ def tiny_tokenizer(texts: Sequence[str]) -> Any:
 def tiny_model(shown: Sequence[Trajectory], steps: int, out: str) -> str:
     """A small random model that has read the exported walks, so that it can call tools at all."""
     from datasets import Dataset
-    from transformers import Qwen3Config, Qwen3ForCausalLM
+    from transformers import Qwen3Config, Qwen3ForCausalLM, set_seed
     from trl import SFTConfig, SFTTrainer
 
+    set_seed(0)
     tools = json.dumps(navigation_tools())
     tokenizer = tiny_tokenizer([tools, *(json.dumps(one.messages) for one in shown)])
     ids = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}

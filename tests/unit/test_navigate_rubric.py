@@ -120,7 +120,8 @@ def test_evidence_is_added_by_its_share() -> None:
     assert evidence_shown(item, done) == 0.5
     assert Rubric(evidence=0.4).score(item, done).reward == pytest.approx(1.2)
     assert Rubric().score(item, done).reward == 1.0
-    assert Rubric(evidence=0.4).score(item, walked(well_formed=False)).reward == -1.0
+    malformed = walked(*done.tool_calls, well_formed=False)
+    assert Rubric(evidence=0.4).score(item, malformed).reward == -1.0
     assert evidence_shown(SUM, done) is None
     assert Rubric(evidence=0.4).score(SUM, walked(answer="4", item=SUM)).reward == 1.0
     for weight in (-0.1, 0.5, float("nan")):
