@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from langmem_graph import requests
 from langmem_graph.care import erase, forget, health
-from langmem_graph.config import RankingMethod
+from langmem_graph.config import RankingMethod, Settings
 from langmem_graph.errors import ReadOnlyError
 from langmem_graph.intake import message_ids, to_utc
 from langmem_graph.models import (
@@ -49,6 +49,11 @@ class SyncUserMemory:
         self._services = services
         self._mind = mind
         self.id = user_id
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the memory."""
+        return self._services.settings
 
     def add(
         self,
