@@ -66,9 +66,9 @@ def create_recall_graph(
     fail_closed: bool = False,
     show_loop: bool = False,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """A graph that recalls by reasoning: `route, recall, goals, counterfactual, context, answer`.
+    """A graph that recalls by reasoning.
 
-    `goals` is a subgraph that chains backwards over memory (Goal-Mem), `counterfactual` a
+    Its steps are `route, recall, goals, counterfactual, overlaps, context, answer`. `goals` is a subgraph that chains backwards over memory (Goal-Mem), `counterfactual` a
     conditional edge that asks what could go wrong (ActMem); it is taken for acts alone. Its output
     has `memory_context` for the model's node and `memory_recall`, the whole outcome. Use it as a
     node of your graph or on its own, under `invoke`, `ainvoke`, `stream` and `astream`; with
