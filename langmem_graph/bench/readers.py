@@ -1,7 +1,7 @@
 """readers: from a question and what memory gave to an answer, the same for every system.
 
-The navigate reader plugs in here: it looks through our memory with tools instead of reading a
-context that was put together for it.
+The navigate reader looks through our memory with tools instead of reading a context that was put
+together for it.
 """
 
 import json
@@ -12,9 +12,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from langmem_graph.bench.items import BenchDataError, Question
+from langmem_graph.bench.items import Question
 from langmem_graph.bench.speaking import Said, Speaker, Spent, prompt_text
 from langmem_graph.config import Settings
+from langmem_graph.navigate import run_navigator
 from langmem_graph.recall.quotes import as_data
 from langmem_graph.tokens import token_counter
 from langmem_graph.user import UserMemory
@@ -61,8 +62,8 @@ class Reply:
     problems: list[str] = field(default_factory=list)
     failed: bool = False
     """Nothing usable came back; the answer counts as wrong."""
-    tool_calls: list[dict[str, Any]] = field(default_factory=list)
-    """Of a navigating reader: name, arguments and ids shown, of each."""
+    navigation: dict[str, Any] | None = None
+    """Of a navigating reader: a `Navigation` without its messages."""
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-shaped."""
@@ -152,32 +153,20 @@ class NavigateReader(ContextReader):
     budget = 4
 
     def navigate(self, user: UserMemory, question: Question) -> Reply:
-        """Answer by navigating.
-
-        Raises:
-            BenchDataError: this installation has no navigator.
-        """
-        try:
-            import importlib
-
-            navigator = importlib.import_module("langmem_graph.navigate")
-        except ImportError as error:
-            raise BenchDataError("--reader navigate: langmem_graph.navigate is missing.") from error
+        """Answer by navigating."""
         start = perf_counter()
-        done = navigator.run_navigator(self.speaker.model, user, question.text, budget=self.budget)
-        calls = [
-            {"name": name, "args": args, "ids": list(ids)} for name, args, ids in done.tool_calls
-        ]
-        answer = str(done.answer or "")
-        spent = Spent(perf_counter() - start, len(calls) + 1)
+        asked = f"{question.text} (asked at {question.at})" if question.at else question.text
+        done = run_navigator(self.speaker.model, user, asked, budget=self.budget)
+        calls = done.turns + bool(done.answer)
+        spent = Spent(perf_counter() - start, calls, done.input_tokens, done.output_tokens)
         return Reply(
-            text=answer,
+            text=done.answer,
             shown=[question.text],
-            shown_ids=list(done.evidence_ids),
+            shown_ids=sorted(done.shown),
             spent=spent,
-            tool_calls=calls,
-            failed=not answer,
-            problems=[] if answer else ["no answer within the budget"],
+            navigation=done.model_dump(mode="json", exclude={"messages"}),
+            failed=not done.answer,
+            problems=done.problems if done.answer else [*done.problems, done.finish],
         )
 
 

@@ -10,6 +10,7 @@ from langchain_core.embeddings import Embeddings
 
 from langmem_graph.bench.console import console
 from langmem_graph.bench.data import LOADERS
+from langmem_graph.bench.data.general import with_general
 from langmem_graph.bench.items import DataSet
 from langmem_graph.bench.job import Job, limited
 from langmem_graph.bench.metrics import statistics
@@ -66,6 +67,8 @@ def bench(options: Options) -> str:
     speaker, judge = _speakers(options)
     data = LOADERS[_known(options.name)](options.data)
     whole, data = data, limited(data, options.limit, with_gold=speaker is None)
+    if speaker is not None and options.reader == NavigateReader.name:
+        data = with_general(data)
     embeddings = _embeddings(options)
     try:
         job = _job(options, data, embeddings, speaker, judge)

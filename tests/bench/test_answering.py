@@ -1,12 +1,16 @@
 """Answer mode from data to report, with scripted models that answer and judge, and misbehave."""
 
 import json
+from dataclasses import replace
 
 import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 from typer.testing import CliRunner
 
 from langmem_graph.bench import run as running
 from langmem_graph.bench.data import LOADERS
+from langmem_graph.bench.data.general import CATEGORY, with_general
 from langmem_graph.bench.items import Question
 from langmem_graph.bench.job import Job
 from langmem_graph.bench.judges import judge
@@ -200,36 +204,39 @@ def test_a_sweep_changes_the_depth_of_the_loop(tmp_path):
     assert "| depth 1, breadth 1 |" in text
 
 
-def test_navigating_without_a_navigator_ends_the_run(tmp_path, monkeypatch):
-    import sys
+class Walker(Model):
+    """Looks once into the messages where a question is about somebody, and answers."""
 
-    monkeypatch.setitem(sys.modules, "langmem_graph.navigate", None)
-    made = job(tmp_path, "locomo", Model(), None, ["ours"], reader=NavigateReader)
-    with pytest.raises(Exception, match=r"navigate is missing"):
-        running.run(made)
+    def bind_tools(self, tools, **options):
+        return self
+
+    def _generate(self, messages, *args, **options):
+        asked = next(m.text for m in messages if isinstance(m, HumanMessage))
+        if isinstance(messages[-1], HumanMessage) and "Beans" in asked:
+            look = {"name": "search_conversation", "args": {"query": "beans"}, "id": "c1"}
+            said = AIMessage("", tool_calls=[look])
+        else:
+            said = AIMessage('{"answer": "yes", "reason": "so it was said"}')
+        return ChatResult(generations=[ChatGeneration(message=said)])
 
 
-def test_navigating_keeps_what_was_looked_at(tmp_path, monkeypatch):
-    import sys
-    from types import ModuleType, SimpleNamespace
-
-    seen = []
-
-    def run_navigator(model, user, question, budget):
-        seen.append((user.id, question, budget))
-        calls = [("search_records", {"query": question}, ["r1"])]
-        return SimpleNamespace(answer="yes", tool_calls=calls, evidence_ids=["D2:1"])
-
-    module = ModuleType("langmem_graph.navigate")
-    module.run_navigator = run_navigator
-    monkeypatch.setitem(sys.modules, "langmem_graph.navigate", module)
-    made = job(tmp_path, "locomo", Model(), Mind(Verdict=RIGHT), ["ours"], reader=NavigateReader)
-    rows, _ = measured(made)
-    assert seen[0] == ("bench", "Beans?", 4)
-    assert rows[0]["reply"]["tool_calls"] == [
-        {"name": "search_records", "args": {"query": "Beans?"}, "ids": ["r1"]}
-    ]
-    assert rows[0]["reply"]["shown_ids"] == ["D2:1"]
+def test_navigating_is_measured_with_questions_that_need_no_memory(tmp_path):
+    made = job(tmp_path, "locomo", Walker(), Mind(Verdict=RIGHT), ["ours"], reader=NavigateReader)
+    made = replace(made, data=with_general(made.data))
+    rows, text = measured(made)
+    first = next(row for row in rows if row["question"] == rows[0]["question"])
+    (call,) = first["reply"]["navigation"]["tool_calls"]
+    assert (call["name"], call["layer"]) == ("search_conversation", "messages")
+    assert "D2:1" in first["reply"]["shown_ids"]
+    general = [row for row in rows if row["category"] == CATEGORY]
+    assert len(general) == 20
+    assert not any(row["reply"]["navigation"]["tool_calls"] for row in general)
+    assert "How memory was navigated" in text
+    table = text.split("How memory was navigated")[1]
+    line = next(one for one in table.splitlines() if one.startswith("| ours |"))
+    cells = [cell.strip() for cell in line.split("|")[2:-1]]
+    assert cells[0] == str(len(rows))
+    assert cells[7] == "0.000"  # no needless call
 
 
 def test_quotes_fit_the_budget_and_stand_in_the_order_of_time():

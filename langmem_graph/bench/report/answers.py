@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from langmem_graph.bench.console import table
+from langmem_graph.bench.data.general import CATEGORY as GENERAL
 from langmem_graph.bench.data.locomo import ADVERSARIAL
 from langmem_graph.bench.items import DataSet, Question
 from langmem_graph.bench.log import Row
@@ -16,6 +17,7 @@ from langmem_graph.bench.report.figures import (
     mean,
     mean_of_means,
 )
+from langmem_graph.bench.report.navigation import navigation_table
 
 _TITLES = {
     "score": "score",
@@ -34,9 +36,10 @@ def score(row: Row) -> float:
 
 def answer_tables(data: DataSet, rows: Sequence[Row], names: Sequence[str]) -> list[str]:
     """All tables of one data set."""
-    systems = by_system(rows, names)
+    systems = by_system([row for row in rows if row["category"] != GENERAL], names)
     count = max(map(len, systems.values()), default=0)
     parts = [f"## {data.title}: {count:,} questions answered\n"]
+    navigation = navigation_table(data, rows, names)
     if data.task == "tool":
         return parts + tool_tables(data, systems)
     parts.append(_overall(systems))
@@ -52,7 +55,7 @@ def answer_tables(data: DataSet, rows: Sequence[Row], names: Sequence[str]) -> l
     for title, label in (("Category", "category"), ("Question kind", "kind")):
         name = partial(_label, label)
         parts += breakdown(title, systems, name, partial(_scored, lead), lead)
-    return parts
+    return parts + navigation
 
 
 def _label(kind: str, row: Row) -> str:
