@@ -23,6 +23,7 @@ from langmem_graph.errors import (
     MemoryLockedError,
     StorageError,
 )
+from langmem_graph.store.blanking import blank_unused
 from langmem_graph.store.room import Room
 from langmem_graph.store.vectors import check_chroma, connect
 
@@ -159,8 +160,14 @@ class Root:
         return lock
 
     def _sweep(self) -> None:
+        """What a killed process left: folders on their way out, files as Chroma made them."""
         for leftover in (self.path / USERS).glob(f"{ERASED}*"):
             shutil.rmtree(leftover, ignore_errors=True)
+        for index in (*self.path.glob(f"{USERS}/*/chroma-*"), *self.path.glob("items/chroma-*")):
+            try:
+                blank_unused(index)
+            except OSError as error:
+                _log.warning("%s may hold fragments of the memory of a process: %s", index, error)
 
     def _connect(self) -> "ClientAPI":
         """The server's client, made when it is first needed: a server may start later."""
