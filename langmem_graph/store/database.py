@@ -126,15 +126,20 @@ class Database:
                 "at), has free space, and that the file is whole."
             ) from error
 
-    def checkpoint(self) -> None:
-        """Fold the write-ahead log into the file and cut it: deleted words leave the disk."""
+    def checkpoint(self) -> bool:
+        """Fold the write-ahead log into the file and cut it: deleted words leave the disk.
+
+        Returns:
+            False when somebody has kept the log in use for too long.
+        """
         until = monotonic() + self._busy_timeout
         with self._explained(), closing(self._connect()) as connection:
             while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
                 if monotonic() > until:
                     _log.warning("the log of %s is in use; deleted words leave it later", self.file)
-                    return
+                    return False
                 sleep(0.05)  # a reader still needs the log
+        return True
 
     def close(self) -> None:
         """Close all connections; the write-ahead log is folded into the file."""

@@ -6,6 +6,7 @@ stores a term without the letters that it shares with the one before.
 
 import logging
 import random
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from langmem_graph import Memory, Settings
 from langmem_graph.embeddings import HashEmbeddings
 from tests.integration.loopback import loopback_alone
 from tests.integration.test_chroma_server import Server
+from tests.reliability.killed_writer import kill_at
+from tests.reliability.test_killed import PROCESSES
 from tests.reliability.traces import hits
 from tests.scripted import Mind
 
@@ -242,3 +245,47 @@ def test_the_search_for_words_finds_them(tmp_path: Path) -> None:
         fill(memory.user("u"))
         held = {word for _, word in hits(tmp_path, SECRETS.values())}
     assert held == set(SECRETS.values())
+
+
+UNFINISHED = [
+    ("store.ledger:optimize_words", True),
+    ("store.ledger:optimize_words", False),
+    ("store.room:Room.renew_index", False),
+    ("store.database:Database.checkpoint", True),
+]
+
+
+def forget_and_die(path: str, point: str, before: bool) -> None:
+    with Memory(Path(path), model=mind(), embeddings="hash", settings=SMALL) as memory:
+        fill(memory.user("u"))
+        kill_at(point, 1, before)
+        forget_session(memory.user("u"))
+
+
+@pytest.mark.parametrize(("point", "before"), UNFINISHED)
+def test_a_forgetting_that_was_killed_is_finished_at_the_next_opening(
+    tmp_path: Path, point: str, before: bool
+) -> None:
+    task = (str(tmp_path / "m"), point, before)
+    process = PROCESSES.Process(target=forget_and_die, args=task)
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    with Memory(tmp_path / "m", embeddings="hash", settings=SMALL) as memory:
+        assert len(memory.user("u").export()) == 3
+        assert hits(tmp_path, SECRETS.values()) == []
+        assert memory.user("u").doctor(sample=0).ok
+
+
+def test_a_forgetting_that_failed_is_finished_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Memory(tmp_path / "m", model=mind(), embeddings="hash", settings=SMALL) as memory:
+        user = memory.user("u")
+        fill(user)
+        with monkeypatch.context() as patch:
+            patch.setattr("shutil.rmtree", lambda _: exec("raise OSError('busy')"))
+            with pytest.raises(OSError, match="busy"):
+                user.forget(session=SECRETS["session"])
+        user.forget(message="no such message")
+        assert hits(tmp_path, SECRETS.values()) == []
