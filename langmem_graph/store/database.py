@@ -53,7 +53,13 @@ class Database:
     def _prepare(self) -> None:
         if self._read_only:
             with self.reading() as connection:
-                schema.refuse_newer(connection, self._migrations)
+                found = schema.refuse_newer(connection, self._migrations)
+            if found < len(self._migrations):
+                raise StorageError(
+                    f"The ledger {self.file} has schema version {found}, which is older than "
+                    f"{len(self._migrations)}. Open it once without read_only=True: that brings it "
+                    "up to date, and nothing is lost."
+                )
             return
         with closing(self._connect()) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
