@@ -9,6 +9,7 @@ from collections.abc import Callable
 from sqlalchemy import Connection
 
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.intake import session_key
 from langmem_graph.models import ForgetReport
 from langmem_graph.services import Services
 from langmem_graph.store import forgetting, outbox, record_lookups, traces
@@ -32,7 +33,7 @@ def forget(
         return _forget(services, user_id, lambda c: _record(c, str(record)))
     if message is not None:
         return _forget(services, user_id, lambda c: _message(c, str(message)))
-    return _forget(services, user_id, lambda c: _session(c, str(session)))
+    return _forget(services, user_id, lambda c: _session(c, session_key(session)))
 
 
 def _record(connection: Connection, record_id: str) -> Forgotten:

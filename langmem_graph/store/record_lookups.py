@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Row, func, select, text
 
+from langmem_graph.intake import is_unicode
 from langmem_graph.models import HistoryEntry, Record
 from langmem_graph.store.ledger import get_meta
 from langmem_graph.store.records import REFINES, SUPERSEDES, TO_COME
@@ -294,7 +295,8 @@ def _in_parts(
     connection: Connection, found: Any, column: Any, values: Iterable[T]
 ) -> Iterator[Row[Any]]:
     """The rows whose column is one of many values; SQLite allows 32,766 at once."""
-    wanted = list(dict.fromkeys(values))
+    usable = (one for one in values if not isinstance(one, str) or is_unicode(one))
+    wanted = list(dict.fromkeys(usable))
     for start in range(0, len(wanted), _IN_LIST):
         yield from connection.execute(
             found.where(column.in_(wanted[start : start + _IN_LIST]))

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from langmem_graph.errors import InvalidInputError, ReadOnlyError
-from langmem_graph.intake import to_utc
+from langmem_graph.intake import is_unicode, to_utc
 from langmem_graph.models import Record, RecordsReport, RejectedRecord
 from langmem_graph.services import Services
 from langmem_graph.store import record_lookups, records
@@ -105,7 +105,8 @@ def _cited(rows: Sequence[object]) -> set[str]:
 
 def _source_ids(row: Mapping[str, Any]) -> list[str]:
     ids = row.get("source_message_ids", row.get("message_ids")) or []
-    return [str(one) for one in ([ids] if isinstance(ids, str | int) else ids)]
+    several = ids if isinstance(ids, Iterable) and not isinstance(ids, str | bytes) else [ids]
+    return [str(one) for one in several]
 
 
 def draft(
@@ -133,19 +134,21 @@ def draft(
     sources = _sources(row, messages)
     said_at = max(messages[one][1] for one in sources).replace(tzinfo=UTC)
     fields = {name: value for name, value in row.items() if name in _ALLOWED and value is not None}
-    content_hash = hash_of(words, fields.get("subject"))
     stamp = datetime.now(UTC)
     fields |= {"text": words, "message_ids": sources, "made_by": made_by}
     fields.setdefault("record_id", record_id(words, sources))
     fields.setdefault("said_at", said_at)
     fields.setdefault("valid_from", fields["said_at"])
     record = _validated(fields | {"created_at": stamp, "updated_at": stamp})
+    content_hash = hash_of(words, record.subject)
     return Draft(record, content_hash, [messages[one][0] for one in sources])
 
 
 def _words(text: object, max_chars: int) -> str:
     if not isinstance(text, str) or not text.strip():
         raise UnusableRecordError("no text in the record")
+    if not is_unicode(text):
+        raise UnusableRecordError("the text holds half of a character (a lone surrogate)")
     if len(text) > max_chars:
         raise UnusableRecordError(
             f"{len(text):,} characters; at most {max_chars:,} (Settings.max_record_chars)"
