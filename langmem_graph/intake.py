@@ -60,12 +60,13 @@ def session_key(session_id: object) -> str:
 def _plain_text(text: str, what: str, error: type[InvalidInputError]) -> str:
     if not text.strip():
         raise error(f"The {what} is empty. Give a non-empty string or an integer.")
-    if not _is_unicode(text):
+    if not is_unicode(text):
         raise error(f"The {what} holds half of a character (a lone surrogate): {text!r}.")
     return text
 
 
-def _is_unicode(text: str) -> bool:
+def is_unicode(text: str) -> bool:
+    """False for half of a character (a lone surrogate), which no file can hold."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -83,7 +84,7 @@ def message_ids(ids: object) -> list[str]:
     if not isinstance(wanted, Iterable) or isinstance(wanted, bytes | Mapping):
         raise InvalidInputError(f"ids must be a message id or a list of them, not {ids!r}.")
     texts = [str(one) for one in wanted]
-    return [text for text in texts if _is_unicode(text)]  # no stored id is anything else
+    return [text for text in texts if is_unicode(text)]  # no stored id is anything else
 
 
 def to_utc(value: object) -> datetime:
@@ -226,7 +227,7 @@ def _optional_text(value: object, what: str) -> str | None:
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise UnusableMessageError(f"{what} must be text or an integer, not {value!r}")
     text = str(value)
-    if not _is_unicode(text) or "\0" in text:
+    if not is_unicode(text) or "\0" in text:
         raise UnusableMessageError(f"{what} holds characters that are no text: {text!r}")
     if len(text) > MAX_ID_CHARS:
         raise UnusableMessageError(f"{what} is longer than {MAX_ID_CHARS:,} characters")
@@ -254,7 +255,7 @@ def _text(content: object, calls: list[dict[str, Any]]) -> str:
         text = "\n".join(f"[calls {json.dumps(call, ensure_ascii=False)}]" for call in calls)
     if not text.strip():
         raise UnusableMessageError("no text in the message")
-    if not _is_unicode(text):
+    if not is_unicode(text):
         raise UnusableMessageError("the text holds half of a character (a lone surrogate)")
     return text
 

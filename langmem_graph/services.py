@@ -10,7 +10,7 @@ from typing import TypeVar
 from langmem_graph.config import Settings
 from langmem_graph.embeddings._embedder import Embedder
 from langmem_graph.errors import ClosedMemoryError, LangMemGraphError
-from langmem_graph.store import outbox, reading
+from langmem_graph.store import outbox, reading, traces
 from langmem_graph.store.room import Room
 from langmem_graph.store.root import Root
 
@@ -35,16 +35,17 @@ class Services:
 
         With `read_only` a missing user is an error instead, raised on opening the room.
         """
-        self._check_open()
+        self.check_open()
         return self.read_only or self.root.has(user_id)
 
     @contextmanager
     def room(self, user_id: str) -> Iterator[Room]:
         """The user's room; work left due by an earlier process is done at its first opening."""
-        self._check_open()
+        self.check_open()
         with self.root.room(user_id) as room:
             if not room.healed:
                 room.healed = True
+                _remove_traces(room)
                 self._log_warnings(outbox.drain_all(room, self.embedder, self.settings))
                 if self.on_opened and _is_unread(room):
                     self.on_opened(user_id)
@@ -87,13 +88,21 @@ class Services:
             except LangMemGraphError as error:  # what is due stays due; the others still get theirs
                 _log.warning("due work is left for the next opening: %s", error)
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raise when this `Memory` was closed, even while another one shares the directory."""
         if self.closed:
             raise ClosedMemoryError("This Memory is closed. Open it again: Memory(path).")
 
     def _log_warnings(self, done: outbox.Drained) -> None:
         for warning in done.warnings:
             _log.warning("%s", warning)
+
+
+def _remove_traces(room: Room) -> None:
+    """Of what was being forgotten when the process before was killed."""
+    if traces.are_left(room):
+        with room.working:
+            traces.remove(room)
 
 
 def _is_unread(room: Room) -> bool:

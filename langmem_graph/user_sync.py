@@ -294,7 +294,8 @@ class SyncUserMemory:
             Those records as they are now; empty when there is nothing to take back.
 
         Raises:
-            InvalidInputError: there is no such record.
+            InvalidInputError: there is no such record, or later changes were made on top of its
+                latest one; the error names what to undo first.
         """
         self._writable("undo")
         return remembering.undo(self._services, self.id, record_id)

@@ -2,7 +2,7 @@
 
 import logging
 
-from langmem_graph.errors import StorageError
+from langmem_graph.errors import ClosedMemoryError, ForkedProcessError, StorageError
 from langmem_graph.models import EraseReport
 from langmem_graph.services import Services
 from langmem_graph.store import lookups
@@ -13,6 +13,7 @@ _log = logging.getLogger(__name__)
 
 def erase(services: Services, user_id: str) -> EraseReport:
     """Delete the user's vectors and folder; with a Chroma server, the collection there first."""
+    services.check_open()
     if not services.root.folder(user_id).exists():
         return EraseReport(messages=0, files=0, bytes=0)
     messages = _leave_index(services, user_id)
@@ -31,6 +32,8 @@ def _leave_index(services: Services, user_id: str) -> int:
                 room.index.drop()
             with room.database.reading() as connection:
                 return lookups.counts(connection).messages
+    except (ClosedMemoryError, ForkedProcessError):
+        raise
     except StorageError as error:
         if services.root.uses_server:  # its collection is known to the ledger alone
             raise

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from sqlalchemy import Connection
 
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.intake import session_key
 from langmem_graph.models import ForgetReport
 from langmem_graph.services import Services
-from langmem_graph.store import forgetting, ledger, outbox, record_lookups
+from langmem_graph.store import forgetting, outbox, record_lookups, traces
 from langmem_graph.store.forgetting import Forgotten
-from langmem_graph.store.room import Room
 
 
 def forget(
@@ -33,7 +33,7 @@ def forget(
         return _forget(services, user_id, lambda c: _record(c, str(record)))
     if message is not None:
         return _forget(services, user_id, lambda c: _message(c, str(message)))
-    return _forget(services, user_id, lambda c: _session(c, str(session)))
+    return _forget(services, user_id, lambda c: _session(c, session_key(session)))
 
 
 def _record(connection: Connection, record_id: str) -> Forgotten:
@@ -58,13 +58,13 @@ def _forget(
         with room.working:
             with room.database.writing() as connection:
                 done = work(connection)
-            if done.messages or done.records:
-                _leave_no_trace(room)
+                if done.messages or done.records:
+                    traces.note(connection)
+            if traces.are_left(room):  # perhaps of an earlier call that failed
+                traces.remove(room)
         outbox.drain_all(
             room, services.embedder, services.settings, at_least=services.settings.index_batch
         )
-        if done.messages or done.records:
-            room.database.checkpoint()
     return ForgetReport(
         messages=len(done.messages),
         records=len(done.records),
@@ -72,11 +72,3 @@ def _forget(
         files=done.files,
         read_again=done.read_again,
     )
-
-
-def _leave_no_trace(room: Room) -> None:
-    with room.database.writing() as connection:
-        ledger.optimize_words(connection)
-    room.renew_index()
-    with room.database.writing() as connection:
-        ledger.index_everything_again(connection)

@@ -74,7 +74,14 @@ def _resolved(parameters: Any, name: str) -> dict[str, Any]:
         schema = dereference_refs(dict(parameters))
         schema = {key: part for key, part in schema.items() if key not in ("$defs", "definitions")}
         Draft202012Validator.check_schema(schema)
-    except (SchemaError, KeyError, TypeError, ValueError, RecursionError) as error:
+    except (
+        SchemaError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        ValueError,
+        RecursionError,
+    ) as error:
         why = getattr(error, "message", str(error))
         raise InvalidInputError(f"The arguments' schema of {name!r} is not valid: {why}") from error
     if schema.get("type", "object") != "object":

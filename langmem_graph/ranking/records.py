@@ -63,7 +63,9 @@ def rank_records(
     """
     if not record_lookups.newest_record(connection):
         return RankedRecords([], np.zeros(0), {})
-    allowed = None if as_of is None else set(record_lookups.numbers_true_at(connection, as_of))
+    allowed = record_lookups.true_now(connection)
+    if as_of is not None:
+        allowed = set(record_lookups.numbers_true_at(connection, as_of))
     words = _by_words(connection, query, depths.words, allowed)
     near = near_records(room, connection, vector, depths.dense, trail, allowed)
     items = sorted((set(words) | set(near)) & _meant(connection, set(words) | set(near), allowed))

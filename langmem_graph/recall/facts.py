@@ -147,6 +147,6 @@ def facts_by_number(room: Room, numbers: Iterable[int]) -> list[Fact]:
     """Records that are true now, as facts, in the order given."""
     wanted = list(dict.fromkeys(numbers))
     with room.database.reading() as connection:
-        there = record_lookups.active(connection, wanted)
+        there = record_lookups.current(connection, wanted)
         found = record_lookups.records_by_number(connection, there)
     return [fact_of_record(found[n]) for n in wanted if n in found]

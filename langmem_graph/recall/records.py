@@ -12,7 +12,6 @@ from langmem_graph.recall.fast import check_query
 from langmem_graph.services import Services
 from langmem_graph.store import record_lookups
 from langmem_graph.store.records import naive
-from langmem_graph.store.schema import ACTIVE
 
 
 def search_records(
@@ -68,8 +67,10 @@ def all_records(
     with services.room(user_id) as room, room.database.reading() as connection:
         if as_of is not None:
             numbers = record_lookups.numbers_true_at(connection, naive(as_of) or as_of)
+        elif history:
+            numbers = record_lookups.all_numbers(connection, None)
         else:
-            status = None if history else ACTIVE
-            numbers = record_lookups.all_numbers(connection, status)
+            every = record_lookups.all_numbers(connection, None)
+            numbers = sorted(record_lookups.current(connection, every))
         found = record_lookups.records_by_number(connection, numbers)
     return [found[n] for n in sorted(found)]

@@ -53,7 +53,13 @@ class Database:
     def _prepare(self) -> None:
         if self._read_only:
             with self.reading() as connection:
-                schema.refuse_newer(connection, self._migrations)
+                found = schema.refuse_newer(connection, self._migrations)
+            if found < len(self._migrations):
+                raise StorageError(
+                    f"The ledger {self.file} has schema version {found}, which is older than "
+                    f"{len(self._migrations)}. Open it once without read_only=True: that brings it "
+                    "up to date, and nothing is lost."
+                )
             return
         with closing(self._connect()) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -126,15 +132,20 @@ class Database:
                 "at), has free space, and that the file is whole."
             ) from error
 
-    def checkpoint(self) -> None:
-        """Fold the write-ahead log into the file and cut it: deleted words leave the disk."""
+    def checkpoint(self) -> bool:
+        """Fold the write-ahead log into the file and cut it: deleted words leave the disk.
+
+        Returns:
+            False when somebody has kept the log in use for too long.
+        """
         until = monotonic() + self._busy_timeout
         with self._explained(), closing(self._connect()) as connection:
             while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
                 if monotonic() > until:
                     _log.warning("the log of %s is in use; deleted words leave it later", self.file)
-                    return
+                    return False
                 sleep(0.05)  # a reader still needs the log
+        return True
 
     def close(self) -> None:
         """Close all connections; the write-ahead log is folded into the file."""

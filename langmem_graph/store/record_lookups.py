@@ -8,8 +8,10 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Row, func, select, text
 
+from langmem_graph.intake import is_unicode
 from langmem_graph.models import HistoryEntry, Record
-from langmem_graph.store.records import REFINES, SUPERSEDES
+from langmem_graph.store.ledger import get_meta
+from langmem_graph.store.records import REFINES, SUPERSEDES, TO_COME
 from langmem_graph.store.schema import (
     ACTIVE,
     attributes,
@@ -49,9 +51,36 @@ def texts_of(connection: Connection, items: Iterable[int]) -> dict[int, str]:
 
 
 def active(connection: Connection, items: Iterable[int]) -> set[int]:
-    """Those of these records that are true now."""
+    """Those of these records whose place nothing has taken."""
     found = select(records.c.n).where(records.c.status == ACTIVE)
     return {row.n for row in _in_parts(connection, found, records.c.n, items)}
+
+
+def true_now(connection: Connection) -> set[int] | None:
+    """What is true now, where some records are to come into force; None where it is what is active.
+
+    A record is true from `valid_from` on; until then that one is whose place it will take. What
+    holds since it was said is true at once, whatever the clock of its sender shows.
+    """
+    now = datetime.now(UTC).replace(tzinfo=None)
+    if (get_meta(connection, TO_COME) or "") <= f"{now}":
+        return None
+    r, link = records.c, links.c
+    later = select(r.n).where(r.status == ACTIVE, r.valid_from > now, r.valid_from > r.said_at)
+    to_come = set(connection.scalars(later))
+    takes_place = select(link.source, link.target).where(link.kind == SUPERSEDES)
+    standing = takes_place.join(records, r.n == link.source).where(r.status != "discarded")
+    pairs = list(connection.execute(standing))
+    replaced = {target for source, target in pairs if source not in to_come}
+    waiting = {target for source, target in pairs if source in to_come} - replaced
+    until = select(r.n).where(r.n.in_(waiting), r.status == "superseded", r.valid_from <= now)
+    return (set(all_numbers(connection)) - to_come) | set(connection.scalars(until))
+
+
+def current(connection: Connection, items: Iterable[int]) -> set[int]:
+    """Those of these records that are true now."""
+    unusual = true_now(connection)
+    return active(connection, items) if unusual is None else set(items) & unusual
 
 
 def newest_record(connection: Connection) -> int:
@@ -274,7 +303,8 @@ def _in_parts(
     connection: Connection, found: Any, column: Any, values: Iterable[T]
 ) -> Iterator[Row[Any]]:
     """The rows whose column is one of many values; SQLite allows 32,766 at once."""
-    wanted = list(dict.fromkeys(values))
+    usable = (one for one in values if not isinstance(one, str) or is_unicode(one))
+    wanted = list(dict.fromkeys(usable))
     for start in range(0, len(wanted), _IN_LIST):
         yield from connection.execute(
             found.where(column.in_(wanted[start : start + _IN_LIST]))

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, text, update
+from sqlalchemy import Connection, Row, Select, func, insert, select, text, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.models import Record
-from langmem_graph.store.ledger import EMBED, INDEX, RECORDS
+from langmem_graph.store.ledger import EMBED, INDEX, RECORDS, get_meta, set_meta
 from langmem_graph.store.schema import (
     ACTIVE,
     attributes,
@@ -26,6 +26,8 @@ from langmem_graph.store.schema import (
 )
 from langmem_graph.store.words import searchable
 
+TO_COME = "to_come"
+"""Until when there are records that are not true yet; most memories have none."""
 SUPERSEDES, REFINES = "supersedes", "refines"
 _add_words = text("INSERT INTO record_words(rowid, own) VALUES (:n, :own)")
 _PLAIN = (
@@ -69,11 +71,17 @@ def insert_record(
     row["attribute"] = attribute_number(connection, record.subject, record.attribute)
     made = insert(records).values(**row).returning(records.c.n)
     n: int = connection.execute(made).scalar_one()
+    if record.valid_from > max(record.said_at, datetime.now(UTC)):
+        set_meta(connection, TO_COME, max(get_meta(connection, TO_COME) or "", _text(record)))
     add_sources(connection, n, sources)
     connection.execute(_add_words, {"n": n, "own": searchable(record.text)})
     connection.execute(insert(outbox).values(layer=RECORDS, item=n, task=EMBED))
     _log(connection, n, "create", by, None)
     return n
+
+
+def _text(record: Record) -> str:
+    return f"{naive(record.valid_from)}"
 
 
 def attribute_number(connection: Connection, subject: str | None, name: str | None) -> int | None:
@@ -162,30 +170,45 @@ def _index_again(connection: Connection, n: int) -> None:
 _DATES = ("valid_to", "valid_from", "said_at")
 
 
-def undo_latest(connection: Connection, n: int, by: Change) -> list[int]:
-    """Take back the latest change that touched this record, in all records that it touched.
-
-    Returns:
-        The records' numbers; empty when there is nothing to take back.
-    """
-    undone = select(history.c.reason).where(history.c.op == "undo", history.c.reason.is_not(None))
-    latest = connection.execute(
-        select(history.c.change)
-        .where(
-            history.c.record == n,
-            history.c.op.not_in(("undo", "restore")),
-            history.c.change.not_in(undone),
-        )
+def latest_change(connection: Connection, n: int) -> list[Row[Any]]:
+    """Entries of the latest change of a record, in all records it touched; the last first."""
+    latest = connection.scalar(
+        _standing()
+        .with_only_columns(history.c.change)
+        .where(history.c.record == n)
         .order_by(history.c.n.desc())
         .limit(1)
-    ).scalar()
-    if latest is None:
-        return []
-    entries = connection.execute(
-        select(history).where(history.c.change == latest).order_by(history.c.n.desc())
-    ).all()
-    undoing = Change(by.by, latest, by.id)
+    )
+    own = select(history).where(history.c.change == latest).order_by(history.c.n.desc())
+    return list(connection.execute(own)) if latest else []
+
+
+def _standing() -> Select[Any]:
+    """Changes that nobody has taken back."""
+    undone = select(history.c.reason).where(history.c.op == "undo", history.c.reason.is_not(None))
+    ops = history.c.op.not_in(("undo", "restore"))
+    return select(history).where(ops, history.c.change.not_in(undone))
+
+
+def changed_since(connection: Connection, entries: Sequence[Row[Any]]) -> list[int]:
+    """Records that later changes, made on top of this one, have touched; the latest first."""
+    later: dict[int, None] = {}
     for entry in entries:
+        restored = select(func.max(history.c.n)).where(
+            history.c.record == entry.record, history.c.op == "restore"
+        )
+        since = max(entry.n, connection.scalar(restored) or 0)
+        on_top = _standing().where(history.c.record == entry.record, history.c.n > since)
+        changes = [row.change for row in connection.execute(on_top) if row.change != entry.change]
+        touched = select(history.c.record).where(history.c.change.in_(changes))
+        later |= dict.fromkeys(connection.scalars(touched.order_by(history.c.n.desc())))
+    return sorted(later, reverse=True)
+
+
+def take_back(connection: Connection, entries: Sequence[Row[Any]], by: Change) -> list[int]:
+    """Undo a change in all records that it touched; their numbers."""
+    for entry in entries:
+        undoing = Change(by.by, entry.change, by.id)
         values = {"status": "discarded"} if entry.before is None else _restored(entry.before)
         change_record(connection, entry.record, "undo", undoing, values)
     return sorted({entry.record for entry in entries})

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from filelock import FileLock, Timeout
+from filelock import FileLock, SoftFileLock, Timeout
 
 from langmem_graph.config import Settings
 from langmem_graph.errors import (
@@ -23,6 +23,7 @@ from langmem_graph.errors import (
     MemoryLockedError,
     StorageError,
 )
+from langmem_graph.store.blanking import blank_unused
 from langmem_graph.store.room import Room
 from langmem_graph.store.vectors import check_chroma, connect
 
@@ -144,6 +145,9 @@ class Root:
             (self.path / USERS).mkdir(parents=True, exist_ok=True)
             lock = FileLock(self.path / LOCK_FILE)
             lock.acquire(timeout=LOCK_SECONDS)
+            if isinstance(lock, SoftFileLock):  # it is a mere file, and outlives a killed process
+                lock.release()
+                raise NotImplementedError("its disk has no locks")
         except Timeout as error:
             raise MemoryLockedError(
                 f"{self.path} is open in another process; one process writes at a time. Close the "
@@ -154,13 +158,20 @@ class Root:
         except (OSError, NotImplementedError) as error:  # the latter: a disk that has no locks
             raise StorageError(
                 f"The memory directory {self.path} cannot be used: {error}. Choose a directory "
-                "on a local disk that this process may write to."
+                "on a local disk that this process may write to; several processes can share it "
+                "there through a Chroma server: Memory(path, chroma='http://localhost:8000')."
             ) from error
         return lock
 
     def _sweep(self) -> None:
+        """What a killed process left: folders on their way out, files as Chroma made them."""
         for leftover in (self.path / USERS).glob(f"{ERASED}*"):
             shutil.rmtree(leftover, ignore_errors=True)
+        for index in (*self.path.glob(f"{USERS}/*/chroma-*"), *self.path.glob("items/chroma-*")):
+            try:
+                blank_unused(index)
+            except OSError as error:
+                _log.warning("%s may hold fragments of the memory of a process: %s", index, error)
 
     def _connect(self) -> "ClientAPI":
         """The server's client, made when it is first needed: a server may start later."""
@@ -182,12 +193,7 @@ class Root:
     @contextmanager
     def room(self, user_id: str) -> Iterator[Room]:
         """The user's room, open for as long as the block runs."""
-        if self.is_foreign():  # before any lock: another thread may have held it at the fork
-            raise ForkedProcessError(
-                "This Memory was opened before the process forked; its files do not survive that. "
-                "Open it in the child instead. For several processes at once use a Chroma server: "
-                "Memory(path, chroma='http://localhost:8000')."
-            )
+        self._check_process()
         held = self._enter_room(user_id)
         try:
             yield held.room
@@ -196,12 +202,24 @@ class Root:
                 held.guests -= 1
                 self._left.notify_all()
 
+    def _check_process(self) -> None:
+        """Before any lock is taken: another thread may have held it at the fork."""
+        if self.is_foreign():
+            raise ForkedProcessError(
+                "This Memory was opened before the process forked; its files do not survive that. "
+                "Open it in the child instead. For several processes at once use a Chroma server: "
+                "Memory(path, chroma='http://localhost:8000')."
+            )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedMemoryError("This Memory is closed. Open it again: Memory(path).")
+
     def _enter_room(self, user_id: str) -> _Open:
         name = folder_name(user_id)
         with self._left:
             self._left.wait_for(lambda: name not in self._leaving, WAIT_SECONDS)
-            if self._closed:
-                raise ClosedMemoryError("This Memory is closed. Open it again: Memory(path).")
+            self._check_open()
             self._drop_if_gone(name)
             if name not in self._rooms:
                 self._rooms[name] = _Open(self._open_room(user_id))
@@ -241,8 +259,10 @@ class Root:
     @contextmanager
     def emptied(self, user_id: str) -> Iterator[Path]:
         """The user's folder, closed and kept closed for as long as the block runs."""
+        self._check_process()
         name = folder_name(user_id)
         with self._left:
+            self._check_open()
             self._leaving.add(name)  # nobody new comes in
             try:
                 if not self._left.wait_for(lambda: self._is_idle(name), WAIT_SECONDS):

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from langmem_graph.errors import IndexUnavailableError, InvalidInputError
+from langmem_graph.store.blanking import blank_unused
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -92,6 +93,8 @@ class VectorIndex:
         self._client: ClientAPI | None = None
         self._collections: dict[str, Any] = {}
         self._opening = threading.RLock()
+        self._blanking = threading.RLock()
+        self._blanked: set[str] = set()
         self._closed = False
 
     @property
@@ -118,13 +121,13 @@ class VectorIndex:
         for start in range(0, len(ids), MAX_BATCH):
             some = slice(start, start + MAX_BATCH)
             batch = {"ids": [str(n) for n in ids[some]], "embeddings": matrix[some]}
-            self._with_collection(layer, methodcaller("upsert", **batch))
+            self._with_collection(layer, methodcaller("upsert", **batch), writes=True)
 
     def delete(self, layer: str, ids: Sequence[int]) -> None:
         """Take vectors out; unknown ids are no error."""
         for start in range(0, len(ids), MAX_BATCH):
             batch = [str(n) for n in ids[start : start + MAX_BATCH]]
-            self._with_collection(layer, methodcaller("delete", ids=batch))
+            self._with_collection(layer, methodcaller("delete", ids=batch), writes=True)
 
     def query(self, layer: str, vector: NDArray[np.float32], limit: int) -> list[int]:
         """The ids of the nearest vectors by cosine, nearest first."""
@@ -154,17 +157,31 @@ class VectorIndex:
     def _where(self) -> str:
         return str(self._directory or "server")
 
-    def _with_collection(self, layer: str, work: Callable[[Any], Any]) -> Any:
+    def _with_collection(
+        self, layer: str, work: Callable[[Any], Any], *, writes: bool = False
+    ) -> Any:
         """Do it; once more if another process dropped and made the collection anew meanwhile."""
         from chromadb.errors import NotFoundError
 
         with _explained(self._where, self._remedy):
             try:
-                return work(self._open(layer))
+                return self._blanked_after(layer, work, writes)
             except NotFoundError:
                 with self._opening:
                     self._collections.pop(layer, None)
-                return work(self._open(layer))
+                return self._blanked_after(layer, work, writes)
+
+    def _blanked_after(self, layer: str, work: Callable[[Any], Any], writes: bool) -> Any:
+        """Do it; what may make Chroma's files, any write and the first call, is done alone."""
+        collection = self._open(layer)
+        if self._directory is None or (layer in self._blanked and not writes):
+            return work(collection)
+        with self._blanking:
+            try:
+                return work(collection)
+            finally:
+                blank_unused(self._directory)
+                self._blanked.add(layer)
 
     def _open(self, layer: str) -> Any:
         with self._opening:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from langmem_graph.errors import InvalidInputError, ReadOnlyError
-from langmem_graph.intake import to_utc
+from langmem_graph.intake import is_unicode, to_utc
 from langmem_graph.models import Record, RecordsReport, RejectedRecord
 from langmem_graph.schedule.stored import checked_event, time_key
 from langmem_graph.services import Services
@@ -120,7 +120,8 @@ def _cited(rows: Sequence[object]) -> set[str]:
 
 def _source_ids(row: Mapping[str, Any]) -> list[str]:
     ids = row.get("source_message_ids", row.get("message_ids")) or []
-    return [str(one) for one in ([ids] if isinstance(ids, str | int) else ids)]
+    several = ids if isinstance(ids, Iterable) and not isinstance(ids, str | bytes) else [ids]
+    return [str(one) for one in several]
 
 
 def draft(
@@ -165,6 +166,8 @@ def draft(
 def _words(text: object, max_chars: int) -> str:
     if not isinstance(text, str) or not text.strip():
         raise UnusableRecordError("no text in the record")
+    if not is_unicode(text):
+        raise UnusableRecordError("the text holds half of a character (a lone surrogate)")
     if len(text) > max_chars:
         raise UnusableRecordError(
             f"{len(text):,} characters; at most {max_chars:,} (Settings.max_record_chars)"

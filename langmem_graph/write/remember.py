@@ -2,6 +2,8 @@
 
 import hashlib
 
+from sqlalchemy import Connection
+
 from langmem_graph.errors import InvalidInputError, StorageError
 from langmem_graph.models import HistoryEntry, Record
 from langmem_graph.recall.records import get_records
@@ -60,9 +62,21 @@ def undo(services: Services, user_id: str, record_id: str) -> list[Record]:
             numbers = record_lookups.numbers_of(connection, [record_id])
             if not numbers:
                 raise InvalidInputError(f"There is no record {record_id!r}.")
-            changed = records.undo_latest(connection, numbers[record_id], Change.new(BY_HAND))
+            changed = _undone(connection, record_id, numbers[record_id])
         with room.database.reading() as connection:
             found = record_lookups.records_by_number(connection, changed)
     if len(found) != len(changed):
         raise StorageError("A record was forgotten while its change was taken back.")
     return [found[n] for n in changed]
+
+
+def _undone(connection: Connection, record_id: str, n: int) -> list[int]:
+    """Take the latest change back, unless others were made on top of it."""
+    entries = records.latest_change(connection, n)
+    later = records.changed_since(connection, entries)
+    if later:
+        newest = record_lookups.records_by_number(connection, later[:1])[later[0]].record_id
+        raise InvalidInputError(
+            f"The latest change of {record_id!r} has others on top of it: undo {newest!r} first."
+        )
+    return records.take_back(connection, entries, Change.new(BY_HAND))

@@ -1,0 +1,291 @@
+"""What is forgotten or erased is in no file any more: ledger, logs, indexes, Chroma's server.
+
+The words looked for begin with letters that no other word here begins with: the full-text index
+stores a term without the letters that it shares with the one before.
+"""
+
+import logging
+import random
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from langmem_graph import Memory, Settings
+from langmem_graph.embeddings import HashEmbeddings
+from tests.integration.loopback import loopback_alone
+from tests.integration.test_chroma_server import Server
+from tests.reliability.killed_writer import kill_at
+from tests.reliability.test_killed import PROCESSES
+from tests.reliability.traces import hits
+from tests.scripted import Mind
+
+SMALL = Settings(index_batch=4, neighbour_floor=0.0, cluster_max_distance=1.5)
+SECRETS = {
+    "id": "qorvex8841",
+    "text": "zimbrel5520",
+    "name": "xanthor7316",
+    "session": "jukkle4402",
+    "tool": "vyrmok9953",
+    "model": "yelbrin1187",
+}
+"""A message's id, text, speaker, session and tool call, and what a model makes of it."""
+COMMON = [f"the boat of Anna is red and has {n} oars" for n in range(6)]
+
+
+def own(words: str) -> str:
+    """The model's own secret, where it speaks of the secret message."""
+    return SECRETS["model"] if SECRETS["text"] in words else "plain"
+
+
+def _row(line: str, place: int) -> dict[str, Any]:
+    word = own(line)
+    return {
+        "text": f"It was said ({word}): {line.split(': ', 1)[1]}"[:390],
+        "sources": [line[1 : line.index("]")]],
+        "subject": word,
+        "attribute": f"{word} {place}",
+        "entities": [word],
+        "project": word,
+        "facet": "schedule" if place == 0 or word != "plain" else "none",
+        "when": "2099-05-01T09:00",
+    }
+
+
+def mind() -> Mind:
+    """Makes records, a track and a profile that repeat what was said, with a word of its own."""
+
+    def extract(question: str) -> dict[str, Any]:
+        new = question.split("New messages:\n")[1].splitlines()
+        lines = [line for line in new if line.startswith("[m")]
+        rows = [_row(line, place) for place, line in enumerate(lines)]
+        return {"scene": own(question), "memories": rows[:20]}
+
+    def gather(question: str) -> dict[str, Any]:
+        new = question.split("New records:\n")[1].splitlines()
+        told = " ".join(line.split(") ", 1)[1] for line in new)
+        track = {"name": "boats", "title": "Boats", "summary": told[:300], "narrative": told[:900]}
+        return {"tracks": [{**track, "evidence": [line.split(":")[0] for line in new]}]}
+
+    def describe(question: str) -> dict[str, Any]:
+        return {"text": question.split("Topic tracks:")[1][:900], "topics": ["boats"]}
+
+    def decide(question: str) -> dict[str, Any]:
+        new = question.split("New records:\n")[1].splitlines()
+        one = {"action": "update", "targets": ["n1"]}
+        return {"decisions": [{**one, "record": line.split(":")[0]} for line in new]}
+
+    pairs = {"pairs": [{"cause": "r1", "effect": "r2"}]}
+    return Mind(
+        Extraction=extract,
+        TopicRound=gather,
+        ProfileText=describe,
+        Reconciliation=decide,
+        CausalPairs=pairs,
+    )
+
+
+def secret_message() -> dict[str, Any]:
+    call = {"name": "book", "args": {"place": SECRETS["tool"]}, "id": "c"}
+    return {
+        "role": "assistant",
+        "content": f"I booked {SECRETS['text']} for the boat of Anna",
+        "id": SECRETS["id"],
+        "name": SECRETS["name"],
+        "tool_calls": [call],
+    }
+
+
+def fill(user: Any) -> None:
+    """Common talk, and one message full of secrets, read by the model and by hand."""
+    talk = [{"role": "user", "content": text, "id": f"m{n}"} for n, text in enumerate(COMMON)]
+    user.add(talk[:3], session_id="plain")
+    user.flush()
+    user.add([*talk[3:], secret_message()], session_id=SECRETS["session"])
+    assert user.flush().stored
+    row = {"text": f"Anna asked for {SECRETS['text']}.", "source_message_ids": [SECRETS["id"]]}
+    user.add_records([{**row, "record_id": "own", "scene": SECRETS["model"]}])
+    user.search_records(SECRETS["text"])
+    user.search_conversation(SECRETS["text"])
+    assert user.recall(SECRETS["text"]).context
+    assert SECRETS["text"] in str(user.export()) + str(user.export_records(history=True))
+
+
+def forget_message(user: Any) -> list[str]:
+    """The message goes; its session stays, since others were said in it."""
+    assert user.forget(message=SECRETS["id"]).messages == 1
+    return [word for place, word in SECRETS.items() if place != "session"]
+
+
+def forget_session(user: Any) -> list[str]:
+    assert user.forget(session=SECRETS["session"]).messages == 4
+    return list(SECRETS.values())
+
+
+def forget_records(user: Any) -> list[str]:
+    """Everything that was made; the messages stay."""
+    for row in user.export_records(history=True):
+        user.forget(record=row["record_id"])
+    return [SECRETS["model"]]
+
+
+def erase(user: Any) -> list[str]:
+    assert user.erase().files > 0
+    return list(SECRETS.values())
+
+
+WAYS: list[Callable[[Any], list[str]]] = [forget_message, forget_session, forget_records, erase]
+
+
+@contextmanager
+def logged(file: Path) -> Iterator[None]:
+    """Everything this library logs goes to a file."""
+    handler, log = logging.FileHandler(file), logging.getLogger("langmem_graph")
+    level = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+        log.removeHandler(handler)
+        handler.close()
+
+
+class Load:
+    """Threads that fill the process's memory with the secrets, and let others make new indexes."""
+
+    def __init__(self, memory: Memory, threads: int = 2) -> None:
+        self._memory = memory
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._churn, args=(n,)) for n in range(threads)]
+
+    def __enter__(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _churn(self, number: int) -> None:
+        rounds, chance = 0, random.Random(number)
+        while not self._stop.wait(0.002):
+            words = " ".join(SECRETS.values())
+            held = [f"{words} {n} " * chance.choice([1, 30, 700, 3_000]) for n in range(8)]
+            del held
+            rounds += 1
+            if rounds % 10 == 0:
+                other = self._memory.user(f"other {number} {rounds}")
+                talk = [{"role": "user", "content": text} for text in COMMON]
+                other.add(talk, session_id="plain")
+                other.search_conversation("boat")
+
+
+def trial(where: Path, way: Callable[[Any], list[str]], chroma: str | None) -> list[Any]:
+    """Fill, let go, look; and once more when everything is closed."""
+    embedder = HashEmbeddings(384)
+    with (
+        logged(where / "log"),
+        Memory(
+            where / "m", model=mind(), embeddings=embedder, settings=SMALL, chroma=chroma
+        ) as memory,
+    ):
+        user = memory.user(f"{way.__name__} user")
+        with Load(memory):
+            fill(user)
+            gone = way(user)
+            assert not [word for word in gone if word in str(user.export_records(history=True))]
+            assert not [word for word in gone if word in str(user.export())]
+        found = hits(where, gone)
+        user.add({"role": "user", "content": "and more", "id": "more"}, session_id="later")
+        user.search_conversation("boat")
+    return found + hits(where, gone)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_word_is_left(tmp_path: Path, way: Callable[[Any], list[str]]) -> None:
+    assert trial(tmp_path, way, None) == []
+
+
+@pytest.mark.stress
+@pytest.mark.timeout(1_500)
+@pytest.mark.parametrize("way", WAYS)
+def test_no_word_is_left_in_many_trials(tmp_path: Path, way: Callable[[Any], list[str]]) -> None:
+    found = []
+    for number in range(50):
+        where = tmp_path / str(number)
+        where.mkdir()
+        found += trial(where, way, None)
+    print(f"{way.__name__}: {len(found)} hits in 50 trials under load")
+    assert found == []
+
+
+@pytest.mark.enable_socket
+@pytest.mark.parametrize("way", WAYS)
+def test_no_word_is_left_with_a_chroma_server(
+    tmp_path: Path, socket_enabled: None, way: Callable[[Any], list[str]]
+) -> None:
+    with loopback_alone():
+        server = Server(tmp_path / "server")
+        try:
+            assert trial(tmp_path, way, server.url) == []
+        finally:
+            server.stop()
+
+
+def test_the_search_for_words_finds_them(tmp_path: Path) -> None:
+    """What is not forgotten is found by the same look into the files."""
+    with Memory(tmp_path / "m", model=mind(), embeddings="hash", settings=SMALL) as memory:
+        fill(memory.user("u"))
+        held = {word for _, word in hits(tmp_path, SECRETS.values())}
+    assert held == set(SECRETS.values())
+
+
+UNFINISHED = [
+    ("store.ledger:optimize_words", True),
+    ("store.ledger:optimize_words", False),
+    ("store.room:Room.renew_index", False),
+    ("store.database:Database.checkpoint", True),
+]
+
+
+def forget_and_die(path: str, point: str, before: bool) -> None:
+    with Memory(Path(path), model=mind(), embeddings="hash", settings=SMALL) as memory:
+        fill(memory.user("u"))
+        kill_at(point, 1, before)
+        forget_session(memory.user("u"))
+
+
+@pytest.mark.parametrize(("point", "before"), UNFINISHED)
+def test_a_forgetting_that_was_killed_is_finished_at_the_next_opening(
+    tmp_path: Path, point: str, before: bool
+) -> None:
+    task = (str(tmp_path / "m"), point, before)
+    process = PROCESSES.Process(target=forget_and_die, args=task)
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    with Memory(tmp_path / "m", embeddings="hash", settings=SMALL) as memory:
+        assert len(memory.user("u").export()) == 3
+        assert hits(tmp_path, SECRETS.values()) == []
+        assert memory.user("u").doctor(sample=0).ok
+
+
+def test_a_forgetting_that_failed_is_finished_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Memory(tmp_path / "m", model=mind(), embeddings="hash", settings=SMALL) as memory:
+        user = memory.user("u")
+        fill(user)
+        with monkeypatch.context() as patch:
+            patch.setattr("shutil.rmtree", lambda _: exec("raise OSError('busy')"))
+            with pytest.raises(OSError, match="busy"):
+                user.forget(session=SECRETS["session"])
+        user.forget(message="no such message")
+        assert hits(tmp_path, SECRETS.values()) == []

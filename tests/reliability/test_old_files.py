@@ -1,0 +1,141 @@
+"""Files of every earlier version of the tables open, migrate, and go on."""
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import create_engine
+
+from langmem_graph import ChromaStore, Memory
+from langmem_graph.embeddings import HashEmbeddings
+from langmem_graph.lang_store import _tables as items
+from langmem_graph.store import schema
+from langmem_graph.store.root import folder_name
+from tests.unit.test_write_path import Mind, echo
+
+TEXTS = [f"the trombone number {n} is in the attic" for n in range(8)]
+
+
+def make_tables(file: Path, steps: Any, version: int) -> None:
+    """An empty file as the first `version` steps leave it."""
+    file.parent.mkdir(parents=True)
+    engine = create_engine(f"sqlite:///{file}")
+    with engine.begin() as connection:
+        schema.migrate(connection, steps[:version])
+    engine.dispose()
+
+
+def fill_first(file: Path) -> None:
+    """Rows as the first version wrote them: two of the messages have no vector yet."""
+    embedder = HashEmbeddings(64)
+    vectors = np.array(embedder.embed_documents(TEXTS), dtype=np.float32)
+    with closing(sqlite3.connect(file)) as db, db:
+        meta = {"user_id": "u", "embedder": "HashEmbeddings:hash-64", "dimension": "64"}
+        db.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+        total = vectors[:6].sum(axis=0).astype(np.float32).tobytes()
+        db.execute("INSERT INTO sessions VALUES (1, 's', ?, 6)", (total,))
+        for n, text in enumerate(TEXTS, 1):
+            role, at = ("user", "assistant")[n % 2], f"2024-05-0{n} 10:00:00.000000"
+            extra = json.dumps({"tool_calls": [{"name": "f", "args": {}}]}) if n == 3 else None
+            row = (n, f"id{n}", 1, role, None, at, text, extra, len(text), 0, at)
+            db.execute(f"INSERT INTO messages VALUES ({','.join('?' * 11)})", row)
+            db.execute("INSERT INTO words(rowid, own, before) VALUES (?, ?, '')", (n, text))
+            if n <= 6:
+                vector = vectors[n - 1].tobytes()
+                row = (n, "messages", n, 0, 0, len(text), vector)
+                db.execute("INSERT INTO vectors VALUES (?,?,?,?,?,?,?)", row)
+            task = "index" if n <= 6 else "embed"
+            db.execute("INSERT INTO outbox(layer, item, task, attempts, claimed_until)"
+                       " VALUES ('messages', ?, ?, 0, 0)", (n, task))  # fmt: skip
+
+
+def test_the_hand_made_rows_name_the_embedder_as_today(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m", embeddings=HashEmbeddings(64)) as memory:
+        memory.user("u").add({"role": "user", "content": "hello"}, session_id="s")
+        assert memory.user("u").doctor().embedder == "HashEmbeddings:hash-64"
+
+
+@pytest.mark.parametrize("version", range(1, len(schema.MIGRATIONS) + 1))
+def test_a_ledger_of_every_version(tmp_path: Path, version: int) -> None:
+    ledger = tmp_path / "m" / "users" / folder_name("u") / "ledger.db"
+    make_tables(ledger, schema.MIGRATIONS, version)
+    fill_first(ledger)
+    embedder = HashEmbeddings(64)
+    with Memory(tmp_path / "m", embeddings=embedder, model=Mind(Extraction=echo)) as memory:
+        user = memory.user("u")
+        assert [row["content"] for row in user.export()] == TEXTS
+        assert user.get_conversation("id3")[0].tool_calls[0]["name"] == "f"
+        assert user.doctor(sample=0).problems == []
+        assert user.search_conversation("trombone number 7")[0].message_id == "id8"
+        recall = user.recall("trombone number 2")
+        assert (recall.report.status, recall.evidence[0].message_id) == ("ok", "id3")
+        user.add({"role": "user", "content": "and a tuba in the cellar", "id": "t"}, session_id="s")
+        report = user.flush()
+        assert report.pending == 0
+        assert user.search_records("tuba in the cellar")
+        if version == 1:  # from then on every message counts as not read yet
+            assert report.read == 9
+            assert len(user.export_records()) == 5
+        user.remember("The key is under the mat.")
+        user.forget(message="id2")
+    with Memory(tmp_path / "m", embeddings=embedder) as memory:
+        health = memory.user("u").doctor(sample=0)
+        assert (health.problems, health.messages, health.indexed) == ([], 9, health.vectors)
+    with closing(sqlite3.connect(ledger)) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (len(schema.MIGRATIONS),)
+
+
+def test_migrated_and_new_tables_are_the_same(tmp_path: Path) -> None:
+    for version in range(len(schema.MIGRATIONS) + 1):
+        file = tmp_path / str(version) / "ledger.db"
+        make_tables(file, schema.MIGRATIONS, version)
+        engine = create_engine(f"sqlite:///{file}")
+        with engine.begin() as connection:
+            schema.migrate(connection, schema.MIGRATIONS)
+        engine.dispose()
+    every = [_shape(tmp_path / str(v) / "ledger.db") for v in range(len(schema.MIGRATIONS) + 1)]
+    assert all(shape == every[0] for shape in every)
+
+
+def _shape(file: Path) -> list[Any]:
+    with closing(sqlite3.connect(file)) as db:
+        return sorted(db.execute("SELECT type, name, sql FROM sqlite_master").fetchall(), key=str)
+
+
+@pytest.mark.parametrize("version", range(1, len(schema.MIGRATIONS) + 1))
+def test_old_files_are_read_beside_and_left_alone(tmp_path: Path, version: int) -> None:
+    """A reader may not migrate: it says so, or reads, and never changes the file."""
+    from langmem_graph.errors import StorageError
+
+    ledger = tmp_path / "m" / "users" / folder_name("u") / "ledger.db"
+    make_tables(ledger, schema.MIGRATIONS, version)
+    fill_first(ledger)
+    before = ledger.read_bytes()
+    with Memory(tmp_path / "m", embeddings=HashEmbeddings(64), read_only=True) as memory:
+        user = memory.user("u")
+        if version == len(schema.MIGRATIONS):
+            assert user.search_conversation("trombone number 7")[0].message_id == "id8"
+        else:
+            with pytest.raises(StorageError, match="older"):
+                user.search_conversation("trombone number 7")
+    assert ledger.read_bytes() == before
+
+
+@pytest.mark.parametrize("version", range(1, len(items.MIGRATIONS) + 1))
+def test_a_store_of_every_version(tmp_path: Path, version: int) -> None:
+    """Filled by today's code where the tables are today's, else empty."""
+    with ChromaStore(tmp_path / "new", embeddings="hash") as store:
+        store.put(("a",), "k", {"text": "the trombone is in the attic"})
+    make_tables(tmp_path / "old" / "items" / "ledger.db", items.MIGRATIONS, version)
+    if version == len(items.MIGRATIONS):
+        source, target = (tmp_path / name / "items" / "ledger.db" for name in ("new", "old"))
+        shutil.copy(source, target)
+    with ChromaStore(tmp_path / "old", embeddings="hash") as store:
+        store.put(("a",), "other", {"text": "the tuba is in the cellar"})
+        assert store.search(("a",), query="tuba", limit=1)[0].key == "other"
+        assert len(store.search(("a",))) == 1 + (version == len(items.MIGRATIONS))
