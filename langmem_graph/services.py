@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from langmem_graph.config import Settings
 from langmem_graph.embeddings._embedder import Embedder
-from langmem_graph.errors import ClosedMemoryError, LangMemGraphError
+from langmem_graph.errors import ClosedMemoryError, LangMemGraphError, for_log
 from langmem_graph.store import outbox, reading
 from langmem_graph.store.room import Room
 from langmem_graph.store.root import Root
@@ -85,15 +85,15 @@ class Services:
                 with self.root.room(user_id) as room:
                     self._log_warnings(outbox.drain_all(room, self.embedder, self.settings))
             except LangMemGraphError as error:  # what is due stays due; the others still get theirs
-                _log.warning("due work is left for the next opening: %s", error)
+                _log.warning("due work is left for the next opening: %s", for_log(error))
 
     def _check_open(self) -> None:
         if self.closed:
             raise ClosedMemoryError("This Memory is closed. Open it again: Memory(path).")
 
     def _log_warnings(self, done: outbox.Drained) -> None:
-        for warning in done.warnings:
-            _log.warning("%s", warning)
+        for problem in done.logged:
+            _log.warning("%s", problem)
 
 
 def _is_unread(room: Room) -> bool:

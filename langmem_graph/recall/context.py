@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from time import time
 from typing import Any
 
-from langmem_graph.errors import InvalidInputError
+from langmem_graph.errors import InvalidInputError, for_log
 from langmem_graph.models import (
     Fact,
     MessageHit,
@@ -84,7 +84,7 @@ async def context(tools: RecallTools, state: RecallState, call: Call) -> RecallS
         if tools.fail_closed:
             raise
         warnings.append(f"{type(error).__name__}: {error}")
-        _log.warning("the context is made without what is stored: %s", warnings[-1])
+        _log.warning("the context is made without what is stored: %s", for_log(error))
     found = found.without(stored.gone)
     state = {**state, "warnings": warnings}
     counter = await asyncio.to_thread(token_counter, services.settings.encoding)  # loads a table
