@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from langmem_graph.errors import IndexUnavailableError, InvalidInputError
+from langmem_graph.store.seal import break_seal, seal
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -148,6 +149,7 @@ class VectorIndex:
             self._collections.clear()
             if self._directory is not None and self._client is not None:
                 self._client.close()  # type: ignore[attr-defined]  # on Client, not on ClientAPI
+                seal(self._directory)
             self._client = None
 
     @property
@@ -189,6 +191,8 @@ class VectorIndex:
         import chromadb
         from chromadb.config import Settings
 
+        assert self._directory is not None
+        break_seal(self._directory)
         quiet = Settings(anonymized_telemetry=False)
         return chromadb.PersistentClient(str(self._directory), settings=quiet)
 
