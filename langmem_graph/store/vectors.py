@@ -5,12 +5,13 @@ be rebuilt from the ledger.
 """
 
 import threading
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,7 @@ def check_chroma(chroma: object) -> None:
 
 
 def connect(chroma: Any) -> "ClientAPI":
-    """The client that was given, or one for the URL that was given."""
+    """The client that was given, or one for the URL that was given, with its name and password."""
     if not isinstance(chroma, str):
         client: ClientAPI = chroma
         return client
@@ -42,13 +43,22 @@ def connect(chroma: Any) -> "ClientAPI":
     from chromadb.config import Settings
 
     url = urlsplit(chroma)
-    with _explained(chroma):
+    port = url.port or (443 if url.scheme == "https" else 8000)
+    with _explained(f"{url.scheme}://{url.hostname}:{port}"):
         return chromadb.HttpClient(
             host=str(url.hostname),
-            port=url.port or (443 if url.scheme == "https" else 8000),
+            port=port,
             ssl=url.scheme == "https",
+            headers=_authorization(url),
             settings=Settings(anonymized_telemetry=False),
         )
+
+
+def _authorization(url: SplitResult) -> dict[str, str]:
+    if url.username is None:
+        return {}
+    said = f"{unquote(url.username)}:{unquote(url.password or '')}"
+    return {"Authorization": f"Basic {b64encode(said.encode()).decode()}"}
 
 
 _REMEDY = "langmem-graph rebuild --user USER"
