@@ -78,6 +78,22 @@ class TokenCountWarning(UserWarning):
     """Tokens are estimated, because tiktoken's table is not available."""
 
 
+def for_log(error: BaseException) -> str:
+    """What a log may say of an error: never what somebody has said.
+
+    Other people's errors may quote a text they were given, so only their kind is named; the whole
+    of it is in the reports. Errors of disk and index hold no texts.
+    """
+    kind = type(error).__name__
+    if isinstance(error, StorageError | IndexUnavailableError):
+        return f"{kind}: {error}"
+    if isinstance(error, LangMemGraphError) and not isinstance(error, InvalidInputError):
+        return (
+            f"{kind}: {error}" if error.__cause__ is None else f"{kind}, {for_log(error.__cause__)}"
+        )
+    return kind
+
+
 def explain(error: "ValidationError") -> str:
     """What pydantic found wrong, in one line: `start: not a time; time_zone: unknown`."""
     found = []

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
+from langmem_graph import tracing
 from langmem_graph.errors import ClosedMemoryError, ForkedProcessError, InvalidInputError
 
 T = TypeVar("T")
@@ -46,6 +47,7 @@ class LoopThread:
                     self._start()
                 assert self._loop is not None
                 empty = contextvars.Context()
+                empty.run(tracing.resume, tracing.current())  # a span may reach in
                 return empty.run(asyncio.run_coroutine_threadsafe, work, self._loop)
         except BaseException:
             work.close()

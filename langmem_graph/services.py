@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from langmem_graph.config import Settings
 from langmem_graph.embeddings._embedder import Embedder
-from langmem_graph.errors import ClosedMemoryError, LangMemGraphError
+from langmem_graph.errors import ClosedMemoryError, LangMemGraphError, for_log
 from langmem_graph.store import outbox, reading, traces
 from langmem_graph.store.room import Room
 from langmem_graph.store.root import Root
@@ -86,7 +86,7 @@ class Services:
                 with self.root.room(user_id) as room:
                     self._log_warnings(outbox.drain_all(room, self.embedder, self.settings))
             except LangMemGraphError as error:  # what is due stays due; the others still get theirs
-                _log.warning("due work is left for the next opening: %s", error)
+                _log.warning("due work is left for the next opening: %s", for_log(error))
 
     def check_open(self) -> None:
         """Raise when this `Memory` was closed, even while another one shares the directory."""
@@ -94,8 +94,8 @@ class Services:
             raise ClosedMemoryError("This Memory is closed. Open it again: Memory(path).")
 
     def _log_warnings(self, done: outbox.Drained) -> None:
-        for warning in done.warnings:
-            _log.warning("%s", warning)
+        for problem in done.logged:
+            _log.warning("%s", problem)
 
 
 def _remove_traces(room: Room) -> None:

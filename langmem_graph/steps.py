@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.runtime import get_runtime
 
+from langmem_graph import tracing
+
 T = TypeVar("T")
 Event = dict[str, Any]
 
@@ -39,12 +41,19 @@ def as_node(
     """
 
     def run(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        return run_apart(step(state, Call(user_of(config), config, emitter())))
+        return run_apart(_traced(name, step, state, Call(user_of(config), config, emitter())))
 
     async def arun(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        return await step(state, Call(user_of(config), config, emitter()))
+        return await _traced(name, step, state, Call(user_of(config), config, emitter()))
 
     return RunnableLambda(run, arun, name=name)
+
+
+async def _traced(name: str, step: Step, state: Any, call: Call) -> dict[str, Any]:
+    with tracing.span(name, call.user) as noting:
+        update = await step(state, call)
+        noting.note_sizes(update)
+        return update
 
 
 def emitter() -> Callable[[Event], None]:
@@ -65,11 +74,12 @@ def run_apart(work: Coroutine[Any, Any, T]) -> T:
     The thread does not have the caller's context, so model calls are no part of the caller's run.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="langmem-graph-step") as pool:
-        return pool.submit(_run, work).result()
+        return pool.submit(_run, work, tracing.current()).result()
 
 
-def _run(work: Awaitable[T]) -> T:
+def _run(work: Awaitable[T], caller: Any) -> T:
     async def inside() -> T:
+        tracing.resume(caller)
         return await work
 
     return asyncio.run(inside())

@@ -11,7 +11,7 @@ from langmem_graph.errors import InvalidInputError
 from langmem_graph.grounding.matchers import supports
 from langmem_graph.grounding.tool_spec import tool_spec
 from langmem_graph.models import GroundedCall
-from langmem_graph.recall.quotes import as_data
+from langmem_graph.recall.quotes import as_data, plain_id
 from langmem_graph.steps import emitter
 
 OnContradiction = Literal["flag", "interrupt"]
@@ -86,7 +86,7 @@ def _contradictions(
         from_memory = where.type == "explicit" and bool(where.message_ids or where.record_ids)
         if value is None or not from_memory or _same(value, meant) or supports(request, value):
             continue
-        source = ", ".join(where.message_ids or where.record_ids)
+        source = ", ".join(map(plain_id, where.message_ids or where.record_ids))
         said = f"memory says {as_data(str(meant))} ({as_data(where.text)}, {source})"
         found.append((slot, f"{slot} was {as_data(str(value))}, but {said}"))
     return found

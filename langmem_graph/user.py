@@ -23,6 +23,7 @@ from langmem_graph.models import (
     RecordsReport,
 )
 from langmem_graph.store import lookups
+from langmem_graph.tracing import span
 from langmem_graph.user_sync import By, SyncUserMemory
 from langmem_graph.write.unread_report import unread_report
 
@@ -62,7 +63,10 @@ class UserMemory(SyncUserMemory):
         """Async twin of `flush`."""
         self._writable("flush")
         if self._mind:
-            return await self._mind.aflush(self.id)
+            with span("flush", self.id) as noting:
+                report = await self._mind.aflush(self.id)
+                noting.note_sizes(report)
+                return report
         return await asyncio.to_thread(unread_report, self._services, self.id)
 
     async def adrain(self, timeout: float | None = None) -> bool:
@@ -104,9 +108,12 @@ class UserMemory(SyncUserMemory):
             )
         mind = requests.to_reason(self._mind, self._services.settings, query, k, max_tokens, mode)
         when = requests.iso(at)
-        return await mind.loop.arun(
-            mind.reasoner.recall(self.id, query, mode, k, max_tokens, in_view, when, on_event)
-        )
+        with span("recall", self.id) as noting:
+            found = await mind.loop.arun(
+                mind.reasoner.recall(self.id, query, mode, k, max_tokens, in_view, when, on_event)
+            )
+            noting.note_sizes(found)
+            return found
 
     async def aground(
         self, tool: Any, request: str, *, policy: "Policy" = "flag", at: object = None
@@ -115,7 +122,10 @@ class UserMemory(SyncUserMemory):
         mind, asked = await asyncio.to_thread(
             requests.to_ground, self._mind, tool, request, policy, at
         )
-        return await mind.loop.arun(mind.grounder.ground(self.id, asked))
+        with span("ground", self.id) as noting:
+            call = await mind.loop.arun(mind.grounder.ground(self.id, asked))
+            noting.note_sizes(call)
+            return call
 
     async def aadd_records(self, records: Any) -> RecordsReport:
         """Async twin of `add_records`."""

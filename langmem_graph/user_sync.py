@@ -29,6 +29,7 @@ from langmem_graph.recall import files as memory_files
 from langmem_graph.recall import records as recall_records
 from langmem_graph.services import Services
 from langmem_graph.store import lookups
+from langmem_graph.tracing import traced
 from langmem_graph.write import add_records, append
 from langmem_graph.write import remember as remembering
 from langmem_graph.write.unread_report import unread_report
@@ -55,6 +56,7 @@ class SyncUserMemory:
         """The settings of the memory."""
         return self._services.settings
 
+    @traced
     def add(
         self,
         messages: Any,
@@ -92,6 +94,7 @@ class SyncUserMemory:
             whole_conversation=whole_conversation,
         )
 
+    @traced
     def flush(self) -> FlushReport:
         """Let the model read everything that waits, and come back when it has.
 
@@ -126,6 +129,7 @@ class SyncUserMemory:
             return True
         return self._mind.loop.run(self._mind.background.drained(self.id, timeout))
 
+    @traced
     def search_conversation(
         self,
         query: str,
@@ -149,6 +153,7 @@ class SyncUserMemory:
         """
         return fast.search(self._services, self.id, query, k, by, explain, ranking)
 
+    @traced
     def recall(
         self,
         query: str,
@@ -192,6 +197,7 @@ class SyncUserMemory:
             mind.reasoner.recall(self.id, query, mode, k, max_tokens, in_view, when, on_event)
         )
 
+    @traced
     def add_records(self, records: Any) -> RecordsReport:
         """Store records made elsewhere, without a model.
 
@@ -209,6 +215,7 @@ class SyncUserMemory:
         """
         return add_records.add_records(self._services, self.id, records, "import")
 
+    @traced
     def search_records(
         self, query: str, k: int = 5, *, as_of: object = None, explain: bool = False
     ) -> list[RecordHit]:
@@ -254,6 +261,7 @@ class SyncUserMemory:
         found = recall_records.all_records(self._services, self.id, then, history=history)
         return [exporting.record_row(record) for record in found]
 
+    @traced
     def remember(self, text: str) -> Record:
         """Store a sentence by hand: as a message of its own and as a record that cites it.
 
@@ -263,6 +271,7 @@ class SyncUserMemory:
         self._writable("remember")
         return remembering.remember(self._services, self.id, text)
 
+    @traced
     def forget(
         self,
         *,
@@ -334,6 +343,7 @@ class SyncUserMemory:
         with self._services.room(self.id) as room, room.database.reading() as connection:
             return [exporting.message_row(message) for message in lookups.all_messages(connection)]
 
+    @traced
     def erase(self) -> EraseReport:
         """Delete everything of this user: the ledger, its log, the vectors, the folder."""
         self._writable("erase")
@@ -347,6 +357,7 @@ class SyncUserMemory:
         """
         return health.examine(self._services, self.id, sample)
 
+    @traced
     def rebuild(self, *, reembed: bool = False) -> Health:
         """Make the index anew from the ledger's vectors.
 
@@ -356,6 +367,7 @@ class SyncUserMemory:
         self._writable("rebuild")
         return health.rebuild(self._services, self.id, reembed)
 
+    @traced
     def ground(
         self, tool: Any, request: str, *, policy: "Policy" = "flag", at: object = None
     ) -> GroundedCall:

@@ -1,6 +1,5 @@
 """The commands. Each opens a memory, calls one public method and shows its answer."""
 
-import json
 import sys
 import warnings
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from langmem_graph.cli.bench_command import bench_command
 from langmem_graph.cli.imports import import_file
 from langmem_graph.errors import LangMemGraphError, MemoryLockedError, TokenCountWarning
 from langmem_graph.memory import Memory
+from langmem_graph.recall.quotes import plain_json
 from langmem_graph.user import By, UserMemory
 
 app = typer.Typer(
@@ -68,7 +68,7 @@ def _opened(
 
 def _print_json(value: object) -> None:
     plain = [_plain(item) for item in value] if isinstance(value, list) else _plain(value)
-    typer.echo(json.dumps(plain, ensure_ascii=False, default=str))
+    typer.echo(plain_json(plain))
 
 
 def _plain(value: Any) -> Any:
@@ -337,7 +337,7 @@ def export(
     """Write every message and record as chat JSONL. Works beside a running app."""
     with _opened(directory, looking=True) as memory:
         rows = memory.user(user).export() + memory.user(user).export_records(history=True)
-    lines = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+    lines = "".join(f"{plain_json(row)}\n" for row in rows)
     if output is None:
         typer.echo(lines, nl=False)
     else:

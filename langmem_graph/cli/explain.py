@@ -47,7 +47,7 @@ def show(question: str, found: Recall) -> None:
     for conflict in reasoning.conflicts:
         branch = tree.add(Text(printable(f"facts disagree about {conflict.variable}"), style="red"))
         for value, ids in conflict.values.items():
-            _add_facts(branch.add(printable(value)), ids, facts)
+            _add_facts(branch.add(Text(printable(value))), ids, facts)
     for risk in reasoning.risks:
         label = "" if risk.basis == "memory" else "  (general knowledge)"
         branch = tree.add(Text.assemble(("risk ", "red"), printable(risk.claim), (label, "dim")))

@@ -31,17 +31,22 @@ LONGEST = 400
 
 def note(text: str) -> None:
     """One quiet line."""
-    console.print(Text(text, style="dim"))
+    console.print(Text(printable(text), style="dim"))
 
 
 def fail(text: str) -> None:
     """Why a command could not do its work."""
-    errors.print(Text.assemble(("error: ", "bold red"), text))
+    errors.print(Text.assemble(("error: ", "bold red"), printable(text)))
 
 
 def printable(text: str) -> str:
     """Without control characters: a stored text must not steer the terminal."""
     return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in text)
+
+
+def _plain(text: str) -> str:
+    """For a line with markup of ours: the text is shown as it is."""
+    return escape(printable(text))
 
 
 @contextmanager
@@ -59,7 +64,7 @@ def show_hits(query: str, hits: Sequence[MessageHit]) -> None:
     table = Table.grid(padding=(0, 2))
     for rank, hit in enumerate(hits, 1):
         table.add_row(Text(f"{rank}", style="dim"), _hit(hit))
-    console.print(Panel(table, title=escape(query), title_align="left", border_style="cyan"))
+    console.print(Panel(table, title=_plain(query), title_align="left", border_style="cyan"))
 
 
 def _hit(hit: MessageHit) -> Group:
@@ -84,7 +89,7 @@ def _short(text: str) -> str:
 def show_import(totals: dict[str, Any], file: Path, user: str) -> None:
     """What an import came to, and the next thing to try."""
     console.print(
-        f"Imported {escape(str(file))} for [bold]{escape(user)}[/]: "
+        f"Imported {_plain(str(file))} for [bold]{_plain(user)}[/]: "
         f"[green]{totals['stored'] + totals['renamed']:,} messages stored[/] in "
         f"{totals['sessions']:,} sessions, {totals['already_known']:,} already known, "
         f"{totals['rejected']:,} rejected."
@@ -108,11 +113,11 @@ def show_pyramid(
 ) -> None:
     """A user's pyramid: profile, topics, records, conversations."""
     when = f" as of {as_of}" if as_of else ""
-    tree = Tree(Text(f"memory of {user}{when}", style="bold"))
+    tree = Tree(Text(printable(f"memory of {user}{when}"), style="bold"))
     if files:
         branch = tree.add("files (show --file NAME)")
         for name in files:
-            branch.add(printable(name))
+            branch.add(Text(printable(name)))
     branch = tree.add(f"records: {len(records):,} (show --record ID)")
     for record in records:
         branch.add(_record_line(record))
@@ -124,7 +129,8 @@ def show_pyramid(
                 f"{printable(session.session_id)} ", (f"{session.messages} · {dates}", "dim")
             )
         )
-    tree.add(f"vectors: {health.vectors:,} by {health.embedder or 'no embedder yet'}")
+    by = printable(health.embedder or "no embedder yet")
+    tree.add(Text(f"vectors: {health.vectors:,} by {by}"))
     console.print(tree)
 
 
@@ -172,7 +178,7 @@ def show_flush(user: str, report: FlushReport) -> None:
         note(f"No model; {report.pending:,} messages wait.")
         return
     console.print(
-        f"Read {report.read:,} messages of [bold]{escape(user)}[/]: {report.stored:,} records new, "
+        f"Read {report.read:,} messages of [bold]{_plain(user)}[/]: {report.stored:,} records new, "
         f"{report.updated:,} updated, {report.merged:,} merged, {report.known:,} known, "
         f"{report.topics:,} topics changed; {report.pending:,} messages wait."
     )
@@ -187,7 +193,7 @@ def show_flush(user: str, report: FlushReport) -> None:
 def show_forgotten(user: str, report: ForgetReport) -> None:
     """What a forgetting removed."""
     console.print(
-        f"Forgot of [bold]{escape(user)}[/]: {report.messages:,} messages, {report.records:,} "
+        f"Forgot of [bold]{_plain(user)}[/]: {report.messages:,} messages, {report.records:,} "
         f"records; {report.restored:,} records are true again."
     )
 
@@ -207,12 +213,12 @@ def show_session(session_id: str, messages: Sequence[dict[str, Any]]) -> None:
 
 def show_health(user: str, health: Health) -> None:
     """Ledger against index, and what to do."""
-    table = Table(title=f"memory of {escape(user)}", title_justify="left", show_header=False)
+    table = Table(title=f"memory of {_plain(user)}", title_justify="left", show_header=False)
     for name, value in health.model_dump(exclude={"problems"}).items():
-        table.add_row(name.replace("_", " "), str(value))
+        table.add_row(name.replace("_", " "), Text(printable(str(value))))
     console.print(table)
     for problem in health.problems:
-        console.print(Text.assemble(("problem: ", "red"), problem))
+        console.print(Text.assemble(("problem: ", "red"), printable(problem)))
     if health.ok:
         console.print("[green]Everything is in order.[/]")
 
@@ -220,6 +226,6 @@ def show_health(user: str, health: Health) -> None:
 def show_erased(user: str, report: EraseReport) -> None:
     """What an erasure removed."""
     console.print(
-        f"Erased [bold]{escape(user)}[/]: {report.messages:,} messages, {report.files} files, "
+        f"Erased [bold]{_plain(user)}[/]: {report.messages:,} messages, {report.files} files, "
         f"{report.bytes:,} bytes."
     )

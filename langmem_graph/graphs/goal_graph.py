@@ -98,7 +98,7 @@ def _facts(found: Sequence[Any]) -> list[Fact]:
     for one in found:
         fact = one if isinstance(one, Fact) else _fact(one)
         if fact is None or not fact.text.strip():
-            _log.warning("a search result without a text is left out: %.80r", one)
+            _log.warning("a search result without a text is left out: %s", type(one).__name__)
             continue
         own = fact.id
         if own in facts and facts[own].text != fact.text:

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
-from langmem_graph.errors import InvalidInputError
+from langmem_graph.errors import InvalidInputError, for_log
 from langmem_graph.graphs.conversation import in_view, query_of, worth_keeping
 from langmem_graph.graphs.identity import UserId, session_of, user_of
 from langmem_graph.memory import Memory
@@ -162,7 +162,7 @@ class TurnMemory:
             if self.fail_closed:
                 raise
             report |= {"status": "failed", "error": f"{type(error).__name__}: {error}"}
-            _log.warning("%s failed, the turn goes on without: %s", event, report["error"])
+            _log.warning("%s failed, the turn goes on without: %s", event, for_log(error))
         _emit(event, report)
 
 
@@ -192,7 +192,7 @@ def _note_write(report: Report, done: AddReport) -> None:
     refused = [one.reason for one in done.rejected]
     lost = [reason for reason in refused if reason != NOT_A_LOSS]
     if lost:
-        _log.warning("messages of this turn were not stored: %s", "; ".join(lost))
+        _log.warning("%d messages of this turn were not stored; see the report", len(lost))
     report |= {
         "status": "degraded" if lost or done.warnings or done.not_yet_embedded else "ok",
         "stored": len(done.stored) + len(done.renamed),

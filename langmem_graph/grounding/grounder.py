@@ -14,6 +14,7 @@ from langmem_graph.llm.structured import Asker, Limits
 from langmem_graph.models import GroundedCall
 from langmem_graph.recall.memory_search import MemorySearch
 from langmem_graph.services import Services
+from langmem_graph.tracing import labelled
 
 Policy = Literal["flag", "drop", "ask"]
 """What becomes of an inferred value that does not surely follow: kept with a warning, left out, or
@@ -58,7 +59,8 @@ class Grounder:
 
     async def ground(self, user_id: str, asked: GroundingState) -> GroundedCall:
         """Run the graph once."""
-        config: RunnableConfig = {"configurable": {"user_id": user_id}}
+        config = labelled("ground", user_id)
+        config["configurable"] = {"user_id": user_id}
         done = await self._graph.ainvoke(asked, config)
         return GroundedCall.model_validate(done["call"])
 

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
+from langmem_graph.errors import for_log
 from langmem_graph.grounding.by_attribute import by_attribute
 from langmem_graph.grounding.slots import Slot
 from langmem_graph.grounding.sources import as_json, candidates_in, read_sources
@@ -42,7 +43,7 @@ async def retrieve_slots(
         sources = await read_sources(tools.services, call, request, facts)
     except Exception as error:  # noqa: BLE001  # without memory the request alone fills slots
         warnings.append(f"memory could not be searched: {type(error).__name__}: {error}")
-        _log.warning("%s", warnings[-1])
+        _log.warning("memory could not be searched: %s", for_log(error))
         sources = await read_sources(tools.services, call, request, [])
     event = {"event": "memory_slots", "slots": len(slots), "facts": [fact.id for fact in facts]}
     call.emit(event)

@@ -61,12 +61,12 @@ def _embed_batch(
             ledger.record_embedder(connection, embedder.name, [p.vector.size for p in pieces])
             _vectors.store(connection, pieces)
     except EmbeddingError as error:  # vectors of another size
-        done.warnings.append(str(error))
+        done.warn(error)
         failed = list(texts)
     if failed:
         with shelf.database.writing() as connection:
             _vectors.note_failures(connection, failed)
-        _log.warning("%d texts are found by their words alone: %s", len(failed), done.warnings[-1])
+        _log.warning("%d texts are found by their words alone: %s", len(failed), done.logged[-1])
     return len(failed) < len(texts) or not texts
 
 

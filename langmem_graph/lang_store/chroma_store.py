@@ -21,7 +21,7 @@ from langgraph.store.base import (
 from sqlalchemy import Connection
 
 from langmem_graph.config import Settings
-from langmem_graph.errors import ClosedMemoryError, EmbedderMismatchError, EmbeddingError
+from langmem_graph.errors import ClosedMemoryError, EmbedderMismatchError, EmbeddingError, for_log
 from langmem_graph.lang_store import _due, _items, _vectors
 from langmem_graph.lang_store._index_config import embedder_of, fields_of
 from langmem_graph.lang_store._operations import Batch, check_batch
@@ -164,7 +164,7 @@ class ChromaStore(BaseStore):
         except EmbedderMismatchError:
             raise
         except EmbeddingError as error:
-            _log.warning("%s", error)
+            _log.warning("%s", for_log(error))
             return None
 
     # --- keeping house ---------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ValidationError
 from langmem_graph.errors import explain
 from langmem_graph.loop import in_own_thread
 from langmem_graph.tokens import TokenCounter, token_counter
+from langmem_graph.tracing import labelled, span
 
 _log = logging.getLogger(__name__)
 
@@ -112,7 +113,11 @@ class Asker:
                 usage.problems.append(f"{schema.__name__}: the budget is spent")
                 return None
             usage.repairs += attempt
-            answer, problem = await self._once(schema, messages, usage)
+            with span("model", answer=schema.__name__, repair=bool(attempt)) as noting:
+                before = usage.input_tokens, usage.output_tokens
+                answer, problem = await self._once(schema, messages, usage)
+                noting.note(input_tokens=usage.input_tokens - before[0], usable=answer is not None)
+                noting.note(output_tokens=usage.output_tokens - before[1])
             problem = problem or (check(answer) if answer is not None else None)
             if answer is not None and problem is None:
                 return answer
@@ -134,7 +139,8 @@ class Asker:
             structured = self._model.with_structured_output(
                 schema, include_raw=True, **self._method
             )
-            call = in_own_thread(lambda: structured.invoke(list(messages)))
+            config = labelled(schema.__name__)
+            call = in_own_thread(lambda: structured.invoke(list(messages), config))
             answer: Any = await asyncio.wait_for(call, self._limits.seconds)
         except TimeoutError:
             usage.unreachable += 1

@@ -11,7 +11,7 @@ from mcp.shared.context import RequestContext
 from pydantic import Field, ValidationError
 
 from langmem_graph.config import Settings
-from langmem_graph.errors import InvalidInputError, explain
+from langmem_graph.errors import InvalidInputError, explain, for_log
 from langmem_graph.mcp_server.consent import Refusal, agreed
 from langmem_graph.tools import answers
 from langmem_graph.tools.calling import Answer, Call
@@ -81,7 +81,7 @@ async def call_tool(
     except (InvalidInputError, Refusal) as error:
         return _failed(str(error))
     except Exception as error:  # noqa: BLE001  # the model is told, and the log the rest
-        _log.warning("the memory tool %s failed: %s: %s", tool.name, type(error).__name__, error)
+        _log.warning("the memory tool %s failed: %s", tool.name, for_log(error))
         return _failed("Memory cannot be reached right now. Go on without it, and say so.")
     return types.CallToolResult(content=[_text(text)], structuredContent=data)
 

@@ -9,6 +9,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
+from langmem_graph.errors import for_log
 from langmem_graph.store.lookups import VectorRows
 
 _log = logging.getLogger(__name__)
@@ -33,7 +34,7 @@ class Trail:
 
     def warn(self, problem: Exception) -> None:
         """Note a part that failed; the search goes on without it."""
-        _log.warning("%s", problem)
+        _log.warning("%s", for_log(problem))
         self.warnings.append(str(problem))
 
 

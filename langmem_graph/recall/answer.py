@@ -7,7 +7,7 @@ each other it is not made, and both are shown.
 from langmem_graph.llm.contracts import GroundedAnswer
 from langmem_graph.llm.structured import Usage, load_prompt
 from langmem_graph.models import Fact, Recall
-from langmem_graph.recall.quotes import as_data
+from langmem_graph.recall.quotes import as_data, plain_id
 from langmem_graph.recall.shown import Shown, request_line
 from langmem_graph.recall.state import RecallState, RecallTools
 from langmem_graph.steps import Call, Watch
@@ -103,4 +103,4 @@ def _both(outcome: Recall) -> str:
 
 def _said(fact: Fact) -> str:
     when = f"{fact.at:%Y-%m-%d}, " if fact.at else ""
-    return f"{when}{as_data(fact.text)} [{', '.join(fact.message_ids) or fact.id}]"
+    return f"{when}{as_data(fact.text)} [{', '.join(map(plain_id, fact.message_ids or [fact.id]))}]"

@@ -12,6 +12,7 @@ from datetime import datetime
 from time import time
 
 from langmem_graph.config import Settings
+from langmem_graph.errors import for_log
 from langmem_graph.models import (
     Fact,
     MessageHit,
@@ -54,7 +55,7 @@ async def context(tools: RecallTools, state: RecallState, call: Call) -> RecallS
         if tools.fail_closed:
             raise
         warnings.append(f"{type(error).__name__}: {error}")
-        _log.warning("the context is made without what is stored: %s", warnings[-1])
+        _log.warning("the context is made without what is stored: %s", for_log(error))
     found = found.without(stored.gone)
     state = {**state, "warnings": warnings}
     counter = await asyncio.to_thread(token_counter, services.settings.encoding)  # loads a table

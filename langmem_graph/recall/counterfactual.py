@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+from langmem_graph.errors import for_log
 from langmem_graph.llm.contracts import Consequences, NewRisk
 from langmem_graph.llm.structured import Usage, load_prompt
 from langmem_graph.models import Fact, Risk
@@ -46,7 +47,7 @@ async def counterfactual(tools: RecallTools, state: RecallState, call: Call) -> 
         found = await _look_for(tools, call, answer, seen, shown)
     except Exception as error:  # noqa: BLE001  # a failing search must not cost the turn its context
         problem = f"looking for risks failed: {type(error).__name__}: {error}"
-        _log.warning("%s", problem)
+        _log.warning("looking for risks failed: %s", for_log(error))
         return {**done, "consequences": {}, "warnings": [*state.get("warnings", []), problem]}  # type: ignore[typeddict-item]
     for risk in found["risks"]:
         watch.note("memory_risk", **risk)

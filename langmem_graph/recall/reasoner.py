@@ -8,6 +8,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 
+from langmem_graph.errors import for_log
 from langmem_graph.llm.structured import Asker, Limits
 from langmem_graph.models import Recall
 from langmem_graph.recall import graph
@@ -16,6 +17,7 @@ from langmem_graph.recall.memory_search import MemorySearch
 from langmem_graph.recall.state import RecallState, RecallTools
 from langmem_graph.services import Services
 from langmem_graph.steps import Event
+from langmem_graph.tracing import labelled
 
 _log = logging.getLogger(__name__)
 OnEvent = Callable[[Event], Any]
@@ -71,7 +73,7 @@ class Reasoner:
         outcome: Any = None
         stream: AsyncIterator[Any] = self._graph.astream(
             request,
-            {"configurable": {"user_id": user_id}},
+            {**labelled("recall", user_id), "configurable": {"user_id": user_id}},
             stream_mode=["custom", "values"],
             subgraphs=True,
         )
@@ -87,7 +89,7 @@ def _tell(on_event: OnEvent, event: Event) -> None:
     try:
         on_event(event)
     except Exception as error:  # noqa: BLE001  # who listens must not end what they listen to
-        _log.warning("on_event failed: %s: %s", type(error).__name__, error)
+        _log.warning("on_event failed: %s", for_log(error))
 
 
 def _user_in(config: RunnableConfig) -> str:

@@ -2,6 +2,7 @@
 
 import logging
 
+from langmem_graph.errors import for_log
 from langmem_graph.models import Fact
 from langmem_graph.ranking.search_parts import Trail
 from langmem_graph.recall.facts import find_facts
@@ -30,7 +31,7 @@ async def recall(tools: RecallTools, state: RecallState, call: Call) -> RecallSt
         if tools.fail_closed:
             raise
         warnings.append(f"{type(error).__name__}: {error}")
-        _log.warning("the first look-up failed, the turn goes on without: %s", warnings[0])
+        _log.warning("the first look-up failed, the turn goes on without: %s", for_log(error))
     watch.note("memory_recalled", facts=[fact.id for fact in facts])
     return {
         "recalled": [fact.model_dump(mode="json") for fact in facts],

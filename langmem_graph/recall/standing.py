@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 
 from langmem_graph.config import Settings
-from langmem_graph.errors import InvalidInputError
+from langmem_graph.errors import InvalidInputError, for_log
 from langmem_graph.models import Fact, Record
 from langmem_graph.pyramid.files import PROFILE, ProfileFile, parse
 from langmem_graph.recall.facts import fact_of_record
@@ -86,14 +86,16 @@ def read_profile(connection: Connection, settings: Settings) -> str:
     try:
         file = parse(held.body) if held and held.body else None
     except InvalidInputError as error:  # without it the context is still good
-        _log.warning("the profile cannot be read: %s", error)
+        _log.warning("the profile cannot be read: %s", for_log(error))
         return ""
     return file.text if isinstance(file, ProfileFile) else ""
 
 
 def _projects(connection: Connection) -> list[tuple[str, list[Fact]]]:
     numbers = record_lookups.with_facet(connection, "project_state")
-    found = record_lookups.records_by_number(connection, numbers)
+    found = record_lookups.records_by_number(
+        connection, record_lookups.current(connection, numbers)
+    )
     states: dict[str, list[Record]] = defaultdict(list)
     for record in sorted(found.values(), key=lambda one: one.said_at, reverse=True):
         states[record.project or record.subject or "project"].append(record)

@@ -43,7 +43,11 @@ class Database:
         self._read_only = read_only
         self._identity: tuple[int, int] | None = None
         self._engine = create_engine(
-            "sqlite://", creator=self._connect, poolclass=QueuePool, max_overflow=32
+            "sqlite://",
+            creator=self._connect,
+            poolclass=QueuePool,
+            max_overflow=32,
+            hide_parameters=True,  # an error or a log must not quote what is stored
         )
         event.listen(self._engine, "begin", _begin)
         with self._explained():

@@ -16,7 +16,12 @@ import numpy as np
 from langmem_graph.config import Settings
 from langmem_graph.embeddings._embedder import Embedder
 from langmem_graph.embeddings._embedder import Vectors as Vector
-from langmem_graph.errors import EmbedderMismatchError, EmbeddingError, IndexUnavailableError
+from langmem_graph.errors import (
+    EmbedderMismatchError,
+    EmbeddingError,
+    IndexUnavailableError,
+    for_log,
+)
 from langmem_graph.store import ledger, lookups, record_lookups
 from langmem_graph.store.ledger import EMBED, INDEX, LAYERS, MESSAGES, RECORDS, Due, Piece
 from langmem_graph.store.room import Room
@@ -32,15 +37,25 @@ class Drained:
     """What could not be done in a round of due work."""
 
     warnings: list[str] = field(default_factory=list)
+    logged: list[str] = field(default_factory=list)
+    """The same as a log may say it."""
+
+    def warn(self, error: Exception) -> None:
+        """Note an error."""
+        self.warnings.append(str(error))
+        self.logged.append(for_log(error))
+
+    def join(self, other: "Drained") -> None:
+        """Add what another round could not do."""
+        self.warnings += other.warnings
+        self.logged += other.logged
 
 
 def drain_all(room: Room, embedder: Embedder, settings: Settings, *, at_least: int = 1) -> Drained:
     """Do all due work of a room, down to the last waiting vector: on opening and closing."""
     done = Drained()
     for layer in LAYERS:
-        done.warnings += drain(
-            room, embedder, settings, layer, range(sys.maxsize), at_least=at_least
-        ).warnings
+        done.join(drain(room, embedder, settings, layer, range(sys.maxsize), at_least=at_least))
     return done
 
 
@@ -68,7 +83,7 @@ def drain(
         room.check_embedder(embedder.name)
         _embed_due(room, embedder, settings, layer, rows, done)
     except EmbedderMismatchError as error:
-        done.warnings.append(str(error))
+        done.warn(error)
     with room.working:
         _index_due(room, settings, layer, done, at_least)
     return done
@@ -128,7 +143,7 @@ def _embed_batch(
             ledger.store_vectors(connection, layer, pieces, by=_ME)
             ledger.release(connection, layer, failed)
     except EmbeddingError as error:  # another embedder or size: keep the words, report, try later
-        done.warnings.append(str(error))
+        done.warn(error)
         with room.database.writing() as connection:
             ledger.release(connection, layer, items)
         return items
@@ -142,7 +157,7 @@ def embed_pieces(
     try:
         return _pieces(embedder, texts, settings), []
     except EmbeddingError as error:
-        done.warnings.append(str(error))
+        done.warn(error)
     pieces: list[Piece] = []
     failed: list[int] = []
     for n, text in texts.items():
@@ -183,7 +198,7 @@ def _index_due(room: Room, settings: Settings, layer: str, done: Drained, at_lea
                 _index_batch(room, layer, items)
     except IndexUnavailableError as error:
         _log.warning("%s", error)
-        done.warnings.append(str(error))
+        done.warn(error)
 
 
 def _index_batch(room: Room, layer: str, items: Sequence[int]) -> None:

@@ -5,18 +5,20 @@ be rebuilt from the ledger.
 """
 
 import threading
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
 
 from langmem_graph.errors import IndexUnavailableError, InvalidInputError
 from langmem_graph.store.blanking import blank_unused
+from langmem_graph.store.seal import break_seal, seal
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -34,7 +36,7 @@ def check_chroma(chroma: object) -> None:
 
 
 def connect(chroma: Any) -> "ClientAPI":
-    """The client that was given, or one for the URL that was given."""
+    """The client that was given, or one for the URL that was given, with its name and password."""
     if not isinstance(chroma, str):
         client: ClientAPI = chroma
         return client
@@ -42,13 +44,22 @@ def connect(chroma: Any) -> "ClientAPI":
     from chromadb.config import Settings
 
     url = urlsplit(chroma)
-    with _explained(chroma):
+    port = url.port or (443 if url.scheme == "https" else 8000)
+    with _explained(f"{url.scheme}://{url.hostname}:{port}"):
         return chromadb.HttpClient(
             host=str(url.hostname),
-            port=url.port or (443 if url.scheme == "https" else 8000),
+            port=port,
             ssl=url.scheme == "https",
+            headers=_authorization(url),
             settings=Settings(anonymized_telemetry=False),
         )
+
+
+def _authorization(url: SplitResult) -> dict[str, str]:
+    if url.username is None:
+        return {}
+    said = f"{unquote(url.username)}:{unquote(url.password or '')}"
+    return {"Authorization": f"Basic {b64encode(said.encode()).decode()}"}
 
 
 _REMEDY = "langmem-graph rebuild --user USER"
@@ -151,6 +162,7 @@ class VectorIndex:
             self._collections.clear()
             if self._directory is not None and self._client is not None:
                 self._client.close()  # type: ignore[attr-defined]  # on Client, not on ClientAPI
+                seal(self._directory)
             self._client = None
 
     @property
@@ -206,6 +218,8 @@ class VectorIndex:
         import chromadb
         from chromadb.config import Settings
 
+        assert self._directory is not None
+        break_seal(self._directory)
         quiet = Settings(anonymized_telemetry=False)
         return chromadb.PersistentClient(str(self._directory), settings=quiet)
 

@@ -6,7 +6,7 @@ from typing import Any
 from langgraph.types import interrupt
 
 from langmem_graph.models import Message, MessageHit, Record, RecordHit
-from langmem_graph.recall.quotes import as_data, framed, quote
+from langmem_graph.recall.quotes import as_data, framed, plain_id, quote
 from langmem_graph.tokens import token_counter
 from langmem_graph.tools.calling import Answer, Call
 
@@ -42,7 +42,7 @@ def get_conversation(call: Call, message_ids: list[str]) -> Answer:
     ids = message_ids[:MAX_IDS]
     found = call.user.get_conversation(ids)
     if not found:
-        unknown = f"No message has these ids: {ids}. Use ids as the searches show them."
+        unknown = f"No message has these ids: {as_data(str(ids))}. Use ids as the searches show."
         return unknown, _messages([])
     return _quoted(call, found, _order(message_ids)), _messages(found)
 
@@ -54,7 +54,8 @@ def get_records(call: Call, record_ids: list[str]) -> Answer:
     known = {record.record_id for record in found}
     unknown = [one for one in record_ids[:MAX_IDS] if one not in known]
     if not found:
-        return f"No record has these ids: {unknown}. Use ids as search_records shows them.", data
+        named = as_data(str(unknown))
+        return f"No record has these ids: {named}. Use ids as search_records shows them.", data
     lines = [_record_line(record, _dates(record)) + _relations(record) for record in found]
     order = _order(record_ids) + (f"; unknown ids: {as_data(str(unknown))}" if unknown else "")
     return framed(lines, order), data
@@ -104,7 +105,8 @@ def _messages(found: Sequence[Message | MessageHit]) -> dict[str, Any]:
 def _record_line(record: Record | RecordHit, dates: str) -> str:
     sources = ", ".join(as_data(one) for one in record.message_ids[:MAX_HITS])
     kind = record.kind if record.confirmation == "confirmed" else record.confirmation
-    return f"- {dates} {kind} [{record.record_id}]: {as_data(record.text)} (from {sources})"
+    named = plain_id(record.record_id)
+    return f"- {dates} {kind} [{named}]: {as_data(record.text)} (from {sources})"
 
 
 def _dates(record: Record) -> str:
@@ -114,4 +116,6 @@ def _dates(record: Record) -> str:
 
 def _relations(record: Record) -> str:
     named = {"supersedes": record.supersedes, "superseded by": record.superseded_by}
-    return "".join(f"; {name} {', '.join(ids)}" for name, ids in named.items() if ids)
+    return "".join(
+        f"; {name} {', '.join(map(plain_id, ids))}" for name, ids in named.items() if ids
+    )

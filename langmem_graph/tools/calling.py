@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.prebuilt import ToolRuntime
 
 from langmem_graph.config import Settings
-from langmem_graph.errors import InvalidInputError
+from langmem_graph.errors import InvalidInputError, for_log
 from langmem_graph.graphs.conversation import MARK, in_view, value_in, was_said
 from langmem_graph.graphs.identity import UserId, user_of
 from langmem_graph.memory import Memory
@@ -75,7 +75,7 @@ class Caller:
         except Exception as error:
             if self._fail_closed:
                 raise
-            _log.warning("a memory tool failed: %s: %s", type(error).__name__, error)
+            _log.warning("a memory tool failed: %s", for_log(error))
             return "Memory cannot be read right now. Answer without it, and say so.", dict(MARK)
 
 

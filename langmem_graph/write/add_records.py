@@ -5,6 +5,7 @@ true now is that record: its sources are joined.
 """
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -24,6 +25,8 @@ from langmem_graph.store.ledger import RECORDS
 from langmem_graph.store.outbox import drain
 from langmem_graph.store.records import REFINES, Change
 
+_RECORD_ID = re.compile("[!-~]{1,100}")
+"""What topic tracks can cite."""
 _ALLOWED = frozenset(Record.model_fields) - {"superseded_by", "created_at", "updated_at"}
 
 
@@ -147,6 +150,7 @@ def draft(
         raise UnusableRecordError(f"unknown fields: {', '.join(sorted(map(str, unknown)))}")
     words = _words(row.get("text"), max_chars)
     sources = _sources(row, messages)
+    _check_id(row.get("record_id"))
     said_at = max(messages[one][1] for one in sources).replace(tzinfo=UTC)
     fields = {name: value for name, value in row.items() if name in _ALLOWED and value is not None}
     stamp = datetime.now(UTC)
@@ -161,6 +165,13 @@ def draft(
     return Draft(
         record, hash_of(words, record.subject, when), [messages[one][0] for one in sources]
     )
+
+
+def _check_id(own: object) -> None:
+    if own is not None and not (isinstance(own, str) and _RECORD_ID.fullmatch(own)):
+        raise UnusableRecordError(
+            "record_id: 1 to 100 ASCII letters, digits and signs, without spaces; or leave it out"
+        )
 
 
 def _words(text: object, max_chars: int) -> str:

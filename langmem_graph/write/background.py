@@ -7,6 +7,7 @@ the memory is closed stays due in the ledger and is read after the next opening.
 import asyncio
 import logging
 
+from langmem_graph.errors import for_log
 from langmem_graph.loop import LoopThread
 from langmem_graph.write.flush import Reader
 
@@ -56,7 +57,7 @@ class BackgroundWriter:
             try:
                 await self._reader.flush(user_id, force=False)
             except Exception as error:  # noqa: BLE001  # it stays due; the log is all that hears
-                _log.warning("background writing failed: %s: %s", type(error).__name__, error)
+                _log.warning("background writing failed: %s", for_log(error))
             if user_id not in self._again:
                 self._hurry.discard(user_id)
                 return

@@ -12,6 +12,7 @@ from langmem_graph.errors import InvalidInputError
 from langmem_graph.llm.contracts import Extraction, NewMemory
 from langmem_graph.llm.structured import Usage, load_prompt
 from langmem_graph.models import Message
+from langmem_graph.recall.quotes import LONGEST_NAME, as_data, indented, plain_id
 from langmem_graph.schedule.times import zone_of
 from langmem_graph.schedule.written import granularity_of, written_event
 from langmem_graph.store import ledger, lookups, reading, record_lookups
@@ -70,7 +71,7 @@ def _view(room: Room, batch: dict[str, Any], settings: Settings) -> View:
 
 
 def _question(view: View, read_chars: int) -> str:
-    known = "".join(f"- {text}\n" for text in view.known) or "- nothing\n"
+    known = "".join(f"- {as_data(text)}\n" for text in view.known) or "- nothing\n"
     earlier = [f"(earlier) {_line('m0', view, read_chars)}"] if "m0" in view.messages else []
     new = [_line(alias, view, read_chars) for alias in view.messages if alias != "m0"]
     return (
@@ -80,11 +81,12 @@ def _question(view: View, read_chars: int) -> str:
 
 
 def _line(alias: str, view: View, read_chars: int) -> str:
-    """One message; its own line breaks are indented, so that none looks like another message."""
+    """One message; its own lines are indented, so that none looks like another message."""
     said = view.messages[alias][1]
-    words = _shortened(said.text, read_chars).replace("\n", "\n    ")
+    who = plain_id((said.name or said.role)[:LONGEST_NAME])
+    words = indented(_shortened(said.text, read_chars))
     at = said.at.astimezone(zone_of(view.zone))
-    return f"[{alias}] {at:%Y-%m-%d %H:%M} {said.name or said.role}: {words}"
+    return f"[{alias}] {at:%Y-%m-%d %H:%M} {who}: {words}"
 
 
 def _shortened(text: str, limit: int) -> str:

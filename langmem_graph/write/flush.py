@@ -16,6 +16,7 @@ from langmem_graph.models import FlushReport
 from langmem_graph.services import Services
 from langmem_graph.store import reading
 from langmem_graph.store.room import Room
+from langmem_graph.tracing import labelled
 from langmem_graph.write.state import WriteState, WriteTools
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Reader:
             self._graph = build(self.tools).compile(checkpointer=False, name="write")
         begun: WriteState = {"user_id": user_id, "force": force, "failed": None}
         try:
-            return cast(WriteState, await self._graph.ainvoke(begun))
+            return cast(WriteState, await self._graph.ainvoke(begun, labelled("write", user_id)))
         except BaseException:  # also when cancelled: nobody reads this batch any more
             await self._services.in_room(user_id, self._give_back)
             raise

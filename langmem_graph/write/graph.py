@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from langgraph.graph import END, START, StateGraph
 
+from langmem_graph import tracing
 from langmem_graph.write.claim import claim, give_back
 from langmem_graph.write.commit import commit
 from langmem_graph.write.evolve import evolve
@@ -49,7 +50,10 @@ def build(tools: WriteTools) -> StateGraph[WriteState]:
 
 def _node(tools: WriteTools, step: Step) -> Callable[[WriteState], Awaitable[Any]]:
     async def node(state: WriteState) -> WriteState:
-        return await step(tools, state)
+        with tracing.span(step.__name__, state["user_id"]) as noting:
+            update = await step(tools, state)
+            noting.note_sizes(update)
+            return update
 
     return node
 

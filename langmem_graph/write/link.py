@@ -16,6 +16,7 @@ from langmem_graph.link.causal import NoScorer, VerifierScorer
 from langmem_graph.llm.contracts import CausalPairs
 from langmem_graph.llm.structured import Usage, load_prompt
 from langmem_graph.models import Record
+from langmem_graph.recall.quotes import as_data
 from langmem_graph.schedule.stored import event_in
 from langmem_graph.store import clusters, lookups, record_lookups
 from langmem_graph.store.clusters import CAUSAL
@@ -123,7 +124,10 @@ async def _causes(tools: WriteTools, user_id: str, group: list[int], usage: Usag
     latest = group[-SHOWN:]
     known = await tools.services.in_room(user_id, lambda room: _records(room, latest))
     aliases = {f"r{place}": n for place, n in enumerate(latest, 1) if n in known}
-    lines = [f"{a}: {known[n].said_at:%Y-%m-%d} {known[n].text}" for a, n in aliases.items()]
+    lines = [
+        f"{alias}: {known[n].said_at:%Y-%m-%d} {as_data(known[n].text)}"
+        for alias, n in aliases.items()
+    ]
     answer = await tools.asker.ask(CausalPairs, load_prompt("causal"), "\n".join(lines), usage)
     pairs = {
         _in_time(aliases[pair.cause], aliases[pair.effect], known)

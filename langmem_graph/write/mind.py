@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import Any
 
-from langmem_graph.errors import LangMemGraphError
+from langmem_graph.errors import LangMemGraphError, for_log
 from langmem_graph.grounding.grounder import Grounder
 from langmem_graph.link.causal import CausalScorer
 from langmem_graph.llm.chat_model import as_chat_model
@@ -61,4 +61,4 @@ class Mind:
         except TimeoutError:
             _log.warning("closing did not wait for all background writing; it stays due")
         except LangMemGraphError as error:
-            _log.warning("background writing was not finished and stays due: %s", error)
+            _log.warning("background writing was not finished and stays due: %s", for_log(error))

@@ -11,10 +11,11 @@ from langmem_graph.llm.contracts import ProfileText
 from langmem_graph.llm.structured import Usage, load_prompt
 from langmem_graph.pyramid.files import INDEX, PROFILE, ProfileFile, render, render_index
 from langmem_graph.pyramid.round import validate_round
+from langmem_graph.recall.quotes import indented
 from langmem_graph.store import files, reading
 from langmem_graph.store.room import Room
 from langmem_graph.write.state import WriteState, WriteTools
-from langmem_graph.write.topics import Round, read_round
+from langmem_graph.write.topics import Round, read_round, track_line
 
 
 async def profile(tools: WriteTools, state: WriteState) -> WriteState:
@@ -39,8 +40,8 @@ async def profile(tools: WriteTools, state: WriteState) -> WriteState:
 
 def _question(begun: Round) -> str:
     old = begun.profile.text if begun.profile else "none"
-    tracks = [f"- {t.name}: {t.title}. {t.summary}" for t in begun.tracks.values()]
-    return "\n".join(["Old profile:", old, "Topic tracks:", *tracks])
+    tracks = [track_line(track) for track in begun.tracks.values()]
+    return "\n".join(["Old profile:", f"    {indented(old)}", "Topic tracks:", *tracks])
 
 
 def _made(begun: Round, answer: ProfileText) -> ProfileFile:

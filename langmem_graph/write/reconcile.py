@@ -16,6 +16,7 @@ from langmem_graph.models import Record
 from langmem_graph.ranking.candidates import query_vector
 from langmem_graph.ranking.records import rank_records
 from langmem_graph.ranking.search_parts import Depths, Trail
+from langmem_graph.recall.quotes import as_data, plain_id
 from langmem_graph.schedule.stored import time_key
 from langmem_graph.store import record_lookups, records
 from langmem_graph.store.room import Room
@@ -128,7 +129,7 @@ def _question(
     old_lines = [f"{a}: {_line(compared.records[n])}" for a, n in aliases.records.items()]
     new_lines = [f"{a}: {_new_line(rows[p])}" for a, p in aliases.places.items()]
     attributes = [
-        f"{alias}: {subject} / {name}"
+        f"{alias}: {_about(subject, name)}"
         for alias, (subject, name) in zip(aliases.attributes, compared.attributes, strict=True)
     ]
     question = "\n".join(
@@ -138,12 +139,17 @@ def _question(
 
 
 def _line(record: Record) -> str:
-    about = f"{record.subject or '?'} / {record.attribute or '?'}"
-    return f"{record.said_at:%Y-%m-%d} ({about}) {record.text}"
+    about = _about(record.subject, record.attribute)
+    return f"{record.said_at:%Y-%m-%d} ({about}) {as_data(record.text)}"
 
 
 def _new_line(row: dict[str, Any]) -> str:
-    return f"({row.get('subject') or '?'} / {row.get('attribute') or '?'}) {row['text']}"
+    about = _about(row.get("subject"), row.get("attribute"))
+    return f"({about}) {as_data(row['text'])}"
+
+
+def _about(subject: str | None, attribute: str | None) -> str:
+    return f"{plain_id(subject or '?')} / {plain_id(attribute or '?')}"
 
 
 def _take(

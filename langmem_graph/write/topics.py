@@ -25,6 +25,7 @@ from langmem_graph.pyramid.files import (
     slug,
 )
 from langmem_graph.pyramid.round import validate_round
+from langmem_graph.recall.quotes import as_data, indented
 from langmem_graph.store import files, ledger, reading, record_lookups
 from langmem_graph.store.room import Room
 from langmem_graph.write.state import WriteState, WriteTools
@@ -128,10 +129,18 @@ def _standing(track: TopicFile, active: frozenset[str], successors: dict[str, st
 
 def _question(begun: Round) -> str:
     likest = sorted(begun.tracks.values(), key=lambda track: -_likeness(track, begun))[:NARRATIVES]
-    tracks = [f"- {t.name}: {t.title}. {t.summary}" for t in begun.tracks.values()]
-    told = [f"## {t.name}\n{t.narrative}" for t in likest]
-    new = [f"{alias}: {r.said_at:%Y-%m-%d} ({r.kind}) {r.text}" for alias, r in begun.new.items()]
+    tracks = [track_line(track) for track in begun.tracks.values()]
+    told = [f"## {t.name}\n    {indented(t.narrative)}" for t in likest]
+    new = [
+        f"{alias}: {record.said_at:%Y-%m-%d} ({record.kind}) {as_data(record.text)}"
+        for alias, record in begun.new.items()
+    ]
     return "\n".join(["Tracks:", *(tracks or ["- none"]), *told, "New records:", *new])
+
+
+def track_line(track: TopicFile) -> str:
+    """A track at a glance, as a model is shown it."""
+    return f"- {track.name}: {as_data(track.title)}: {as_data(track.summary)}"
 
 
 def _likeness(track: TopicFile, begun: Round) -> int:

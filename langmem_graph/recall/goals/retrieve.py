@@ -5,6 +5,7 @@ import logging
 
 from typing_extensions import TypedDict
 
+from langmem_graph.errors import for_log
 from langmem_graph.models import Fact
 from langmem_graph.recall.goals.state import GoalState, GoalTools, Proof, Subgoal
 from langmem_graph.steps import Call
@@ -31,7 +32,7 @@ async def retrieve(tools: GoalTools, state: RetrieveInput, call: Call) -> GoalSt
         facts = await asyncio.wait_for(looking, state["seconds"])
     except Exception as error:  # noqa: BLE001  # any retriever's own; the other subgoals go on
         problem = f"{type(error).__name__}: {error}"
-        _log.warning("looking for a subgoal failed: %s", problem)
+        _log.warning("looking for a subgoal failed: %s", for_log(error))
     event = {
         "event": "memory_retrieved",
         "subgoal": goal.id,
