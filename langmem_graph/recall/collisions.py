@@ -28,7 +28,7 @@ item's own time, and the record as `fact` and in `facts`."""
 MOST = 5
 """Appointments named in one answer."""
 MOST_RECURRING = 200
-"""Recurring items that are expanded, a few milliseconds each; of more, the newest."""
+"""Recurring items that are expanded; of more, the newest."""
 IDS = 3
 """Messages named beside one of them."""
 LONGEST = timedelta(days=366)

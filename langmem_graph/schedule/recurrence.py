@@ -6,8 +6,8 @@ or search eight thousand years for a 30th of February, so the parts are checked 
 
 import re
 from calendar import monthrange
-from collections.abc import Iterator
-from datetime import datetime, time, tzinfo
+from collections.abc import Iterator, Mapping
+from datetime import datetime, time, timedelta, tzinfo
 from itertools import islice
 
 from dateutil.rrule import rrule, rrulestr
@@ -31,6 +31,8 @@ _NUMBERS = {
     "BYHOUR": range(24),
     "BYMINUTE": range(60),
 }
+_PERIODS = {"HOURLY": timedelta(hours=1), "DAILY": timedelta(1), "WEEKLY": timedelta(7)}
+"""Those that are always as long."""
 _PERIODS_WITH_POSITIONS = ("MONTHLY", "YEARLY")
 _OF_HOURLY = {"FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST", "BYDAY", "BYHOUR"}
 
@@ -42,12 +44,8 @@ def read_rule(text: str, first: datetime, zone: tzinfo) -> rrule:
         InvalidInputError: naming the part that cannot be used.
     """
     parts = _parts(text)
-    until = parts.pop("UNTIL", None)
-    plain = ";".join(f"{name}={value}" for name, value in parts.items())
     try:
-        rule = rrulestr(plain, dtstart=first)
-        assert isinstance(rule, rrule)
-        rule = rule.replace(until=_last_moment(until, zone)) if until else rule
+        rule = _rule(parts, first, zone)
         never = not list(islice(rule, 1))
     except (ValueError, OverflowError) as error:
         raise _refusal(text, str(error)) from error
@@ -56,9 +54,27 @@ def read_rule(text: str, first: datetime, zone: tzinfo) -> rrule:
     return rule
 
 
-def starts_from(rule: rrule, since: datetime) -> Iterator[datetime]:
-    """The wall clock times of the rule from `since` on."""
-    return iter(rule.xafter(since, inc=True))
+def starts_from(text: str, first: datetime, zone: tzinfo, since: datetime) -> Iterator[datetime]:
+    """The wall clock times of a rule that `read_rule` takes, from `since` on."""
+    parts = _parts(text)
+    return iter(_rule(parts, _near(parts, first, since), zone).xafter(since, inc=True))
+
+
+def _rule(parts: Mapping[str, str], first: datetime, zone: tzinfo) -> rrule:
+    plain = ";".join(f"{name}={value}" for name, value in parts.items() if name != "UNTIL")
+    rule = rrulestr(plain, dtstart=first)
+    assert isinstance(rule, rrule)
+    until = parts.get("UNTIL")
+    return rule.replace(until=_last_moment(until, zone)) if until else rule
+
+
+def _near(parts: Mapping[str, str], first: datetime, since: datetime) -> datetime:
+    """A start shortly before `since` with the same times after it: dateutil goes one by one."""
+    period = _PERIODS.get(parts["FREQ"])
+    if period is None or "COUNT" in parts:
+        return first
+    step = period * int(parts.get("INTERVAL", "1"))
+    return first + max(0, (since - first) // step - 1) * step
 
 
 def _parts(text: str) -> dict[str, str]:

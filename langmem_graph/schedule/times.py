@@ -179,7 +179,7 @@ def _spans(event: EventTime, since: datetime, default: timedelta) -> Iterator[Sp
     """The event's spans in order, from those that may still last at `since`."""
     zone = zone_of(event.time_zone)
     length = (event.end or event.start) - event.start
-    for wall in _walls(event, since - length, zone):
+    for wall in _walls(event, max(since, event.start) - max(length, default), zone):
         if event.granularity != "minute":
             yield _whole(wall, event, zone)
         elif event.recurrence is None:
@@ -193,9 +193,10 @@ def _walls(event: EventTime, since: datetime, zone: tzinfo) -> Iterator[datetime
     first = _wall(event.start, zone)
     if event.recurrence is None:
         return iter([first])
-    ahead = since - event.start - _LONGEST_RECURRING
-    rule = read_rule(event.recurrence, first, zone)
-    return starts_from(rule, first + max(ahead, timedelta()))
+    # A clock that is set moves a time by hours; a whole year begins up to a year before its name.
+    margin = 2 * _DAY if event.granularity == "minute" else _LONGEST_RECURRING
+    ahead = since - event.start - margin
+    return starts_from(event.recurrence, first, zone, first + max(ahead, timedelta()))
 
 
 def _timed(wall: datetime, event: EventTime, zone: tzinfo, default: timedelta) -> Span:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
@@ -575,15 +576,14 @@ def test_an_unusable_time_is_reported_and_kept(memory: Memory) -> None:
     assert "is before the start" in warning
 
 
-def test_what_recurs_is_compared_fast_enough(memory: Memory) -> None:
+def test_what_recurs_is_compared_fast_enough() -> None:
     events = [
-        EventTime(start=f"2023-01-01T{n % 24:02d}:00", recurrence="FREQ=WEEKLY") for n in range(100)
+        EventTime(start=f"2003-01-01T{n % 24:02d}:00", recurrence="FREQ=DAILY") for n in range(100)
     ]
-    asked = proposal({"start": "2025-06-01", "end": "2025-12-01"}, None)
-    assert asked is not None
-    begun = datetime.now(UTC)
-    assert len(list(met(asked, list(enumerate(events)), 60))) == 100
-    assert datetime.now(UTC) - begun < timedelta(seconds=10)
+    asked = EventTime(start="2025-06-01T10:30")
+    begun = process_time()
+    assert len(list(met(asked, list(enumerate(events)), 60))) == 8  # those of 10 and 11 o'clock
+    assert process_time() - begun < 1
 
 
 def test_the_cases_have_zones_on_both_sides() -> None:

@@ -136,6 +136,8 @@ def test_whole_months_follow_the_calendar() -> None:
 def test_the_limit_and_windows_at_the_end_of_time() -> None:
     forever = event("2025-05-01T09:00", recurrence="FREQ=DAILY")
     assert len(occurrences(forever, utc(1, 1, 1), datetime.max.replace(tzinfo=UTC), 5)) == 5
+    nights = event("2025-05-01T22:00", end="2025-05-02T06:00", recurrence="FREQ=DAILY")
+    assert len(occurrences(nights, datetime.min, datetime.max, 5)) == 5
     assert occurrences(forever, datetime.max, datetime.max) == []
     assert occurrences(forever, NOW, NOW - DAY) == []
     assert occurrences(forever, NOW, NOW + DAY, 0) == []
