@@ -15,7 +15,7 @@ from benchmarks import common
 from benchmarks.causal_pairs import KINDS, PARTS, Group, load, shared_words
 from benchmarks.causal_reading import Reading, Scores
 from benchmarks.local_server import started
-from benchmarks.metrics import auc, bootstrap_interval
+from langmem_graph.bench.metrics.statistics import auc, bootstrap_interval
 from langmem_graph.link.causal import PMI_MIN, HuggingFaceModel, LlamaServer, TokenLogProbs
 
 ROUNDS = 2_000

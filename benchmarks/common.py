@@ -2,16 +2,14 @@
 
 import argparse
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from langmem_graph.bench.console import console, progress, table
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 OUTPUT = REPOSITORY / ".benchmarks"
 """Reports, plots, cached vectors and the peers' virtual environment; not committed."""
-console = Console(stderr=True)
+__all__ = ["add_data_argument", "console", "parser", "progress", "save", "sizes", "table"]
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
@@ -36,23 +34,6 @@ def add_data_argument(made: argparse.ArgumentParser) -> None:
 def sizes(text: str) -> list[int]:
     """`1k,10k,100k` as numbers, smallest first."""
     return sorted(int(part.strip().lower().replace("k", "000")) for part in text.split(","))
-
-
-def progress() -> Progress:
-    """A progress bar on stderr, so that stdout holds the tables alone."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-    )
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; the first column is text, the others are numbers."""
-    marks = ["---", *["---:"] * (len(header) - 1)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in [header, marks, *rows])
 
 
 def save(output: Path, name: str, text: str) -> None:

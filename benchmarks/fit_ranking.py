@@ -18,9 +18,12 @@ from scipy.optimize import minimize
 from scipy.special import expit, logsumexp, softmax
 
 from benchmarks import common
-from benchmarks.loaders import Conversation, DataMissingError
-from benchmarks.retrieval import BENCHMARKS, Benchmark, embedder
 from langmem_graph import Memory, MessageHit, UserMemory
+from langmem_graph.bench.data import LOADERS
+from langmem_graph.bench.items import BenchDataError, Conversation
+from langmem_graph.bench.job import limited
+from langmem_graph.bench.vector_cache import cached
+from langmem_graph.embeddings import MiniLMEmbeddings
 from langmem_graph.ranking.weights import MESSAGE_WEIGHTS, SESSION_WEIGHTS
 from langmem_graph.user import By
 
@@ -50,27 +53,27 @@ def main() -> int:
     made = common.parser(__doc__)
     common.add_data_argument(made)
     options = made.parse_args()
-    embeddings = embedder(options.output)
+    embeddings = cached(MiniLMEmbeddings(), options.output / "vectors.sqlite")
     sections = [
         section
-        for benchmark in BENCHMARKS
-        for section in _fitted(benchmark, options.data, embeddings)
+        for name in ("locomo", "realmem")
+        for section in _fitted(name, options.data, embeddings)
     ]
     embeddings.close()
     common.save(options.output, "fit_ranking.md", "\n".join(sections))
     return 0 if sections else 1
 
 
-def _fitted(benchmark: Benchmark, data: Path, embeddings: Embeddings) -> Iterator[str]:
+def _fitted(name: str, data: Path, embeddings: Embeddings) -> Iterator[str]:
     try:
-        conversations = benchmark.load(data)
-    except DataMissingError as error:
+        found = limited(LOADERS[name](data), None, with_gold=True)
+    except BenchDataError as error:
         common.console.print(f"Skipped. {error}")
         return
-    shipped = MESSAGE_WEIGHTS if benchmark.by == "message" else SESSION_WEIGHTS
+    shipped = MESSAGE_WEIGHTS if found.by == "message" else SESSION_WEIGHTS
     names = list(shipped)
-    cases = [c for talk in conversations for c in _cases(talk, names, benchmark.by, embeddings)]
-    yield _report(benchmark.name, cases, shipped)
+    cases = [c for talk in found.conversations for c in _cases(talk, names, found.by, embeddings)]
+    yield _report(found.title, cases, shipped)
 
 
 def _cases(

@@ -16,15 +16,21 @@ from tempfile import TemporaryDirectory
 
 from langchain_core.embeddings import Embeddings
 
-from benchmarks import chatter, common, plots
+from benchmarks import chatter, common
 from benchmarks.cheap import CheapEmbeddings
-from benchmarks.loaders import Conversation, DataMissingError, load_locomo
-from benchmarks.metrics import recall
 from benchmarks.peers_process import environment, run_all, write_job
-from benchmarks.retrieval import BENCHMARKS, answer_all, embedder
 from benchmarks.speed import SESSION, measure_search
-from benchmarks.systems import Ours, SharedMemory
-from benchmarks.warm import warm
+from langmem_graph.bench.data.locomo import load_locomo
+from langmem_graph.bench.items import BenchDataError, Conversation
+from langmem_graph.bench.job import Job, limited
+from langmem_graph.bench.metrics.ranking import recall
+from langmem_graph.bench.report import plots
+from langmem_graph.bench.report.retrieval import recall_at
+from langmem_graph.bench.run import run
+from langmem_graph.bench.systems.catalogue import chosen
+from langmem_graph.bench.vector_cache import cached
+from langmem_graph.bench.warm import warm
+from langmem_graph.embeddings import MiniLMEmbeddings
 
 SYSTEMS = ("langmem", "mem0-chroma", "mem0-qdrant", "mem0-qdrant-50")
 DESCRIPTIONS = {
@@ -64,18 +70,18 @@ def _arguments() -> argparse.Namespace:
 
 def _recall_part(options: argparse.Namespace, python: Path) -> list[str]:
     try:
-        conversations = load_locomo(options.data)
-    except DataMissingError as error:
+        data = limited(load_locomo(options.data), None, with_gold=True)
+    except BenchDataError as error:
         return [f"LoCoMo skipped. {error}"]
-    embeddings = embedder(options.output)
+    conversations = data.conversations
+    embeddings = cached(MiniLMEmbeddings(), options.output / "vectors.sqlite")
     warm(conversations, embeddings, os.cpu_count() or 1)
-    ours = answer_all(
-        conversations, BENCHMARKS[0], lambda: [Ours("ours", "hybrid", SharedMemory(embeddings))]
-    )
+    specs = chosen(["ours"], answering=False, has_model=False)
+    ours = run(Job(data, specs, embeddings, options.output, data.by)).rows("asked")
     with TemporaryDirectory() as folder:
         _write_locomo(Path(folder), conversations, embeddings)
         results = run_all(options.systems.split(","), Path(folder), python)
-    rows = [["ours", f"{fmean(answer.recall(K) for answer in ours):.3f}"]]
+    rows = [["ours", f"{fmean(recall_at(row, K) for row in ours):.3f}"]]
     for system, result in results.items():
         shown = result if isinstance(result, str) else f"{_recall(conversations, result):.3f}"
         rows.append([system, shown])

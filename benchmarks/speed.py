@@ -17,9 +17,10 @@ from time import perf_counter
 
 import numpy as np
 
-from benchmarks import bulk_add, chatter, common, plots
+from benchmarks import bulk_add, chatter, common
 from benchmarks.cheap import CheapEmbeddings
 from langmem_graph import Memory
+from langmem_graph.bench.report import plots
 from langmem_graph.user import UserMemory
 
 K = 10

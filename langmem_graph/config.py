@@ -1,8 +1,9 @@
 """All settings in one place, each with its default, its unit and where the number comes from."""
 
 from typing import Literal
+from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 EVENT_MINUTES = 60
 
@@ -101,6 +102,7 @@ class Settings(BaseModel):
     use_semantic_edges: bool = Field(
         True, description="Off: reading does not follow semantic edges."
     )
+    use_profile: bool = Field(True, description="Off: reasoning's context leaves the profile out.")
     recall_calls: int = Field(
         10, ge=1, description="Model calls of one recall; 7 at most without repairs."
     )
@@ -141,3 +143,18 @@ class Settings(BaseModel):
     event_minutes: int = Field(
         EVENT_MINUTES, ge=1, description="Length of an appointment whose end nobody named; ours."
     )
+    time_zone: str | None = Field(
+        None,
+        description="Where the users' clocks hang, such as Europe/Madrid: times that are said"
+        " without a zone are of this one. None is UTC.",
+    )
+
+    @field_validator("time_zone")
+    @classmethod
+    def _known_zone(cls, name: str | None) -> str | None:
+        try:
+            if name is not None:
+                ZoneInfo(name)
+        except (KeyError, ValueError, OSError) as error:  # unknown, a path, a folder
+            raise ValueError(f"{name!r} is no time zone; give a name like Europe/Madrid") from error
+        return name

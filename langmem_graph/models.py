@@ -209,9 +209,10 @@ class Recall(_Model):
     """The messages that the context quotes or leads back to, best first."""
     report: RecallReport
     facts: list[Fact] = Field(default_factory=list)
-    """With reasoning: what the context quotes, best first."""
+    """What the context quotes beside messages, best first: with reasoning all of it; without, what
+    the schedule has at the time of the request, and for "what's next?" what stands."""
     reasoning: Reasoning | None = None
-    """With reasoning: how it ended and what it found."""
+    """With reasoning how it ended and what it found; without, `overlaps` where there are any."""
     answer: str | None = None
     """Where an answer was asked for: from the quoted facts alone."""
     answer_facts: list[str] = Field(default_factory=list)

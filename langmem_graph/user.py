@@ -104,7 +104,7 @@ class UserMemory(SyncUserMemory):
         """Async twin of `recall`."""
         if mode == "fast":
             return await asyncio.to_thread(
-                self.recall, query, k=k, max_tokens=max_tokens, in_view=in_view
+                self.recall, query, k=k, max_tokens=max_tokens, in_view=in_view, at=at
             )
         mind = requests.to_reason(self._mind, self._services.settings, query, k, max_tokens, mode)
         when = requests.iso(at)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from langmem_graph import requests
 from langmem_graph.care import erase, forget, health
-from langmem_graph.config import RankingMethod
+from langmem_graph.config import RankingMethod, Settings
 from langmem_graph.errors import ReadOnlyError
 from langmem_graph.intake import message_ids, to_utc
 from langmem_graph.models import (
@@ -50,6 +50,11 @@ class SyncUserMemory:
         self._services = services
         self._mind = mind
         self.id = user_id
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the memory."""
+        return self._services.settings
 
     @traced
     def add(
@@ -170,7 +175,8 @@ class SyncUserMemory:
             mode: `fast` looks once and calls no model. `auto` and `reason` chain backwards over
                 memory, and ask what could go wrong where the request is an act: 1 to 7 model
                 calls, within `Settings.recall_calls`. `auto` calls none for mere small talk.
-            at: when it is asked, for reasoning about dates; default now.
+                In every mode a time that the words name is compared with the schedule.
+            at: when it is asked, for what "tomorrow" and "next" are; default now.
             on_event: with a model, is called with each step as it happens, in the memory's own
                 thread: be quick, and do not call this memory from it.
 
@@ -184,7 +190,7 @@ class SyncUserMemory:
                 where the memory has none.
         """
         if mode == "fast":
-            return fast.recall(self._services, self.id, query, k, max_tokens, in_view)
+            return fast.recall(self._services, self.id, query, k, max_tokens, in_view, at)
         mind = requests.to_reason(self._mind, self._services.settings, query, k, max_tokens, mode)
         when = requests.iso(at)
         return mind.loop.run(

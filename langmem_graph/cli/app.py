@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from langmem_graph.cli import demo as demonstration
 from langmem_graph.cli import views
+from langmem_graph.cli.bench_command import bench_command
 from langmem_graph.cli.imports import import_file
 from langmem_graph.errors import LangMemGraphError, MemoryLockedError, TokenCountWarning
 from langmem_graph.memory import Memory
@@ -358,6 +359,9 @@ def erase(
     with _opened(directory, chroma, "hash") as memory:  # erasing embeds nothing
         report = memory.user(user).erase()
     _print_json(report) if as_json else views.show_erased(user, report)
+
+
+app.command("bench")(bench_command)
 
 
 def main() -> None:

@@ -107,7 +107,7 @@ def load_embedder(embeddings: "Embeddings | str | None") -> Embedder:
 
         return Embedder(MiniLMEmbeddings())
     if isinstance(embeddings, str):
-        return Embedder(_by_name(embeddings))
+        return Embedder(embeddings_by_name(embeddings))
     from langchain_core.embeddings import Embeddings
 
     if not isinstance(embeddings, Embeddings):
@@ -117,7 +117,7 @@ def load_embedder(embeddings: "Embeddings | str | None") -> Embedder:
     return Embedder(embeddings)
 
 
-def _by_name(name: str) -> "Embeddings":
+def embeddings_by_name(name: str) -> "Embeddings":
     if name == "hash":
         from langmem_graph.embeddings.hashing import HashEmbeddings
 

@@ -13,7 +13,11 @@ Example:
 """
 
 from langmem_graph.graphs.goal_graph import create_goal_graph
-from langmem_graph.graphs.grounding_graph import create_grounding_graph
+from langmem_graph.graphs.grounding_graph import (
+    GroundingInput,
+    GroundingOutput,
+    create_grounding_graph,
+)
 from langmem_graph.graphs.nodes import (
     MemoryState,
     UserContext,
@@ -25,6 +29,8 @@ from langmem_graph.graphs.recall_graph import create_recall_graph
 from langmem_graph.graphs.write_graph import create_write_graph
 
 __all__ = [
+    "GroundingInput",
+    "GroundingOutput",
     "MemoryState",
     "UserContext",
     "create_goal_graph",

@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.graphs.conversation import messages_in, query_of
 from langmem_graph.graphs.identity import UserId, user_of
+from langmem_graph.graphs.nodes import UserContext
 from langmem_graph.grounding import graph
 from langmem_graph.grounding.grounder import Policy, grounding_request, grounding_tools
 from langmem_graph.grounding.state import GroundingState
@@ -74,4 +75,5 @@ def create_grounding_graph(
         lambda config: user_of(config, user_id),
         (_State, GroundingInput, GroundingOutput),
         first,
+        UserContext,
     )

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.graphs.conversation import in_view, messages_in, query_of, question_key
 from langmem_graph.graphs.identity import UserId, user_of
-from langmem_graph.graphs.nodes import _latest
+from langmem_graph.graphs.nodes import UserContext, _latest
 from langmem_graph.graphs.turn import TurnMemory
 from langmem_graph.memory import Memory
 from langmem_graph.models import RecallMode
@@ -66,13 +66,14 @@ def create_recall_graph(
     fail_closed: bool = False,
     show_loop: bool = False,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """A graph that recalls by reasoning: `route, recall, goals, counterfactual, context, answer`.
+    """A graph that recalls by reasoning.
 
-    `goals` is a subgraph that chains backwards over memory (Goal-Mem), `counterfactual` a
-    conditional edge that asks what could go wrong (ActMem); it is taken for acts alone. Its output
-    has `memory_context` for the model's node and `memory_recall`, the whole outcome. Use it as a
-    node of your graph or on its own, under `invoke`, `ainvoke`, `stream` and `astream`; with
-    `stream_mode="custom", subgraphs=True` every step can be watched.
+    Its steps are `route, recall, goals, counterfactual, overlaps, context, answer`. `goals` is a
+    subgraph that chains backwards over memory (Goal-Mem), `counterfactual` a conditional edge that
+    asks what could go wrong (ActMem); it is taken for acts alone. Its output has `memory_context`
+    for the model's node and `memory_recall`, the whole outcome. Use it as a node of your graph or
+    on its own, under `invoke`, `ainvoke`, `stream` and `astream`; with `stream_mode="custom",
+    subgraphs=True` every step can be watched.
 
     Args:
         memory: where to look; opened with a model.
@@ -126,4 +127,5 @@ def create_recall_graph(
         finish,
         with_answer=answer,
         show_loop=show_loop,
+        context_schema=UserContext,
     )

@@ -70,6 +70,8 @@ class _Assembly:
                 self.warnings.append(f"{slot.name}: {filled.value!r} does not surely follow")
             self._put(slot, filled.value, filled, evidence)
         elif slot.has_default and filled.how != "conflict":
+            if filled.reason:
+                self.warnings.append(f"{slot.name} has its default: {filled.reason}")
             self._put(slot, slot.schema["default"], Filled(slot=slot.name, how="default"), evidence)
         else:
             self._miss(slot, filled, evidence, ask=doubtful and self._policy == "ask")

@@ -27,6 +27,7 @@ def build(
     user_of: Callable[[RunnableConfig], str],
     schemas: tuple[type, type, type] = (GroundingState, GroundingState, GroundingState),
     first: Callable[[Any], GroundingState] | None = None,
+    context_schema: type | None = None,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """The compiled graph, without a store and without checkpoints of its own.
 
@@ -35,10 +36,11 @@ def build(
         user_of: whose run it is.
         schemas: of the state, the input and the output.
         first: reads the request and the tools out of another input.
+        context_schema: of the runtime context.
     """
     state, given, out = schemas
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(
-        state, input_schema=given, output_schema=out
+        state, context_schema, input_schema=given, output_schema=out
     )
     nodes = []
     for step in _STEPS:

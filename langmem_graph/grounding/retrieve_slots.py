@@ -1,7 +1,7 @@
 """retrieve_slots: look for each slot on its own, then see which values the finds hold.
 
 One query for the whole request finds what is most talked about; a query for each parameter finds
-what that parameter needs (methods 3.5).
+what that parameter needs (methods 3.5), and so does the name of what a record says.
 """
 
 import asyncio
@@ -9,18 +9,25 @@ import logging
 from collections.abc import Sequence
 
 from langmem_graph.errors import for_log
+from langmem_graph.grounding.by_attribute import by_attribute
+from langmem_graph.grounding.slots import Slot
 from langmem_graph.grounding.sources import as_json, candidates_in, read_sources
 from langmem_graph.grounding.state import GroundingState, GroundingTools, slots_in, spec_in
+from langmem_graph.grounding.tool_spec import ToolSpec
 from langmem_graph.models import Fact
 from langmem_graph.steps import Call
 
 _log = logging.getLogger(__name__)
+FOR_REQUEST = 20
+"""Facts looked up for the request; ours."""
 PER_SLOT = 5
 """Facts looked up for one slot (Mem2ActBench)."""
+BY_ATTRIBUTE = 3
+"""Records that are called like one slot; ours."""
 MOST_SLOTS = 24
 """Slots that are looked for; of a larger tool the first."""
-MOST_FACTS = 30
-"""Facts shown in one call."""
+MOST_FACTS = 40
+"""Facts shown in one call; ours."""
 
 
 async def retrieve_slots(
@@ -28,14 +35,11 @@ async def retrieve_slots(
 ) -> GroundingState:
     """Sources and candidate values for all slots together."""
     spec, slots, request = spec_in(state), slots_in(state), state["request"]
-    queries = [request, *(slot.query(spec, request) for slot in slots[:MOST_SLOTS])]
     warnings = list(state.get("warnings") or [])
     facts: list[Fact] = []
     try:
-        found = await asyncio.gather(
-            *(tools.search(query, PER_SLOT, "semantic", call) for query in queries)
-        )
-        facts = _in_turn(found)[:MOST_FACTS]
+        facts = _in_turn(await _searched(tools, call, spec, slots[:MOST_SLOTS], request))
+        facts = facts[:MOST_FACTS]
         sources = await read_sources(tools.services, call, request, facts)
     except Exception as error:  # noqa: BLE001  # without memory the request alone fills slots
         warnings.append(f"memory could not be searched: {type(error).__name__}: {error}")
@@ -49,6 +53,19 @@ async def retrieve_slots(
         "warnings": warnings,
         "trace": [event],
     }
+
+
+async def _searched(
+    tools: GroundingTools, call: Call, spec: ToolSpec, slots: Sequence[Slot], request: str
+) -> list[list[Fact]]:
+    named: list[list[Fact]] = await tools.services.in_known_room(
+        call.user, lambda room: by_attribute(room, slots, spec, request, BY_ATTRIBUTE), []
+    )
+    searches = [(request, FOR_REQUEST), *((slot.query(), PER_SLOT) for slot in slots)]
+    found = await asyncio.gather(
+        *(tools.search(query, k, "semantic", call) for query, k in searches)
+    )
+    return [*found, *named]
 
 
 def _in_turn(found: Sequence[Sequence[Fact]]) -> list[Fact]:

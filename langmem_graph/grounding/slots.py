@@ -46,11 +46,17 @@ class Slot:
         """The schema says what is taken when nothing is given; null is nothing, too."""
         return self.schema.get("default") is not None
 
-    def query(self, tool: ToolSpec, request: str) -> str:
-        """What to look for: request, tool, name, description, type (methods 6.4)."""
-        words = " ".join(_CAMEL.sub(" ", part) for part in (tool.name, *self.path))
-        kinds = " ".join(kind for kind in self.types if kind not in ("null", "object"))
-        return " ".join(filter(None, (request, words, self.description, kinds)))
+    def query(self) -> str:
+        """What to look for: name and description.
+
+        Not the request, as methods 6.4 has it: that finds the same facts for every slot.
+        """
+        return " ".join(filter(None, (*map(in_words, self.path), self.description)))
+
+
+def in_words(name: str) -> str:
+    """`checkIn_date` as `check In date`."""
+    return _CAMEL.sub(" ", name)
 
 
 def slots_of(tool: ToolSpec) -> list[Slot]:

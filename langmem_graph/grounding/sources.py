@@ -127,13 +127,14 @@ def candidates_in(sources: Sequence[Source], slots: Sequence[Slot]) -> list[Cand
 
 def quoted_in(words: str, source: Source) -> str | None:
     """The words as they stand in the source, byte for byte; None where they do not."""
+    if not words.strip():
+        return None
+    if any(words in text for text in source.texts):
+        return words
     for text in source.texts:
-        start = text.find(words)
-        start = text.casefold().find(words.casefold()) if start < 0 else start
-        if words.strip() and start >= 0 and len(text.casefold()) == len(text):
+        start = text.casefold().find(words.casefold())
+        if start >= 0 and len(text.casefold()) == len(text):  # else the places do not agree
             return text[start : start + len(words)]
-        if words.strip() and words in text:
-            return words
     return None
 
 

@@ -147,6 +147,7 @@ class Consequences(BaseModel):
     risks: Annotated[list[NewRisk], Field(max_length=5)] = []
     start: Time = ""
     end: Time = ""
+    recurrence: Annotated[str, Field(max_length=120)] = ""
 
 
 class GroundedAnswer(BaseModel):

@@ -19,7 +19,7 @@ _PATTERNS = [
     re.compile(pattern)
     for pattern in (
         r"\b(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)\b",
-        rf"\b{_DAY}(?: of)? {_ANY}(?:,? {_YEAR})?\b",
+        rf"(?<!:)\b{_DAY}(?: of)? {_ANY}(?:,? {_YEAR})?\b",
         rf"\b{_ANY} {_DAY}\b(?:,? {_YEAR}\b)?",
         rf"\b{_ANY},? (?:of )?{_YEAR}\b",
         rf"\b(?:{_BEFORE_MONTH}) (?P<month>{_FULL})\b",
@@ -40,11 +40,16 @@ class NamedDay:
 
 def named_days(query: str) -> list[NamedDay]:
     """The dates in a query: `May 7`, `7 May 2023`, `2023-05-07`, `in May`, `2023`."""
+    return split_days(query)[0]
+
+
+def split_days(query: str) -> tuple[list[NamedDay], str]:
+    """The dates in a query, and its other words in lower case."""
     rest, found = query.lower(), []
     for pattern in _PATTERNS:
         found += [_named(match) for match in pattern.finditer(rest)]
         rest = pattern.sub(" ", rest)
-    return found
+    return found, rest
 
 
 def _named(match: re.Match[str]) -> NamedDay:

@@ -17,7 +17,6 @@ from langmem_graph.models import Fact, Risk
 from langmem_graph.ranking.search_parts import Trail
 from langmem_graph.recall.alike import alike
 from langmem_graph.recall.goals.state import Proof
-from langmem_graph.recall.overlaps import overlapping
 from langmem_graph.recall.shown import Shown, request_line
 from langmem_graph.recall.state import RecallState, RecallTools
 from langmem_graph.recall.walk import walk
@@ -43,6 +42,7 @@ async def counterfactual(tools: RecallTools, state: RecallState, call: Call) -> 
     done: dict[str, Any] = {"usage": usage.as_dict(), "trace": watch.trace}
     if answer is None:
         return {**done, "consequences": {}}  # type: ignore[typeddict-item]
+    done["proposed"] = answer.model_dump(include={"start", "end", "recurrence"})
     try:
         found = await _look_for(tools, call, answer, seen, shown)
     except Exception as error:  # noqa: BLE001  # a failing search must not cost the turn its context
@@ -51,8 +51,6 @@ async def counterfactual(tools: RecallTools, state: RecallState, call: Call) -> 
         return {**done, "consequences": {}, "warnings": [*state.get("warnings", []), problem]}  # type: ignore[typeddict-item]
     for risk in found["risks"]:
         watch.note("memory_risk", **risk)
-    for overlap in found["overlaps"]:
-        watch.note("memory_overlap", text=overlap["text"], facts=overlap["facts"])
     return {**done, "consequences": found}  # type: ignore[typeddict-item]
 
 
@@ -78,7 +76,6 @@ async def _look_for(
     merged = merged[: settings.risk_facts]
     flat = [one for own in sentences for one in own]
     graph = await walk(tools.services, call.user, [*seen, *merged], flat)
-    overlaps = await overlapping(tools.services, call.user, answer.start, answer.end)
     kept = {fact.id for fact in (*seen, *merged)}
     risks = [
         _risk(risk, _merged(own, settings.rrf_k), kept, shown, settings.risk_floor)
@@ -88,7 +85,6 @@ async def _look_for(
     return {
         "risks": [risk.model_dump(mode="json") for risk in risks],
         "facts": [fact.model_dump(mode="json") for fact in facts.values()],
-        "overlaps": overlaps,
     }
 
 

@@ -16,7 +16,7 @@ from langmem_graph.llm.contracts import Relation
 from langmem_graph.models import Fact, Message, MessageHit, Record
 from langmem_graph.ranking.search_parts import Trail
 from langmem_graph.recall.search import search_both, with_method
-from langmem_graph.store import record_lookups
+from langmem_graph.store import lookups, record_lookups
 from langmem_graph.store.clusters import CAUSAL, neighbours
 from langmem_graph.store.room import Room
 
@@ -125,6 +125,22 @@ def fact_of_message(said: MessageHit | Message, outdated: bool = False) -> Fact:
         likeness=signals.get("dense", 0.0),
         outdated=outdated,
     )
+
+
+def hits_by_id(connection: Connection, ids: Iterable[str]) -> dict[str, MessageHit]:
+    """The messages behind facts, by their ids; unknown ids are left out."""
+    wanted = list(dict.fromkeys(ids))
+    numbers = record_lookups.message_numbers(connection, wanted)
+    return {
+        one: MessageHit(
+            message_id=one,
+            score=0.0,
+            position=numbers[one][0],
+            excerpt=message.text,
+            **message.model_dump(include={"session_id", "role", "name", "at", "text"}),
+        )
+        for one, message in lookups.messages_by_id(connection, wanted).items()
+    }
 
 
 def facts_by_number(room: Room, numbers: Iterable[int]) -> list[Fact]:

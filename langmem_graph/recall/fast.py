@@ -1,15 +1,24 @@
-"""Fast recall: hybrid ranking and a quoted context, with 0 model calls."""
+"""Fast recall: hybrid ranking and a quoted context, with 0 model calls.
+
+A time that the request's own words propose is compared with the schedule; what collides is first.
+"""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from time import perf_counter
 from typing import get_args
 
 from langmem_graph.config import RankingMethod, Settings
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.models import MessageHit, Recall, RecallReport
+from langmem_graph.intake import to_utc
+from langmem_graph.models import MessageHit, Reasoning, Recall, RecallReport
 from langmem_graph.ranking.search_parts import Trail
-from langmem_graph.recall.quotes import build_context
+from langmem_graph.recall.clash import Clash, clash_of_words
+from langmem_graph.recall.evidence import evidence, messages_behind
+from langmem_graph.recall.page import Page
+from langmem_graph.recall.quotes import AGAINST, ALSO, URGENT, build_context, framed
 from langmem_graph.recall.search import search_messages, search_sessions, with_method
+from langmem_graph.recall.standing import Standing, standing_for
 from langmem_graph.services import Services
 from langmem_graph.tokens import TokenCounter, token_counter
 
@@ -49,25 +58,43 @@ def recall(
     k: int | None,
     max_tokens: int | None,
     in_view: Sequence[str] = (),
+    at: object = None,
 ) -> Recall:
-    """Search, then quote what fits the budget and is not in view already."""
+    """Search, then quote what fits the budget and is not in view already.
+
+    A vague turn names nothing that could be found: it is shown what stands first.
+    """
     start, trail = perf_counter(), Trail()
-    settings = services.settings
+    settings, seen = services.settings, set(in_view)
     k, budget = check_request(settings, query, k, max_tokens)
+    now = to_utc(at) if at is not None else datetime.now(UTC)
     hits: list[MessageHit] = []
-    seen = set(in_view)
+    clash, stands, messages = Clash(), Standing(), {}
     if services.has(user_id):
         with services.room(user_id) as room:
             found = search_messages(room, services.embedder, query, k + len(seen), settings, trail)
             hits = [hit for hit in found if not {hit.text, hit.message_id} & seen][:k]
+            with trail.stage("schedule"):
+                clash = clash_of_words(room, query, now, settings, seen)
+                stands = standing_for(room, query, now, settings)
+                messages = messages_behind(room, [*clash.facts(), *stands.facts()])
     with trail.stage("context"):
         counter = token_counter(settings.encoding)
+        page = Page(counter, budget - counter.count(framed([ALSO], URGENT)))
+        page.add(AGAINST, clash.items)
+        stands.write(page, seen)
         context, quoted = build_context(
-            hits, counter, budget=budget, per_quote=settings.excerpt_tokens
+            hits, counter, budget=budget, per_quote=settings.excerpt_tokens, before=page.lines
         )
+    behind = evidence(page.quoted.values(), messages)
+    known = {hit.message_id for hit in behind}
     trail.milliseconds["total"] = (perf_counter() - start) * 1_000
     return Recall(
-        context=context, evidence=quoted, report=_report(trail, hits, quoted, context, counter)
+        context=context,
+        evidence=[*behind, *(hit for hit in quoted if hit.message_id not in known)],
+        report=_report(trail, hits, quoted, context, counter),
+        facts=list(page.quoted.values()),
+        reasoning=Reasoning(overlaps=clash.texts) if clash.texts else None,
     )
 
 

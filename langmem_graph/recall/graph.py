@@ -1,4 +1,4 @@
-"""The recall graph: route → recall → goals → <counterfactual?> → context → (answer).
+"""The recall graph: route → recall → goals → <counterfactual?> → overlaps → context → (answer).
 
 Each node is one file of this package; `goals` is a subgraph with a loop of its own.
 """
@@ -17,9 +17,11 @@ from langmem_graph.recall.context import context
 from langmem_graph.recall.counterfactual import counterfactual
 from langmem_graph.recall.goals import graph as goals
 from langmem_graph.recall.goals.state import Proof
+from langmem_graph.recall.overlaps import overlaps
 from langmem_graph.recall.recall import recall
 from langmem_graph.recall.route import intent_of
 from langmem_graph.recall.state import RecallState, RecallTools
+from langmem_graph.schedule.times import zone_of
 from langmem_graph.steps import Call, as_node
 
 UserOf = Callable[[RunnableConfig], str]
@@ -36,6 +38,7 @@ def build(
     *,
     with_answer: bool = False,
     show_loop: bool = False,
+    context_schema: type | None = None,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """The compiled graph, without a store and without checkpoints of its own.
 
@@ -47,21 +50,23 @@ def build(
         finish: adds what the output has beside `recall`, to the last step's update.
         with_answer: also answer.
         show_loop: pictures of the graph show the loop's steps; a checkpointer then saves them.
+        context_schema: of the runtime context.
     """
     settings = tools.services.settings
     state, given, out = schemas
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(
-        state, input_schema=given, output_schema=out
+        state, context_schema, input_schema=given, output_schema=out
     )
     last = "answer" if with_answer else "context"
 
     async def route(state: Any, call: Call) -> RecallState:
         asked = request(state)
         query = asked.get("query", "")
-        return _fresh(asked, intent_of(query) if query.strip() else "chat")
+        intent = intent_of(query) if query.strip() else "chat"
+        return _fresh(asked, intent, settings.time_zone)
 
     steps: dict[str, Any] = {"route": route}
-    for step in (recall, counterfactual, context, *([answer] if with_answer else [])):
+    for step in (recall, counterfactual, overlaps, context, *([answer] if with_answer else [])):
         steps[step.__name__] = _timed(tools, step)
     for name, step in steps.items():
         ending = finish if name == last else None
@@ -75,17 +80,18 @@ def build(
 
     def after_recall(state: Any) -> str:
         if not _reasons(state):
-            return "context"
+            return "overlaps"
         return "goals" if settings.use_goals else needs_counterfactual(state)
 
     def needs_counterfactual(state: Any) -> str:
-        return "counterfactual" if settings.use_counterfactual and is_act(state) else "context"
+        return "counterfactual" if settings.use_counterfactual and is_act(state) else "overlaps"
 
     builder.add_edge(START, "route")
     builder.add_conditional_edges("route", after_route, ["recall", "context"])
-    builder.add_conditional_edges("recall", after_recall, ["goals", "counterfactual", "context"])
-    builder.add_conditional_edges("goals", needs_counterfactual, ["counterfactual", "context"])
-    builder.add_edge("counterfactual", "context")
+    builder.add_conditional_edges("recall", after_recall, ["goals", "counterfactual", "overlaps"])
+    builder.add_conditional_edges("goals", needs_counterfactual, ["counterfactual", "overlaps"])
+    builder.add_edge("counterfactual", "overlaps")
+    builder.add_edge("overlaps", "context")
     if with_answer:
         builder.add_edge("context", "answer")
     builder.add_edge(last, END)
@@ -93,7 +99,7 @@ def build(
     return builder.compile(checkpointer=False, name="recall")
 
 
-def _fresh(asked: RecallState, intent: Any) -> RecallState:
+def _fresh(asked: RecallState, intent: Any, zone: str | None) -> RecallState:
     """A new request: nothing of an earlier one stays."""
     return {
         "query": asked.get("query", "").encode("utf-8", "replace").decode(),
@@ -101,12 +107,14 @@ def _fresh(asked: RecallState, intent: Any) -> RecallState:
         "k": asked.get("k"),
         "max_tokens": asked.get("max_tokens"),
         "in_view": asked.get("in_view") or [],
-        "now": _now(asked.get("now")),
+        "now": _now(asked.get("now"), zone),
         "started": time.time(),
         "intent": intent,
         "recalled": [],
         "proof": {},
         "consequences": {},
+        "proposed": {},
+        "collisions": [],
         "usage": {},
         "trace": [],
         "warnings": [],
@@ -114,13 +122,16 @@ def _fresh(asked: RecallState, intent: Any) -> RecallState:
     }
 
 
-def _now(given: str | None) -> str:
-    return given or datetime.now(UTC).isoformat(timespec="minutes")
+def _now(given: str | None, zone: str | None) -> str:
+    """On the user's clock, so that "tomorrow" is the user's."""
+    now = datetime.fromisoformat(given) if given else datetime.now(UTC)
+    return now.astimezone(zone_of(zone)).isoformat(timespec="minutes")
 
 
 def _reasons(state: RecallState) -> bool:
-    """`auto` spares the model where the words ask for nothing."""
-    return state["mode"] == "reason" or (state["mode"] == "auto" and state["intent"] != "chat")
+    """`auto` spares the model where the words ask for nothing, or for nothing provable."""
+    plain = state["intent"] in ("chat", "vague")
+    return state["mode"] == "reason" or (state["mode"] == "auto" and not plain)
 
 
 def is_act(state: RecallState) -> bool:

@@ -1,102 +1,67 @@
-"""overlaps: does the time of the request collide with the schedule? Interval code, no model."""
+"""overlaps: does the time of the request collide with the schedule? No model is called.
 
-from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+The time is what the words say beyond doubt, or else what the model read out of them.
+"""
+
+import logging
+from datetime import datetime
 from typing import Any
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.models import Record
-from langmem_graph.recall.facts import fact_of_record
-from langmem_graph.schedule.times import EventTime, ends_at, overlaps
-from langmem_graph.services import Services
-from langmem_graph.store import record_lookups
-from langmem_graph.store.room import Room
+from langmem_graph.recall.collisions import Collision, colliding
+from langmem_graph.recall.state import RecallState, RecallTools
+from langmem_graph.schedule.spoken import spoken_time
+from langmem_graph.schedule.times import EventTime
+from langmem_graph.schedule.written import written_event
+from langmem_graph.steps import Call, Watch
 
-MOST = 5
-"""Appointments named in one answer."""
-MOST_RECURRING = 200
-"""Recurring items that are expanded, a few milliseconds each."""
-_LONGEST = timedelta(days=31)
-_SLACK = timedelta(days=1)
-_SLACKS = {
-    "minute": timedelta(days=1),
-    "day": timedelta(days=2),
-    "week": timedelta(days=8),
-    "month": timedelta(days=32),
-    "year": timedelta(days=367),
-}
+_log = logging.getLogger(__name__)
 
 
-async def overlapping(
-    services: Services, user_id: str, start: str, end: str
-) -> list[dict[str, Any]]:
-    """Scheduled items at the time of the request, each as `text` and `facts`.
-
-    Args:
-        services: the memory's parts.
-        user_id: whose schedule.
-        start: ISO time, as the model read it out of the request; nothing where it is no time.
-        end: ISO time, or empty.
-    """
-    asked = _event(start, end)
+async def overlaps(tools: RecallTools, state: RecallState, call: Call) -> RecallState:
+    """Compare the time that is proposed with the schedule."""
+    services = tools.services
+    asked = asked_time(state, services.settings.time_zone)
     if asked is None:
-        return []
-    minutes = services.settings.event_minutes
-    return await services.in_known_room(user_id, lambda room: _colliding(room, asked, minutes), [])
-
-
-def _event(start: str, end: str) -> EventTime | None:
-    if not start.strip():
-        return None
-    granularity = "minute" if "T" in start or ":" in start else "day"
-    for last in (end.strip() or None, None):
-        try:
-            return EventTime(start=start, end=last, granularity=granularity)
-        except (InvalidInputError, ValueError):  # what a model writes need not be a time
-            continue
-    return None
-
-
-def _colliding(room: Room, asked: EventTime, minutes: int) -> list[dict[str, Any]]:
-    until = min(ends_at(asked, default_minutes=minutes) or asked.start, asked.start + _LONGEST)
-    with room.database.reading() as connection:
-        events = [
-            (n, event)
-            for n, fields in record_lookups.scheduled(connection)
-            if (event := _own(fields)) and _may_meet(event, asked.start, until)
-        ]
-        meetings = sorted(_meetings(events, asked, until, minutes))[:MOST]
-        held = record_lookups.records_by_number(connection, [n for _, _, n in meetings])
-    return [_named(held[n], begin) for _, begin, n in meetings]
-
-
-def _may_meet(event: EventTime, start: datetime, until: datetime) -> bool:
-    """Cheap, and never wrongly False: expanding what recurs takes time."""
-    if event.start - _SLACK > until:
-        return False
-    last = event.end or event.start
-    return event.recurrence is not None or last + _SLACKS[event.granularity] >= start
-
-
-def _meetings(
-    events: Sequence[tuple[int, EventTime]], asked: EventTime, until: datetime, minutes: int
-) -> Iterator[tuple[bool, datetime, int]]:
-    """Whether it recurs, when it meets, and its number; of what recurs the newest."""
-    recurring = [pair for pair in events if pair[1].recurrence][:MOST_RECURRING]
-    for n, event in [*(pair for pair in events if not pair[1].recurrence), *recurring]:
-        both = overlaps(asked, event, asked.start, until, default_minutes=minutes)
-        if both:
-            yield bool(event.recurrence), both[0][0], n
-
-
-def _named(record: Record, begin: datetime) -> dict[str, Any]:
-    fact = fact_of_record(record)
-    text = f"{begin:%Y-%m-%d %H:%M} UTC: {record.text}"
-    return {"text": text, "facts": [fact.id], "fact": fact.model_dump(mode="json")}
-
-
-def _own(fields: dict[str, Any]) -> EventTime | None:
+        return {}
+    nothing: list[Collision] = []
     try:
-        return EventTime(**fields)
-    except (InvalidInputError, TypeError):  # of an import; without a usable time it cannot collide
-        return None
+        found = await services.in_known_room(
+            call.user, lambda room: colliding(room, asked, services.settings), nothing
+        )
+    except Exception as error:  # noqa: BLE001  # it must not cost the turn its context
+        problem = f"comparing with the schedule failed: {type(error).__name__}: {error}"
+        _log.warning("%s", problem)
+        return {"warnings": [*state.get("warnings", []), problem]}
+    watch = Watch(call.emit, list(state.get("trace") or []))
+    for one in found:
+        watch.note("memory_overlap", text=one["text"], facts=one["facts"])
+    return {"collisions": found, "trace": watch.trace}
+
+
+def asked_time(state: RecallState, zone: str | None) -> EventTime | None:
+    """The time that the request proposes, if it proposes one.
+
+    Plain words come before the model's reading of them: small models err in weekdays. Where both
+    start at the same time, the model may know more: an end, or that it recurs.
+    """
+    said = spoken_time(state["query"], datetime.fromisoformat(state["now"]), zone)
+    read = proposal(state.get("proposed") or {}, zone)
+    if said is None or (read and read.start == said.start and said.end is None):
+        return read
+    return said
+
+
+def proposal(proposed: dict[str, Any], zone: str | None) -> EventTime | None:
+    """The time that a model read out of a request: `start`, `end`, `recurrence`, all texts.
+
+    A whole year is no proposal. A rule that cannot be used does not count.
+    """
+    start, end, rule = (str(proposed.get(name) or "") for name in ("start", "end", "recurrence"))
+    for own_rule in dict.fromkeys((rule, "")):
+        try:
+            event = written_event(start, end, own_rule, zone)
+        except InvalidInputError:  # what a model writes need not be a time
+            continue
+        return event if event.granularity != "year" else None
+    return None

@@ -20,10 +20,18 @@ _BREAKING = re.compile(
 """What JSON lets through though it is more than a letter: it steers a terminal, begins a line,
 turns the direction of writing, or is read by a model and seen by nobody."""
 LONGEST_NAME = 80
+AGAINST = "Check this before acting on the request:"
+ALSO = "Also remembered:"
+URGENT = "most urgent first"
 
 
 def build_context(
-    hits: Sequence[MessageHit], counter: TokenCounter, *, budget: int, per_quote: int
+    hits: Sequence[MessageHit],
+    counter: TokenCounter,
+    *,
+    budget: int,
+    per_quote: int,
+    before: Sequence[str] = (),
 ) -> tuple[str, list[MessageHit]]:
     """Quote the best hits that fit; returns the text and the hits quoted, best first.
 
@@ -31,8 +39,10 @@ def build_context(
         hits: best first; each that still fits is taken, so a long one does not end the list.
         budget: tokens of the whole text.
         per_quote: tokens of one quote; longer messages are cut to their best part.
+        before: lines that go before the quotes.
     """
-    left = budget - counter.count(framed([]))
+    order = URGENT if before else "oldest first"
+    left = budget - counter.count(framed([*before, ALSO] if before else [], order))
     quotes: dict[str, str] = {}
     for hit in hits:
         line = quote(hit, counter, per_quote)
@@ -41,10 +51,12 @@ def build_context(
             quotes[hit.message_id] = line
             left -= cost
     quoted = [hit for hit in hits if hit.message_id in quotes]
-    if not quoted:
+    if not quoted and not before:
         return "", []
     by_time = sorted(quoted, key=lambda hit: (hit.at, hit.position))
-    return framed(quotes[hit.message_id] for hit in by_time), quoted
+    also = [ALSO] if before and quoted else []
+    lines = [*before, *also, *(quotes[hit.message_id] for hit in by_time)]
+    return framed(lines, order), quoted
 
 
 def framed(lines: Iterable[str], order: str = "oldest first") -> str:

@@ -28,7 +28,11 @@ class RecallState(TypedDict, total=False):
     proof: dict[str, Any]
     """What the goal loop came to."""
     consequences: dict[str, Any]
-    """Risks, the facts found for them, and overlaps."""
+    """Risks, and the facts found for them."""
+    proposed: dict[str, Any]
+    """When it would take place, as the model read it: start, end, recurrence."""
+    collisions: list[dict[str, Any]]
+    """What the schedule has at that time."""
     usage: dict[str, Any]
     trace: list[dict[str, Any]]
     warnings: list[str]

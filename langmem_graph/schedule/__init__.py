@@ -1,1 +1,1 @@
-"""The schedule: when things happen (times), how often (recurrence), and what may change (rules)."""
+"""The schedule: when things happen, how often, how times are written and said, what may change."""

@@ -40,8 +40,6 @@ _YEARS = range(1000, 9000)
 _LAST = datetime(_YEARS[-1], 12, 31, tzinfo=UTC)
 _DAY = timedelta(days=1)
 _LONGEST_RECURRING = timedelta(days=366)
-MOST_COMPARED = 10_000
-"""Occurrences of each event that `overlaps` looks at."""
 
 
 class EventTime(BaseModel):
@@ -150,42 +148,31 @@ def _distinct(spans: Iterable[Span]) -> Iterator[Span]:
             yield span
 
 
+def first_span(event: EventTime, *, default_minutes: int = EVENT_MINUTES) -> Span:
+    """The first time it takes place."""
+    return next(_spans(event, event.start, timedelta(minutes=default_minutes)))
+
+
 def ends_at(event: EventTime, *, default_minutes: int = EVENT_MINUTES) -> datetime | None:
     """When it is over; None for what recurs."""
     if event.recurrence is not None:
         return None
-    return next(_spans(event, event.start, timedelta(minutes=default_minutes)))[1]
+    return first_span(event, default_minutes=default_minutes)[1]
 
 
-def overlaps(
-    one: EventTime,
-    other: EventTime,
-    begin: datetime,
-    end: datetime,
-    *,
-    default_minutes: int = EVENT_MINUTES,
-) -> list[Span]:
-    """The times both take place at once, by their start; what only touches does not overlap."""
-    sides = (
-        [
-            (span, side)
-            for span in occurrences(
-                event, begin, end, MOST_COMPARED, default_minutes=default_minutes
-            )
-        ]
-        for side, event in enumerate((one, other))
-    )
-    return list(_meetings(merge(*sides)))
+def meetings(one: Iterable[Span], other: Iterable[Span]) -> Iterator[tuple[Span, Span]]:
+    """The spans of two lists, each by start, that overlap; what only touches does not.
 
-
-def _meetings(by_start: Iterable[tuple[Span, int]]) -> Iterator[Span]:
-    """Sweep over both events' spans; each meets what the other side has not yet ended."""
+    A sweep over both: each span meets what the other side has not yet ended.
+    """
     running: tuple[list[Span], list[Span]] = ([], [])
-    for (start, end), side in by_start:
+    sides = [[(span, side) for span in spans] for side, spans in enumerate((one, other))]
+    for span, side in merge(*sides):
         others = running[1 - side]
-        others[:] = [span for span in others if span[1] > start]
-        yield from sorted((start, min(end, other_end)) for _, other_end in others)
-        running[side].append((start, end))
+        others[:] = [open_one for open_one in others if open_one[1] > span[0]]
+        for open_one in sorted(others):
+            yield (open_one, span) if side else (span, open_one)
+        running[side].append(span)
 
 
 def _spans(event: EventTime, since: datetime, default: timedelta) -> Iterator[Span]:

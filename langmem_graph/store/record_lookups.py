@@ -210,6 +210,14 @@ def scheduled(connection: Connection) -> list[tuple[int, dict[str, Any]]]:
     return [(row.n, row.event) for row in connection.execute(found) if row.event]
 
 
+def with_attributes(connection: Connection) -> list[tuple[int, str, str]]:
+    """Number, subject and attribute of every record that is true now and has an attribute."""
+    r, a = records.c, attributes.c
+    found = select(r.n, a.subject, a.name).join(attributes, a.n == r.attribute)
+    rows = connection.execute(found.where(r.status == ACTIVE, a.name != ""))
+    return [(row.n, row.subject, row.name) for row in rows]
+
+
 def history_of(connection: Connection, items: Iterable[int]) -> list[HistoryEntry]:
     """Every change of these records, oldest first."""
     found = select(history, records.c.record_id).join(records, records.c.n == history.c.record)

@@ -18,6 +18,7 @@ from sqlalchemy import Connection
 from langmem_graph.errors import InvalidInputError, ReadOnlyError
 from langmem_graph.intake import to_utc
 from langmem_graph.models import Record, RecordsReport, RejectedRecord
+from langmem_graph.schedule.stored import checked_event, time_key
 from langmem_graph.services import Services
 from langmem_graph.store import record_lookups, records
 from langmem_graph.store.ledger import RECORDS
@@ -63,7 +64,9 @@ def add_records(services: Services, user_id: str, given: object, made_by: str) -
             at_least=services.settings.index_batch,
         )
     spent = (perf_counter() - start) * 1_000
-    return report.model_copy(update={"warnings": done.warnings, "milliseconds": spent})
+    return report.model_copy(
+        update={"warnings": [*report.warnings, *done.warnings], "milliseconds": spent}
+    )
 
 
 def _as_list(given: object) -> list[object]:
@@ -89,7 +92,8 @@ def _store_all(
     made = []
     for position, row in enumerate(rows):
         try:
-            n = _store(connection, draft(row, messages, max_chars, change.by), change, report)
+            new = draft(row, messages, max_chars, change.by)
+            n = _store(connection, new, change, report)
         except UnusableRecordError as problem:
             named = row.get("record_id") if isinstance(row, Mapping) else None
             reason = str(problem)
@@ -99,7 +103,18 @@ def _store_all(
             continue
         if n is not None:
             made.append(n)
+            report.warnings.extend(_unusable_time(new.record))
     return made
+
+
+def _unusable_time(record: Record) -> list[str]:
+    """A schedule item whose time is none is kept, but collides with nothing: say so."""
+    try:
+        if record.facet == "schedule":
+            checked_event(record.event_time)
+    except InvalidInputError as problem:
+        return [f"{record.record_id} collides with nothing: {problem}"]
+    return []
 
 
 def _cited(rows: Sequence[object]) -> set[str]:
@@ -137,14 +152,18 @@ def draft(
     _check_id(row.get("record_id"))
     said_at = max(messages[one][1] for one in sources).replace(tzinfo=UTC)
     fields = {name: value for name, value in row.items() if name in _ALLOWED and value is not None}
-    content_hash = hash_of(words, fields.get("subject"))
     stamp = datetime.now(UTC)
     fields |= {"text": words, "message_ids": sources, "made_by": made_by}
-    fields.setdefault("record_id", record_id(words, sources))
+    fields.setdefault("record_id", "")
     fields.setdefault("said_at", said_at)
     fields.setdefault("valid_from", fields["said_at"])
     record = _validated(fields | {"created_at": stamp, "updated_at": stamp})
-    return Draft(record, content_hash, [messages[one][0] for one in sources])
+    when = time_key(record.facet, record.event_time)
+    if "record_id" not in row or row["record_id"] is None:
+        record = record.model_copy(update={"record_id": record_id(words, sources, when)})
+    return Draft(
+        record, hash_of(words, record.subject, when), [messages[one][0] for one in sources]
+    )
 
 
 def _check_id(own: object) -> None:
@@ -196,15 +215,16 @@ def _validated(fields: dict[str, Any]) -> Record:
         raise UnusableRecordError(f"{place}: {first['msg']}") from error
 
 
-def hash_of(words: str, subject: object) -> str:
-    """The same for records that say the same of the same."""
+def hash_of(words: str, subject: object, when: str = "") -> str:
+    """The same for records that say the same of the same; `when` is an appointment's time."""
     said = " ".join(words.casefold().split()).rstrip(".!")
-    return hashlib.sha256(f"{records.plain(str(subject or ''))}\n{said}".encode()).hexdigest()
+    key = "\n".join([records.plain(str(subject or "")), said, *([when] if when else [])])
+    return hashlib.sha256(key.encode()).hexdigest()
 
 
-def record_id(words: str, sources: Sequence[str]) -> str:
+def record_id(words: str, sources: Sequence[str], when: str = "") -> str:
     """Stable: the same record made again of the same messages has the same id."""
-    key = "\n".join([words, *sorted(sources)])
+    key = "\n".join([words, *sorted(sources), *([when] if when else [])])
     return f"r-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
 
 

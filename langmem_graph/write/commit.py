@@ -3,14 +3,10 @@
 A killed process has either done all of it or nothing; then the batch is read again.
 """
 
-from datetime import UTC
 from typing import Any
 
 from sqlalchemy import Connection
 
-from langmem_graph.errors import InvalidInputError
-from langmem_graph.intake import to_utc
-from langmem_graph.schedule.times import EventTime
 from langmem_graph.services import Services
 from langmem_graph.store import ledger, reading, record_lookups, records
 from langmem_graph.store.ledger import RECORDS
@@ -128,25 +124,5 @@ def _draft(connection: Connection, services: Services, row: dict[str, Any]) -> D
     messages = record_lookups.message_numbers(connection, row["source_ids"])
     fields = {name: row[name] for name in _FIELDS if row.get(name)}
     fields |= {"confirmation": row["confirmation"], "source_message_ids": row["source_ids"]}
-    fields["event_time"] = _event_time(row)
+    fields["event_time"] = row.get("event_time")
     return draft(fields, messages, services.settings.max_record_chars, MADE_BY)
-
-
-def _event_time(row: dict[str, Any]) -> dict[str, Any] | None:
-    """When it takes place; None where the model gave no time that can be used."""
-    if not row.get("when"):
-        return None
-    try:
-        start = to_utc(row["when"])
-        end = to_utc(row["until"]) if row.get("until") else None
-        day = len(str(row["when"])) <= len("2025-01-01")
-        event = EventTime(
-            start=start.astimezone(UTC),
-            end=end,
-            granularity="day" if day else "minute",
-            recurrence=row.get("recurrence") or None,
-        )
-    except (InvalidInputError, ValueError):
-        return None
-    plain: dict[str, Any] = event.model_dump(mode="json", exclude_none=True)
-    return plain

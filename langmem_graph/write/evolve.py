@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from langmem_graph.models import Record
+from langmem_graph.schedule.stored import time_key
 from langmem_graph.store import record_lookups
 from langmem_graph.store.room import Room
 from langmem_graph.write.attributes import same_attribute, same_subject
@@ -84,10 +85,13 @@ def _skip(
     targets: list[int],
     floor: float,
 ) -> dict[str, Any]:
-    """Skipping needs an older record that is nearly the same and holds the same values."""
+    """Skipping needs an older record that is nearly the same: its values, and its time if any."""
     values = {value.raw for value in find_values(row["text"])}
     denied = _telling(row["text"]) & NEGATIONS
+    when = time_key(row.get("facet"), row.get("event_time"))
     for n in targets:
+        if when and when != time_key(older[n].facet, older[n].event_time):
+            continue  # another appointment of that name
         said = {value.raw for value in find_values(older[n].text)}
         if denied != _telling(older[n].text) & NEGATIONS:
             continue

@@ -7,10 +7,14 @@ also cite the assistant's proposal before it (RealMem).
 from dataclasses import dataclass
 from typing import Any
 
+from langmem_graph.config import Settings
+from langmem_graph.errors import InvalidInputError
 from langmem_graph.llm.contracts import Extraction, NewMemory
 from langmem_graph.llm.structured import Usage, load_prompt
 from langmem_graph.models import Message
 from langmem_graph.recall.quotes import LONGEST_NAME, as_data, indented, plain_id
+from langmem_graph.schedule.times import zone_of
+from langmem_graph.schedule.written import granularity_of, written_event
 from langmem_graph.store import ledger, lookups, reading, record_lookups
 from langmem_graph.store.room import Room
 from langmem_graph.write.state import WriteState, WriteTools
@@ -28,15 +32,15 @@ class View:
     """By alias; m0 is the assistant's message before the first new one."""
     known: list[str]
     scene: str
+    zone: str | None
+    """Of the dates shown, so that "tomorrow" is the user's."""
 
 
 async def extract(tools: WriteTools, state: WriteState) -> WriteState:
     """Propose records for the batch."""
     batch, usage = state["batch"] or {}, Usage.of(state.get("usage"))
     settings = tools.services.settings
-    view = await tools.services.in_room(
-        state["user_id"], lambda room: _view(room, batch, settings.background_records)
-    )
+    view = await tools.services.in_room(state["user_id"], lambda room: _view(room, batch, settings))
     question = _question(view, settings.read_chars)
     answer = await tools.asker.ask(Extraction, load_prompt("extract"), question, usage)
     if answer is None:
@@ -50,8 +54,9 @@ async def extract(tools: WriteTools, state: WriteState) -> WriteState:
     }
 
 
-def _view(room: Room, batch: dict[str, Any], background: int) -> View:
+def _view(room: Room, batch: dict[str, Any], settings: Settings) -> View:
     items: list[int] = batch["items"]
+    background = settings.background_records
     with room.database.reading() as connection:
         new = lookups.messages_by_number(connection, items)
         before = reading.message_before(connection, items[0], batch["session"])
@@ -62,7 +67,7 @@ def _view(room: Room, batch: dict[str, Any], background: int) -> View:
     shown = {f"m{place}": (n, new[n]) for place, n in enumerate(items, 1) if n in new}
     if before:
         shown = {"m0": (numbers[before.id][0], before), **shown}
-    return View(shown, [known[n] for n in recent], scene)
+    return View(shown, [known[n] for n in recent], scene, settings.time_zone)
 
 
 def _question(view: View, read_chars: int) -> str:
@@ -78,9 +83,10 @@ def _question(view: View, read_chars: int) -> str:
 def _line(alias: str, view: View, read_chars: int) -> str:
     """One message; its own lines are indented, so that none looks like another message."""
     said = view.messages[alias][1]
+    at = said.at.astimezone(zone_of(view.zone))
     who = plain_id((said.name or said.role)[:LONGEST_NAME])
     words = indented(_shortened(said.text, read_chars))
-    return f"[{alias}] {said.at:%Y-%m-%d %H:%M} {who}: {words}"
+    return f"[{alias}] {at:%Y-%m-%d %H:%M} {who}: {words}"
 
 
 def _shortened(text: str, limit: int) -> str:
@@ -100,7 +106,19 @@ def _candidate(memory: NewMemory, view: View) -> dict[str, Any]:
     fresh = [n for n, said in cited if said is not view.messages.get("m0", (0, None))[1]]
     row = memory.model_dump(exclude={"sources", "draft"})
     row["text"] = " ".join(memory.text.split())
+    row["event_time"] = _event_time(memory, view.zone)
     row["confirmation"] = "draft" if memory.draft else "confirmed"
     row["source_ns"] = sorted({n for n, _ in cited}) if fresh else []
     row["source_ids"] = sorted({said.id for _, said in cited}) if fresh else []
     return row
+
+
+def _event_time(memory: NewMemory, zone: str | None) -> dict[str, Any] | None:
+    """When it takes place; None where the model gave no day or time that can be used."""
+    if granularity_of(memory.when) in ("month", "year"):  # it would collide with everything so long
+        return None
+    try:
+        event = written_event(memory.when, memory.until, memory.recurrence, zone)
+    except InvalidInputError:
+        return None
+    return event.model_dump(mode="json", exclude_none=True)

@@ -17,6 +17,7 @@ from langmem_graph.llm.contracts import CausalPairs
 from langmem_graph.llm.structured import Usage, load_prompt
 from langmem_graph.models import Record
 from langmem_graph.recall.quotes import as_data
+from langmem_graph.schedule.stored import event_in
 from langmem_graph.store import clusters, lookups, record_lookups
 from langmem_graph.store.clusters import CAUSAL
 from langmem_graph.store.ledger import RECORDS
@@ -161,8 +162,8 @@ def _in_time(one: int, other: int, known: dict[int, Record]) -> tuple[int, int]:
 
 
 def _when(record: Record) -> datetime:
-    start = (record.event_time or {}).get("start")
-    return datetime.fromisoformat(start) if start else record.said_at
+    event = event_in(record.event_time)
+    return event.start if event else record.said_at
 
 
 def _write(room: Room, kept: list[tuple[tuple[int, int], float]], scorer: str) -> None:

@@ -17,6 +17,7 @@ from langmem_graph.ranking.candidates import query_vector
 from langmem_graph.ranking.records import rank_records
 from langmem_graph.ranking.search_parts import Depths, Trail
 from langmem_graph.recall.quotes import as_data, plain_id
+from langmem_graph.schedule.stored import time_key
 from langmem_graph.store import record_lookups, records
 from langmem_graph.store.room import Room
 from langmem_graph.write.add_records import hash_of
@@ -66,7 +67,7 @@ def compare(
 ) -> Compared:
     """Find exact duplicates and near neighbours of the candidates."""
     found = Compared()
-    hashes = [hash_of(row["text"], row.get("subject")) for row in rows]
+    hashes = [hash_of(row["text"], row.get("subject"), _when(row)) for row in rows]
     depths = Depths(4 * settings.neighbours, 4 * settings.neighbours)
     with room.database.reading() as connection:
         same = records.active_with_hash(connection, hashes)
@@ -92,6 +93,10 @@ def compare(
         subjects = {records.plain(row.get("subject") or "") for row in rows}
         found.attributes = record_lookups.attributes_of(connection, subjects)
     return found
+
+
+def _when(row: dict[str, Any]) -> str:
+    return time_key(row.get("facet"), row.get("event_time"))
 
 
 def _limit(found: Compared, most: int) -> None:

@@ -9,60 +9,50 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from langmem_graph.errors import InvalidInputError
 from langmem_graph.models import Record
 from langmem_graph.schedule.rules import ScheduleChange, ScheduleItem, apply
-from langmem_graph.schedule.times import EventTime
+from langmem_graph.schedule.stored import POSTPONED, event_in, is_postponed
 from langmem_graph.store import record_lookups
 from langmem_graph.store.records import Change, change_record
 from langmem_graph.store.room import Room
 from langmem_graph.write.state import WriteState, WriteTools
 
-FACET, POSTPONED = "schedule", "postponed"
+FACET = "schedule"
 BY = "schedule rules"
 
 
 async def schedule(tools: WriteTools, state: WriteState) -> WriteState:
     """Apply the rules to the items that are new; nothing happens without any."""
-    changed = state.get("changed") or []
+    changed, zone = state.get("changed") or [], tools.services.settings.time_zone
     if changed:
-        await tools.services.in_room(state["user_id"], lambda room: keep_rules(room, changed))
+        await tools.services.in_room(state["user_id"], lambda room: keep_rules(room, changed, zone))
     return {}
 
 
-def keep_rules(room: Room, changed: list[int]) -> None:
-    """Take in new items, and look after the others."""
+def keep_rules(room: Room, changed: list[int], zone: str | None) -> None:
+    """Take in new items, and look after the others; `zone` is of times without one."""
     with room.database.writing() as connection:
         numbers = record_lookups.with_facet(connection, FACET)
         planned = record_lookups.records_by_number(connection, numbers)
         new = {n: record for n, record in planned.items() if n in changed}
         if not new:
             return
-        items = [_item(record) for n, record in planned.items() if n not in new]
-        changes = [_change(record) for record in new.values()]
+        items = [_item(record, zone) for n, record in planned.items() if n not in new]
+        changes = [_change(record, zone) for record in new.values()]
         applied = apply(items, changes, datetime.now(UTC))
         _write(connection, planned, {item.record_id: item for item in applied.items}, set(new))
 
 
-def _item(record: Record) -> ScheduleItem:
-    status = "postponed" if (record.event_time or {}).get(POSTPONED) else "planned"
-    return ScheduleItem(
-        record_id=record.record_id, action=record.text, event=_event(record), status=status
-    )
+def _item(record: Record, zone: str | None) -> ScheduleItem:
+    status = "postponed" if is_postponed(record.event_time) else "planned"
+    event = event_in(record.event_time, zone)
+    return ScheduleItem(record_id=record.record_id, action=record.text, event=event, status=status)
 
 
-def _change(record: Record) -> ScheduleChange:
-    event = _event(record)
+def _change(record: Record, zone: str | None) -> ScheduleChange:
+    event = event_in(record.event_time, zone)
     op = "add" if event else "postpone"
     return ScheduleChange(op=op, record_id=record.record_id, action=record.text, event=event)
-
-
-def _event(record: Record) -> EventTime | None:
-    fields = {k: v for k, v in (record.event_time or {}).items() if k != POSTPONED}
-    try:
-        return EventTime(**fields) if fields else None
-    except InvalidInputError:  # imported with a time of its own shape
-        return None
 
 
 def _write(
@@ -76,7 +66,7 @@ def _write(
         if item is None or (n in new and item.event is None):
             change = Change.new(BY, "it has no time to come, or says nothing to do")
             change_record(connection, n, "unschedule", change, {"facet": "none"})
-        elif item.status == "postponed" and not (record.event_time or {}).get(POSTPONED):
+        elif item.status == "postponed" and not is_postponed(record.event_time):
             event: dict[str, Any] = {**(record.event_time or {}), POSTPONED: True}
             change = Change.new(BY, "its time has passed")
             change_record(connection, n, "postpone", change, {"event": event})

@@ -6,7 +6,7 @@ from statistics import fmean
 import pytest
 
 from benchmarks.causal_pairs import KINDS, PARTS, load, shared_words
-from benchmarks.metrics import auc
+from langmem_graph.bench.metrics.statistics import auc
 
 TELLTALE = re.compile(
     r"\b(because|so|therefore|thus|hence|since|result\w*|caus\w*|due|led|consequen\w*|why)\b", re.I

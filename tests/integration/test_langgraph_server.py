@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ import httpx
 import pytest
 
 from langmem_graph import ChromaStore
+from tests.integration.chat_server import chat_server
 from tests.integration.loopback import free_port, loopback_alone
 
 pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(180)]
@@ -155,6 +157,71 @@ def test_with_a_model_recall_is_a_graph_that_reasons(tmp_path: Path) -> None:
         assert outcome["reasoning"]["status"] == "exhausted"
         assert outcome["report"]["llm_calls"] > 0
         assert "route" not in end  # the steps' own state stays inside
+
+
+FLIGHT = {
+    "name": "book_flight",
+    "description": "Book a flight.",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "destination": {"type": "string"},
+            "seat": {"type": "string", "description": "Seat the passenger wants."},
+            "meal": {"type": "string", "default": "none"},
+        },
+        "required": ["destination", "seat"],
+    },
+}
+
+
+def test_tool_calls_are_filled_over_http(tmp_path: Path) -> None:
+    """The model is a server that quotes what it is shown; two users' seats differ."""
+
+    def quote(prompt: str) -> dict[str, Any]:
+        seat = re.search(r'(f\d+): .*"I always take (.+?), please', prompt)
+        slots = [{"slot": "destination", "how": "copy", "words": "Łódź", "sources": ["f0"]}]
+        if seat:
+            copied = {"words": seat.group(2), "sources": [seat.group(1)]}
+            slots.append({"slot": "seat", "how": "copy", **copied})
+        return {"slots": slots}
+
+    with chat_server(ToolFill=quote, Extraction={"memories": []}) as url:
+        reached = {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": url}
+        with served(tmp_path, LANGMEM_GRAPH_MODEL="openai:gpt-4o-mini", **reached) as server:
+            said = {"ana": "seat 14A by the window", "bo": "any seat on the aisle"}
+            for user, seat in said.items():
+                run(server, "write", f"I always take {seat}, please.", **as_user(user))
+            asked = {"request": "Book a flight to Łódź with my usual seat", "tools": [FLIGHT]}
+            for user, seat in said.items():
+                done = post(
+                    f"{server}/runs/wait",
+                    assistant_id="grounding",
+                    input=asked,
+                    context={"user_id": user},
+                )
+                assert done["call"]["arguments"] == {
+                    "destination": "Łódź",
+                    "seat": seat,
+                    "meal": "none",
+                }
+                assert set(done) == {"call"}
+            unknown = post(
+                f"{server}/runs/wait", assistant_id="grounding", input=asked, **as_user("cleo")
+            )
+            assert [one["name"] for one in unknown["call"]["missing"]] == ["seat"]
+            (assistant,) = post(f"{server}/assistants/search", graph_id="grounding")
+            place = f"{server}/assistants/{assistant['assistant_id']}"
+            drawn = httpx.get(f"{place}/graph").json()["nodes"]
+            shown = [node["id"] for node in drawn if not node["id"].startswith("__")]
+            assert shown == ["select_tool", "retrieve_slots", "fill", "verify", "decide"]
+            schemas = httpx.get(f"{place}/schemas").json()
+            assert "user_id" in schemas["context_schema"]["properties"]
+
+
+def test_without_a_model_grounding_says_what_to_set(server: str) -> None:
+    asked = {"request": "Book a flight", "tools": [FLIGHT]}
+    done = post(f"{server}/runs/wait", assistant_id="grounding", input=asked, **as_user("ana"))
+    assert "LANGMEM_GRAPH_MODEL" in done["__error__"]["message"]
 
 
 def test_our_store_is_the_servers(tmp_path: Path) -> None:

@@ -182,6 +182,6 @@ def test_the_puppy_comes_before_the_palm(tmp_path: Path) -> None:
 
 def test_langgraph_json_names_files_that_are_there() -> None:
     settings = json.loads((REPOSITORY / "langgraph.json").read_text())
-    assert set(settings["graphs"]) == {"chatbot", "recall", "write"}
+    assert set(settings["graphs"]) == {"chatbot", "recall", "write", "grounding"}
     for place in settings["graphs"].values():
         assert (REPOSITORY / place.split(":")[0]).exists()

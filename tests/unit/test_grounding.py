@@ -186,6 +186,65 @@ def test_a_value_from_nowhere_is_missing(open_memory: Any, entry: Any) -> None:
     assert [one.name for one in call.missing] == ["destination"]
 
 
+def test_words_that_are_no_value_of_the_slot_are_told_where_its_default_is_taken(
+    open_memory: Any,
+) -> None:
+    entry = {"slot": "bags", "how": "copy", "words": "my usual seat", "sources": ["f0"]}
+    call = open_memory(good(ToolFill={"slots": [entry]})).user("ana").ground(BookFlight, ASKED)
+    assert call.arguments["bags"] == 1
+    assert any("bags has its default: does not fit" in warning for warning in call.warnings)
+
+
+def test_words_are_copied_as_they_stand_in_any_text_of_the_source(open_memory: Any) -> None:
+    """The message says it with another case than the record does."""
+
+    class Exclude(BaseModel):
+        plant: str
+
+    memory = open_memory(good(Extraction={"memories": []}))
+    ana = memory.user("ana")
+    ana.add([{"role": "user", "content": "Lilies kill cats.", "id": "m8"}], session_id="s")
+    ana.add_records([{"text": "No lilies near the cats.", "source_message_ids": ["m8"]}])
+
+    def copied(prompt: str) -> dict[str, Any]:
+        source = alias(prompt, "No lilies near the cats.")
+        return {"slots": [{"slot": "plant", "how": "copy", "words": "lilies", "sources": [source]}]}
+
+    memory._mind.model.answers["ToolFill"] = copied
+    call = ana.ground(Exclude, "Which lilies or cats?")
+    assert call.arguments == {"plant": "lilies"}
+
+
+def test_a_record_is_found_by_what_its_attribute_is_called(open_memory: Any) -> None:
+    """No word of the request or of the tool stands in it, and much else is talked about."""
+
+    class BookRepair(BaseModel):
+        """Take something to a workshop."""
+
+        shop: str
+
+    memory = open_memory(good())
+    ana = memory.user("ana")
+    for n in range(60):
+        said = {"role": "user", "content": f"Book repair {n}: take it, workshop.", "id": f"x{n}"}
+        ana.add([said], session_id="s")
+    ana.add(
+        [{"role": "user", "content": "Only Szprycha may touch it.", "id": "m9"}], session_id="t"
+    )
+    record = {"text": "Szprycha is trusted.", "source_message_ids": ["m9"]}
+    ana.add_records([{**record, "subject": "user", "attribute": "bike_shop"}])
+
+    def copied(prompt: str) -> dict[str, Any]:
+        source = alias(prompt, "Szprycha is trusted.")
+        return {
+            "slots": [{"slot": "shop", "how": "copy", "words": "Szprycha", "sources": [source]}]
+        }
+
+    memory._mind.model.answers["ToolFill"] = copied
+    call = ana.ground(BookRepair, "Book the repair.")
+    assert call.arguments == {"shop": "Szprycha"}
+
+
 def test_contradicting_sources_are_missing_with_both_shown(open_memory: Any) -> None:
     def disagree(prompt: str) -> dict[str, Any]:
         both = [alias(prompt, SAID["m1"]), alias(prompt, SAID["m3"])]

@@ -325,7 +325,9 @@ def test_appointments_at_the_same_time_are_found_by_code(
     found = memory.user("ana").recall("Book me a haircut", mode="auto")
     assert bool(found.reasoning.overlaps) is collides
     if collides:
-        assert found.context.splitlines()[4] == "- The schedule has something at that time"
+        line = "- The schedule has something at that time: Mon 2025-06-0"
+        assert found.context.splitlines()[4].startswith(line)
+        assert found.context.splitlines()[4].endswith(" 09:00 to 10:00 UTC, recurring [m5]")
         assert "sees the dentist" in found.context.splitlines()[5]
 
 
@@ -596,7 +598,8 @@ def test_the_drawn_graph_has_a_loop_and_a_conditional_edge(open_memory: Any) -> 
     edges = {(e.source.split(":")[-1], e.target.split(":")[-1], e.conditional) for e in drawn.edges}
     assert {("unify", "refine", True), ("refine", "retrieve", True)} <= edges
     outer = {(e.source, e.target, e.conditional) for e in graph.get_graph().edges}
-    assert {("goals", "counterfactual", True), ("goals", "context", True)} <= outer
+    assert {("goals", "counterfactual", True), ("goals", "overlaps", True)} <= outer
+    assert {("counterfactual", "overlaps", False), ("overlaps", "context", False)} <= outer
 
 
 def test_two_users_in_one_graph_do_not_mix(open_memory: Any) -> None:

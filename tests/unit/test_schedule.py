@@ -19,7 +19,7 @@ from langmem_graph.schedule.rules import (
     is_overdue,
     is_schedulable,
 )
-from langmem_graph.schedule.times import EventTime, ends_at, occurrences, overlaps
+from langmem_graph.schedule.times import EventTime, Span, ends_at, meetings, occurrences
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 NOW = datetime(2025, 5, 5, 12, tzinfo=UTC)
@@ -31,6 +31,12 @@ def utc(*parts: int) -> datetime:
 
 def event(start: str, **more: Any) -> EventTime:
     return EventTime(start=start, **more)
+
+
+def overlaps(one: EventTime, other: EventTime, begin: datetime, end: datetime) -> list[Span]:
+    """When both take place at once."""
+    met = meetings(occurrences(one, begin, end), occurrences(other, begin, end))
+    return [(max(a[0], b[0]), min(a[1], b[1])) for a, b in met]
 
 
 # --- times ---

@@ -435,6 +435,23 @@ def test_causes_are_found_at_the_end_of_a_session_and_follow_time(open_memory: A
     assert {(source, target) for source, target, *_ in causal} == {(1, 2)}
 
 
+@pytest.mark.parametrize("start", ["2025-01-03T10:00", "2025-05", "soon", None])
+def test_causes_of_what_was_imported_with_a_time_of_any_shape(
+    open_memory: Any, start: str | None
+) -> None:
+    pairs = {"pairs": [{"cause": "r2", "effect": "r1"}]}
+    ana = open_memory(Mind(Extraction=echo, CausalPairs=pairs), cluster_max_distance=1.5).user(
+        "ana"
+    )
+    ana.add([{"role": "user", "content": "The boat hit a rock.", "id": "m"}], session_id="r")
+    ana.flush()
+    row = {"text": "The boat hit a rock.", "source_message_ids": ["m"], "facet": "schedule"}
+    ana.add_records([{**row, "event_time": {"start": start}}])
+    ana.add(turn("The boat leaks."), session_id="s", at="2025-01-02")
+    report = ana.flush()
+    assert (report.status, report.causes) == ("ok", 1)
+
+
 def test_model_calls_per_flush(open_memory: Any) -> None:
     """Two for a plain flush, at most five at a session's end; topics and profile apart."""
     pairs = {"pairs": [{"cause": "r1", "effect": "r2"}]}

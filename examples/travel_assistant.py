@@ -1,0 +1,99 @@
+"""A travel assistant whose tool calls memory completes and checks before they run.
+
+python examples/travel_assistant.py                        offline, with rehearsed answers
+python examples/travel_assistant.py --base-url http://localhost:11434/v1 --model llama3.2
+"""
+
+import argparse
+import tempfile
+from typing import Any
+
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.tools import tool
+
+from langmem_graph import Memory, MemoryMiddleware
+from langmem_graph.llm import RehearsedChatModel, load_chat_model
+
+SAID = [
+    ("2026-03-04T18:20", "On flights I always want seat 12A, by the window."),
+    ("2026-04-11T08:05", "My Nordwind card number is NW-4471-0093, keep it for bookings."),
+    ("2026-05-02T20:40", "My sister Eva flies with seat 30C, she likes the aisle."),
+    ("2026-06-19T12:15", "I repainted the hall today, it took nine hours."),
+]
+REQUEST = "Book me the flight to Łódź on 2026-12-04 with my usual seat."
+
+
+@tool
+def book_flight(
+    destination: str, date: str, seat: str | None = None, card_number: str | None = None
+) -> str:
+    """Book a flight.
+
+    Args:
+        destination: city of arrival.
+        date: day of departure, YYYY-MM-DD.
+        seat: the passenger's seat.
+        card_number: the passenger's frequent flyer card.
+    """
+    return f"booked: {destination}, {date}, seat {seat}, card {card_number}"
+
+
+def rehearsed_fill(asked: str) -> dict[str, Any]:
+    """What a model might choose: words of the sources it is shown, each with its source."""
+    found = {"seat": "12A", "card_number": "NW-4471-0093"}
+    slots = []
+    for slot, words in found.items():
+        line = next((line for line in asked.splitlines() if words in line), "")
+        slots.append({"slot": slot, "how": "copy", "words": words, "sources": [line.split(":")[0]]})
+    return {"slots": slots}
+
+
+def rehearsed_agent(seat: str | None) -> RehearsedChatModel:
+    """An agent that knows what the request says, and perhaps guesses the seat."""
+    given = {"destination": "Łódź", "date": "2026-12-04"} | ({"seat": seat} if seat else {})
+    call = {"name": "book_flight", "args": given, "id": "call-1"}
+    return RehearsedChatModel(says=[AIMessage("", tool_calls=[call]), AIMessage("It is done.")])
+
+
+def ask(memory: Memory, model: Any) -> None:
+    """One turn; the tool's results show what it was called with and what memory objects to."""
+    grounded = MemoryMiddleware(memory, user_id="ana", ground_tools=[book_flight])
+    agent = create_agent(model, [book_flight], middleware=[grounded])
+    done = agent.invoke({"messages": [("user", REQUEST)]})
+    for message in done["messages"]:
+        for call in getattr(message, "tool_calls", []):
+            print(f"agent calls: {call['args']}")
+        if isinstance(message, ToolMessage):
+            print(f"the tool:    {message.text}\n")
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--base-url", help="any OpenAI-compatible server")
+    options.add_argument("--model", help="its model")
+    chosen = options.parse_args()
+    model = load_chat_model(chosen.model, chosen.base_url)
+    fills = model or RehearsedChatModel(answers={"ToolFill": rehearsed_fill})
+    print(f"you: {REQUEST}\n")
+    with tempfile.TemporaryDirectory() as directory, Memory(directory, model=fills) as memory:
+        for number, (at, text) in enumerate(SAID):
+            said = {"role": "user", "content": text, "at": at, "id": f"m{number}"}
+            memory.user("ana").add([said], session_id=at[:10])
+        if model:
+            ask(memory, model)
+            return
+        print("--- the agent leaves out what only memory knows")
+        ask(memory, rehearsed_agent(seat=None))
+        print("--- the agent guesses")
+        ask(memory, rehearsed_agent(seat="30C"))
+        known = memory.user("ana").ground(book_flight, REQUEST)
+        print("--- the same without an agent: user.ground(book_flight, request)")
+        for slot, where in known.grounding.items():
+            print(f"{slot} = {known.arguments[slot]!r}: {where.type}, {where.message_ids}")
+        for one in known.missing:
+            print(f"{one.name} is missing: {one.reason}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+"""The data sets, one file each. Nothing is downloaded: a missing file is named with its origin."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from langmem_graph.bench.data.actmemeval import load_actmemeval
+from langmem_graph.bench.data.locomo import load_locomo
+from langmem_graph.bench.data.longmemeval import load_longmemeval
+from langmem_graph.bench.data.mem2actbench import load_mem2actbench
+from langmem_graph.bench.data.personamem import load_personamem
+from langmem_graph.bench.data.realmem import load_realmem
+from langmem_graph.bench.items import DataSet
+
+LOADERS: dict[str, Callable[[Path], DataSet]] = {
+    "locomo": load_locomo,
+    "longmemeval": load_longmemeval,
+    "actmemeval": load_actmemeval,
+    "realmem": load_realmem,
+    "mem2actbench": load_mem2actbench,
+    "personamem": load_personamem,
+}
+"""By the name that the command takes."""
+
+__all__ = ["LOADERS"]

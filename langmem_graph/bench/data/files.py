@@ -1,0 +1,63 @@
+"""Finding and reading a data set's files."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from langmem_graph.bench.items import BenchDataError
+
+T = TypeVar("T")
+
+
+def find(data: Path, name: str, pattern: str, wanted: str) -> list[Path]:
+    """The files of a data set: `data` itself, or in `data/name`, or in `data`.
+
+    Args:
+        data: what the user named.
+        name: the data set's folder.
+        pattern: of the files in it.
+        wanted: what to get, and from where.
+
+    Raises:
+        BenchDataError: says where it was looked and what is wanted.
+    """
+    if data.is_file():
+        return [data]
+    for folder in (data / name, data):
+        if found := sorted(folder.glob(pattern)):
+            return found
+    raise BenchDataError(f"No {pattern} in {data / name} or {data}. Wanted: {wanted}.")
+
+
+def read_json(file: Path) -> Any:
+    """A JSON file, or the lines of a JSONL file."""
+    text = file.read_text(encoding="utf-8-sig")
+    try:
+        if file.suffix == ".jsonl":
+            return [json.loads(line) for line in text.splitlines() if line.strip()]
+        return json.loads(text)
+    except ValueError as error:
+        raise BenchDataError(f"{file} is not JSON: {error}") from error
+
+
+def read_all(files: Sequence[Path]) -> list[Any]:
+    """The objects of all files, each holding one or a list of them."""
+    read = [read_json(file) for file in files]
+    return [
+        one for content in read for one in (content if isinstance(content, list) else [content])
+    ]
+
+
+def in_layout(title: str, files: Sequence[Path], build: Callable[[], T]) -> T:
+    """What `build` makes of the files.
+
+    Raises:
+        BenchDataError: they are not in the data set's layout.
+    """
+    try:
+        return build()
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        names = ", ".join(str(file) for file in files[:3])
+        problem = f"{type(error).__name__}: {error}"
+        raise BenchDataError(f"Not in {title}'s layout: {names} ({problem}).") from error

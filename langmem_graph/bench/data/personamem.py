@@ -1,0 +1,115 @@
+"""PersonaMem-v2: a person's long chat, and questions with answers to choose from.
+
+`benchmark.csv` names each question's history file. The gold of retrieval are the messages of the
+snippet that shows the preference, found in the history by their text.
+"""
+
+import ast
+import csv
+import json
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from langmem_graph.bench.data.files import find, in_layout, read_json
+from langmem_graph.bench.items import BenchDataError, Conversation, DataSet, Question, Session
+
+_WANTED = (
+    "benchmark/text/benchmark.csv with the data/chat_history_32k/*.json it names "
+    "(huggingface.co/datasets/bowen-upenn/PersonaMem-v2, CC BY 4.0)"
+)
+_LINKS = ("chat_history_32k_link", "chat_history_link")
+_NOTES = (
+    "Options are shuffled once per question, from a fixed seed; the letter decides, no judge.",
+    "System messages of a history, which may describe the person, are not put into memory.",
+    "A history has no dates and is one session, so gold are messages.",
+)
+
+
+def load_personamem(data: Path) -> DataSet:
+    """The CSV, or the data set's folder with it."""
+    (file, *_) = find(data, "personamem", "**/benchmark*.csv", _WANTED)
+    with file.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    conversations = in_layout("PersonaMem-v2", [file], lambda: _people(rows, file))
+    title, cuts = "PersonaMem-v2", (1, 5, 10, 20)
+    return DataSet("personamem", title, "message", cuts, "choice", conversations, [file], _NOTES)
+
+
+def _people(rows: list[dict[str, str]], file: Path) -> list[Conversation]:
+    by_person: dict[str, list[dict[str, str]]] = {}
+    for row in rows:
+        by_person.setdefault(row["persona_id"], []).append(row)
+    return [_person(person, own, file) for person, own in by_person.items()]
+
+
+def _person(person: str, rows: list[dict[str, str]], file: Path) -> Conversation:
+    history = _history(_link(rows[0]), file)
+    said = [one for one in history if one.get("role") != "system"]
+    messages: list[dict[str, Any]] = [
+        {"id": f"m{n}", "role": one.get("role"), "content": _text(one.get("content"))}
+        for n, one in enumerate(said, 1)
+    ]
+    places = {message["content"].strip(): message["id"] for message in messages}
+    questions = [_question(row, n, person, places) for n, row in enumerate(rows, 1)]
+    return Conversation(f"persona-{person}", [Session("history", messages)], questions)
+
+
+def _link(row: dict[str, str]) -> str:
+    found = next((row[name] for name in _LINKS if row.get(name)), None)
+    if found is None:
+        raise KeyError(_LINKS[0])
+    return found
+
+
+def _history(link: str, file: Path) -> list[dict[str, Any]]:
+    """The links are relative to the data set's folder, some levels above the CSV."""
+    tried = [folder / link for folder in file.resolve().parents]
+    found = next((one for one in tried if one.is_file()), None)
+    if found is None:
+        raise BenchDataError(f"No {link} beside or above {file}. Wanted: {_WANTED}.")
+    content = read_json(found)
+    return list(content["chat_history"] if isinstance(content, dict) else content)
+
+
+def _question(row: dict[str, str], number: int, person: str, places: dict[str, str]) -> Question:
+    wrong = [str(one) for one in _literal(row.get("incorrect_answers") or "[]")]
+    options = [row["correct_answer"], *wrong]
+    random.Random(f"{person}:{number}").shuffle(options)  # noqa: S311  # no secret
+    return Question(
+        id=f"q{number}",
+        text=_said(_literal(row["user_query"])),
+        gold=frozenset(_gold(row.get("related_conversation_snippet") or "[]", places)),
+        category=str(row.get("pref_type") or ""),
+        kind=str(row.get("topic_query") or row.get("conversation_scenario") or ""),
+        answer=row["correct_answer"],
+        options=tuple(options),
+    )
+
+
+def _gold(snippet: str, places: dict[str, str]) -> Iterable[str]:
+    turns = _literal(snippet)
+    texts = [_said(turn) for turn in turns] if isinstance(turns, list) else []
+    return (places[text.strip()] for text in texts if text.strip() in places)
+
+
+def _literal(text: str) -> Any:
+    """The columns hold JSON or Python literals; other text is itself."""
+    for read in (json.loads, ast.literal_eval):
+        try:
+            return read(text)
+        except (ValueError, SyntaxError):
+            continue
+    return text
+
+
+def _said(turn: Any) -> str:
+    return _text(turn.get("content")) if isinstance(turn, dict) else str(turn)
+
+
+def _text(content: Any) -> str:
+    """The words of a message whose content may come in parts."""
+    if isinstance(content, list):
+        return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return str(content or "")

@@ -1,0 +1,207 @@
+"""readers: from a question and what memory gave to an answer, the same for every system.
+
+The navigate reader looks through our memory with tools instead of reading a context that was put
+together for it.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from time import perf_counter
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from langmem_graph.bench.items import Question
+from langmem_graph.bench.speaking import Said, Speaker, Spent, prompt_text
+from langmem_graph.config import Settings
+from langmem_graph.navigate import run_navigator
+from langmem_graph.recall.quotes import as_data
+from langmem_graph.tokens import token_counter
+from langmem_graph.user import UserMemory
+
+LETTERS = "ABCDEFGHIJ"
+LONGEST = 2_000
+"""Characters that are quoted of one passage."""
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Something that a system found: its id, and the text that a model reads."""
+
+    id: str
+    text: str
+    at: str = ""
+    session_id: str = ""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a model is shown of memory."""
+
+    text: str
+    ids: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    left_out: int = 0
+    """Passages for which there was no room."""
+
+
+@dataclass
+class Reply:
+    """What a system answered, and how it came to it."""
+
+    text: str = ""
+    choice: str = ""
+    """The option that was chosen."""
+    tool: str | None = None
+    arguments: dict[str, Any] = field(default_factory=dict)
+    shown: list[str] = field(default_factory=list)
+    shown_ids: list[str] = field(default_factory=list)
+    left_out: int = 0
+    spent: Spent = field(default_factory=Spent)
+    problems: list[str] = field(default_factory=list)
+    failed: bool = False
+    """Nothing usable came back; the answer counts as wrong."""
+    navigation: dict[str, Any] | None = None
+    """Of a navigating reader: a `Navigation` without its messages."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-shaped."""
+        return asdict(self)
+
+
+class Chosen(BaseModel):
+    """The letter of an option."""
+
+    letter: Literal["A", "B", "C", "D", "E", "F", "G", "H", "I", "J"]
+
+
+class Filled(BaseModel):
+    """A tool call."""
+
+    name: str = Field(max_length=200)
+    arguments: str = Field(max_length=8_000, description="The arguments, a JSON object as text.")
+
+
+class ContextReader:
+    """Answers in one call from a context.
+
+    Args:
+        speaker: the model.
+        tokens: most that is quoted of memory, the same for every system.
+    """
+
+    name = "context"
+
+    def __init__(self, speaker: Speaker, tokens: int) -> None:
+        self.speaker = speaker
+        self.tokens = tokens
+
+    def read_passages(self, question: Question, passages: Sequence[Passage]) -> Reply:
+        """Quote the passages in the order of their rank, as far as there is room, and answer."""
+        return self.read(question, quoted(passages, self.tokens))
+
+    def read(self, question: Question, context: Context) -> Reply:
+        """Answer."""
+        start = perf_counter()
+        reply = self._reply(question, context)
+        reply.spent.seconds = perf_counter() - start
+        reply.shown, reply.shown_ids = [question.text, *context.texts], context.ids
+        reply.left_out = context.left_out
+        return reply
+
+    def _reply(self, question: Question, context: Context) -> Reply:
+        asked = _asked(question, context)
+        if question.goal is not None:
+            return self._call(question, asked)
+        if question.options:
+            return self._choose(question, asked)
+        free = question.memories or question.rule in ("act", "preference")
+        said = self.speaker.say(prompt_text("reply" if free else "answer"), asked)
+        return _reply(said, text=said.content or "")
+
+    def _choose(self, question: Question, asked: str) -> Reply:
+        letters = LETTERS[: len(question.options)]
+        options = zip(letters, question.options, strict=True)
+        lines = [f"{letter}: {as_data(text)}" for letter, text in options]
+        said = self.speaker.ask(
+            Chosen,
+            prompt_text("choose"),
+            "\n".join([asked, "Options:", *lines]),
+            lambda one: None if one.letter in letters else f"give one of {letters}",
+        )
+        if said.content is None:
+            return _reply(said)
+        return _reply(said, choice=question.options[letters.index(said.content.letter)])
+
+    def _call(self, question: Question, asked: str) -> Reply:
+        assert question.goal is not None
+        tool = json.dumps(question.goal.as_function()["function"], ensure_ascii=False)
+        said = self.speaker.ask(Filled, prompt_text("call"), f"{asked}\nTool: {tool}", _no_object)
+        if said.content is None:
+            return _reply(said)
+        return _reply(said, tool=said.content.name, arguments=json.loads(said.content.arguments))
+
+
+class NavigateReader(ContextReader):
+    """Looks through our memory with its tools, at most four rounds, and answers.
+
+    Other systems have no such tools and are read by their context.
+    """
+
+    name = "navigate"
+    budget = 4
+
+    def navigate(self, user: UserMemory, question: Question) -> Reply:
+        """Answer by navigating."""
+        start = perf_counter()
+        asked = f"{question.text} (asked at {question.at})" if question.at else question.text
+        done = run_navigator(self.speaker.model, user, asked, budget=self.budget)
+        calls = done.turns + bool(done.answer)
+        spent = Spent(perf_counter() - start, calls, done.input_tokens, done.output_tokens)
+        return Reply(
+            text=done.answer,
+            shown=[question.text],
+            shown_ids=sorted(done.shown),
+            spent=spent,
+            navigation=done.model_dump(mode="json", exclude={"messages"}),
+            failed=not done.answer,
+            problems=done.problems if done.answer else [*done.problems, done.finish],
+        )
+
+
+def quoted(passages: Sequence[Passage], tokens: int) -> Context:
+    """The passages by rank, each that still fits, shown in the order of their dates."""
+    counter = token_counter(Settings().encoding)
+    kept: list[tuple[str, Passage, str]] = []
+    for passage in passages:
+        line = f"[{passage.at[:10] or 'no date'}] {as_data(passage.text[:LONGEST])}"
+        cost = counter.count(line)
+        if cost <= tokens:
+            tokens -= cost
+            kept.append((passage.at, passage, line))
+    ordered = sorted(kept, key=lambda one: one[0])
+    return Context(
+        "\n".join(line for _, _, line in ordered),
+        [passage.id for _, passage, _ in kept],
+        [passage.text for _, passage, _ in kept],
+        len(passages) - len(kept),
+    )
+
+
+def _asked(question: Question, context: Context) -> str:
+    now = f"Now: {question.at}\n" if question.at else ""
+    remembered = context.text or "(nothing)"
+    return f"{now}Remembered:\n{remembered}\n\nThe user says: {as_data(question.text)}"
+
+
+def _no_object(filled: Filled) -> str | None:
+    try:
+        read = json.loads(filled.arguments)
+    except ValueError as error:
+        return f"arguments is not JSON: {error}"
+    return None if isinstance(read, dict) else "arguments must be a JSON object"
+
+
+def _reply(said: Said, **fields: Any) -> Reply:
+    return Reply(spent=said.spent, problems=said.problems, failed=said.content is None, **fields)

@@ -1,0 +1,1 @@
+"""What a run came to: Markdown tables and plots."""

@@ -1,0 +1,173 @@
+"""The tables of answers: scores, their failures, and tool calls slot by slot."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from langmem_graph.bench.console import table
+from langmem_graph.bench.data.general import CATEGORY as GENERAL
+from langmem_graph.bench.data.locomo import ADVERSARIAL
+from langmem_graph.bench.items import DataSet, Question
+from langmem_graph.bench.log import Row
+from langmem_graph.bench.metrics import tool_calls as calls
+from langmem_graph.bench.metrics.tool_calls import ToolTask
+from langmem_graph.bench.report.figures import (
+    breakdown,
+    by_system,
+    interval,
+    mean,
+    mean_of_means,
+)
+from langmem_graph.bench.report.navigation import navigation_table
+
+_TITLES = {
+    "score": "score",
+    "f1": "F1",
+    "bleu1": "BLEU-1",
+    "qa_0_to_3": "QA 0–3",
+    "memory_recall": "memory recall",
+    "memory_helpful": "memory helpful",
+}
+
+
+def score(row: Row) -> float:
+    """What tables lead with."""
+    return float(row["scores"].get("score", 0.0))
+
+
+def answer_tables(data: DataSet, rows: Sequence[Row], names: Sequence[str]) -> list[str]:
+    """All tables of one data set."""
+    systems = by_system([row for row in rows if row["category"] != GENERAL], names)
+    count = max(map(len, systems.values()), default=0)
+    parts = [f"## {data.title}: {count:,} questions answered\n"]
+    navigation = navigation_table(data, rows, names)
+    if data.task == "tool":
+        return parts + tool_tables(data, systems)
+    parts.append(_overall(systems))
+    if data.name == "locomo":
+        kept = {
+            name: [row for row in own if row["category"] != ADVERSARIAL]
+            for name, own in systems.items()
+        }
+        parts += ["\nWithout category 5 (adversarial):\n", _overall(kept)]
+    if data.task == "scale":
+        parts += ["\nShare of replies by score:\n", _shares(systems)]
+    lead = "score" if any("score" in row["scores"] for row in rows) else "f1"
+    for title, label in (("Category", "category"), ("Question kind", "kind")):
+        name = partial(_label, label)
+        parts += breakdown(title, systems, name, partial(_scored, lead), lead)
+    return parts + navigation
+
+
+def _label(kind: str, row: Row) -> str:
+    return str(row[kind])
+
+
+def _scored(name: str, row: Row) -> float:
+    return float(row["scores"].get(name, 0.0))
+
+
+def _overall(systems: dict[str, list[Row]]) -> str:
+    """A measure that a question does not have is not counted for it; a failure is 0."""
+    every = [row for own in systems.values() for row in own]
+    shown = [name for name in _TITLES if any(name in row["scores"] for row in every)]
+    header = ["system", *(_TITLES[name] for name in shown), "95% interval", "mean of conversations"]
+    header += ["answers failed", "judgements failed"]
+    lines = []
+    for name, own in systems.items():
+        scored = {one: [r["scores"][one] for r in own if one in r["scores"]] for one in shown}
+        values = [f"{mean(scored[one]):.3f}" for one in shown]
+        lead = scored[shown[0]] if shown else []
+        middle = mean_of_means(own, lambda r: r["scores"].get(shown[0], 0.0)) if shown else 0.0
+        values += [interval(lead), f"{middle:.3f}", *failed(own)]
+        lines.append([name, *values])
+    return table(header, lines)
+
+
+def failed(own: Sequence[Row]) -> list[str]:
+    """How many answers and how many judgements failed."""
+    kinds = [one.split(":")[0] for row in own for one in row["failures"]]
+    return [str(kinds.count("answer") + kinds.count("system")), str(kinds.count("judge"))]
+
+
+def _shares(systems: dict[str, list[Row]]) -> str:
+    lines = []
+    for name, own in systems.items():
+        given = [row["scores"].get("qa_0_to_3", 0.0) for row in own]
+        lines.append([name, *(f"{mean([one == n for one in given]):.3f}" for n in range(4))])
+    return table(["system", "0 (contradicts)", "1", "2", "3 (uses all)"], lines)
+
+
+# --- tool calls ----------------------------------------------------------------------------------
+
+
+def tool_tables(data: DataSet, systems: dict[str, list[Row]]) -> list[str]:
+    """Calls, slots by type and by complexity, and why slots are wrong."""
+    asked = {(t.name, q.id): q for t in data.conversations for q in t.questions}
+    tasks = {
+        name: [tool_task(row, asked[row["conversation"], row["question"]]) for row in own]
+        for name, own in systems.items()
+    }
+    figures = {name: calls.summary(own) for name, own in tasks.items()}
+    header = ["system", *next(iter(figures.values()), {}), "calls failed", "95% interval, value F1"]
+    lines = [
+        [
+            name,
+            *(f"{value:.3f}" for value in own.values()),
+            failed(systems[name])[0],
+            interval([calls.value_f1(one.arguments, one.predicted) for one in tasks[name]]),
+        ]
+        for name, own in figures.items()
+    ]
+    parts = [table(header, lines)]
+    for title, label in (("type", lambda slot: slot.type), ("complexity", calls.complexity)):
+        parts += [f"\nSlot accuracy by {title} (slots):\n", _slots(tasks, label)]
+    rates = {name: calls.error_rates(own) for name, own in tasks.items()}
+    lines = [
+        [name, *(f"{own[kind]:.3f}" for kind in calls.ERROR_CLASSES)] for name, own in rates.items()
+    ]
+    parts += ["\nWhy slots are wrong, as a rate over all gold slots:\n"]
+    parts.append(table(["system", *calls.ERROR_CLASSES], lines))
+    present = {
+        name: [r for r in own if r["kind"] == "evidence present"] for name, own in systems.items()
+    }
+    counted = max(map(len, present.values()), default=0)
+    if 0 < counted < max(map(len, systems.values())):
+        parts += _present(present, asked, counted)
+    return parts
+
+
+def _present(
+    systems: dict[str, list[Row]], asked: dict[tuple[str, str], Question], count: int
+) -> list[str]:
+    lines = []
+    for name, own in systems.items():
+        tasks = [tool_task(row, asked[row["conversation"], row["question"]]) for row in own]
+        found = calls.summary(tasks)
+        lines.append([name, f"{found['value_f1']:.3f}", f"{found['exact_match']:.3f}"])
+    title = f"\nOnly the {count:,} tasks whose sources are in the session file:\n"
+    return [title, table(["system", "value_f1", "exact_match"], lines)]
+
+
+def _slots(tasks: dict[str, list[ToolTask]], label: calls.SlotLabel) -> str:
+    found = {name: calls.slot_accuracy(own, label) for name, own in tasks.items()}
+    kinds = sorted({kind for own in found.values() for kind in own})
+    lines = [
+        [name, *(f"{own[k][0]:.3f} ({own[k][1]})" if k in own else "–" for k in kinds)]
+        for name, own in found.items()
+    ]
+    return table(["system", *kinds], lines)
+
+
+def tool_task(row: Row, question: Question) -> ToolTask:
+    """What the measures take, from a logged answer."""
+    assert question.goal is not None
+    reply = row["reply"]
+    return ToolTask(
+        question.goal.name,
+        question.goal.slots,
+        reply["tool"],
+        reply["arguments"],
+        tuple(reply["shown"]),
+        frozenset(reply["shown_ids"]),
+        question.goal.absent,
+    )

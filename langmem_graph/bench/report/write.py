@@ -1,0 +1,95 @@
+"""The report of a run: report.md and its plots, from the log alone."""
+
+from pathlib import Path
+from typing import Any
+
+from langmem_graph.bench.items import ToolGoal
+from langmem_graph.bench.job import Job, machine
+from langmem_graph.bench.log import Log, Row
+from langmem_graph.bench.metrics.tool_calls import value_f1
+from langmem_graph.bench.report import plots
+from langmem_graph.bench.report.answers import answer_tables, score
+from langmem_graph.bench.report.costs import cost_tables
+from langmem_graph.bench.report.figures import by_system, mean
+from langmem_graph.bench.report.retrieval import recall_at, retrieval_tables
+
+
+def _values(goal: ToolGoal) -> dict[str, Any]:
+    return {slot.name: slot.value for slot in goal.slots}
+
+
+def write_report(job: Job, log: Log, seconds: float) -> str:
+    """Write report.md and plots into the run's folder, and give the report's text."""
+    names = [spec.name for spec in job.specs]
+    own = {(t.name, q.id) for t in job.data.conversations for q in t.questions}
+    rows = [row for row in log.rows("asked") if (row["conversation"], row["question"]) in own]
+    rows = [row for row in rows if row["system"] in names]
+    build = answer_tables if job.reader else retrieval_tables
+    parts = [*build(job.data, rows, names), *_failures(rows)]
+    parts += cost_tables(log, names, job.prices, cold=job.cold)
+    parts += ["\n## Run\n", *_header(job, seconds), *(f"- {one}" for one in job.data.notes)]
+    text = "\n".join([*parts, ""])
+    folder = job.folder
+    (folder / "report.md").write_text(text, encoding="utf-8")
+    _plot(job, rows, names, folder)
+    return text
+
+
+def _header(job: Job, seconds: float) -> list[str]:
+    settings = job.settings
+    lines = [
+        f"- langmem-graph {settings['version']}, commit {settings['commit'] or 'unknown'}; "
+        f"{machine()}.",
+        f"- Data {settings['files']}, {len(job.data.conversations)} conversations; gold are "
+        f"{job.by}s; embeddings {settings['embeddings']}.",
+        f"- This call took {seconds:.0f} s.",
+    ]
+    if job.left_out:
+        lines.append(f"- {job.left_out:,} questions without gold are in no figure.")
+    if job.limit is not None:
+        lines.append(f"- A sample: at most {job.limit:,} questions, evenly spread.")
+    if job.reader:
+        model, judge = job.names
+        lines.append(
+            f"- Model {model}, judge {judge or 'none: answers are not judged'}; reader "
+            f"{job.reader.name}, {job.reader.tokens:,} tokens of memory."
+        )
+        if judge and model == judge:
+            lines.append("- The judge is the model itself, and may favour its own answers.")
+        lines.append("- A failed answer or judgement counts as 0 and is counted in its column.")
+    return lines
+
+
+def _failures(rows: list[Row]) -> list[str]:
+    """The first of each system's failures, for whoever must look into them."""
+    first: dict[str, str] = {}
+    for row in rows:
+        for failure in row["failures"]:
+            first.setdefault(row["system"], failure[:200])
+    if not first:
+        return []
+    return ["\nFirst failures:\n", *(f"- {name}: {what}" for name, what in first.items())]
+
+
+def _plot(job: Job, rows: list[Row], names: list[str], folder: Path) -> None:
+    if job.reader is None:
+        systems = by_system([row for row in rows if row["gold"]], names)
+        found = {name: [recall_at(row) for row in own] for name, own in systems.items()}
+        lines = {
+            name: [mean([recall_at(row, k) for row in own]) for k in job.data.cuts]
+            for name, own in systems.items()
+        }
+        plots.curves(lines, job.data.cuts, folder / "recall.png")
+        title = f"{job.data.title}: recall@10"
+    elif job.data.task == "tool":
+        gold = {q.id: q.goal for t in job.data.conversations for q in t.questions if q.goal}
+        found = {
+            name: [value_f1(_values(gold[r["question"]]), r["reply"]["arguments"]) for r in own]
+            for name, own in by_system(rows, names).items()
+        }
+        title = f"{job.data.title}: value F1"
+    else:
+        found = {name: [score(row) for row in own] for name, own in by_system(rows, names).items()}
+        title = f"{job.data.title}: score"
+    if found:
+        plots.bars({title: found}, folder / "scores.png")

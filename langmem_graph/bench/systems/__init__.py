@@ -1,0 +1,1 @@
+"""Systems that are measured side by side. To add one, see `protocol.py`."""

@@ -1,0 +1,197 @@
+"""The library itself: its look-up, its parts alone, and its reasoning with a model."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from langchain_core.embeddings import Embeddings
+
+from langmem_graph.bench.items import Question, Session
+from langmem_graph.bench.readers import Context, ContextReader, NavigateReader, Passage, Reply
+from langmem_graph.bench.speaking import Spent
+from langmem_graph.config import RankingMethod, Settings
+from langmem_graph.memory import Memory
+from langmem_graph.models import GroundedCall, MessageHit, Recall
+from langmem_graph.user import By
+
+
+class SharedMemory:
+    """One memory in a folder, which several systems read; each session goes in once.
+
+    Args:
+        folder: where it lies; what is there already is continued.
+        embeddings: as `Memory` takes it.
+        with_records: also load the data set's own records, which cite the messages.
+        model: reads every session when it is added, and reasons.
+        reads: False where the model only reasons.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        embeddings: Embeddings | str | None,
+        *,
+        with_records: bool = False,
+        model: Any = None,
+        reads: bool = True,
+    ) -> None:
+        self._reads = reads and model is not None
+        self.folder, self.embeddings, self.model = folder, embeddings, model
+        self._with_records = with_records
+        self._memory = Memory(folder, embeddings=embeddings, model=model)
+        self.user = self._memory.user("bench")
+        self.rejected = 0
+        self._added: dict[str, Spent] = {}
+        self._closed = False
+
+    def add(self, session: Session) -> Spent:
+        """Store a session unless it is there."""
+        if session.session_id not in self._added:
+            self._added[session.session_id] = self._add(session)
+        return self._added[session.session_id]
+
+    def _add(self, session: Session) -> Spent:
+        start, spent = perf_counter(), Spent()
+        done = self.user.add(session.messages, session_id=session.session_id)
+        self.rejected += len(done.rejected)
+        if self._with_records and session.records:
+            self.rejected += len(self.user.add_records(session.records).rejected)
+        if self._reads:
+            read = self.user.flush()
+            spent = Spent(0.0, read.llm_calls, read.input_tokens, read.output_tokens)
+        spent.seconds = perf_counter() - start
+        return spent
+
+    def size(self) -> int:
+        """Bytes of all its files."""
+        return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
+
+    def close(self) -> None:
+        """Close the memory; its folder stays."""
+        if not self._closed:
+            self._closed = True
+            self._memory.close()
+
+
+class Ours:
+    """The library with one of its rankings. Answers from `recall`, without a model for memory."""
+
+    def __init__(self, name: str, shared: SharedMemory, ranking: RankingMethod = "hybrid") -> None:
+        self.name = name
+        self.shared = shared
+        self._ranking = ranking
+
+    def add(self, session: Session) -> Spent:
+        """Store a session."""
+        return self.shared.add(session)
+
+    def search(self, query: str, k: int, by: By) -> list[Passage]:
+        """What `search_conversation` finds."""
+        hits = self.shared.user.search_conversation(query, k, by, ranking=self._ranking)
+        return [passage_of(hit, by) for hit in hits]
+
+    def answer(self, question: Question, k: int, reader: ContextReader) -> Reply:
+        """From the hits."""
+        if isinstance(reader, NavigateReader) and question.goal is None and not question.options:
+            return reader.navigate(self.shared.user, question)
+        return reader.read_passages(question, self.search(question.text, k, "message"))
+
+    def size(self) -> int:
+        """Bytes of the memory."""
+        return self.shared.size()
+
+    def close(self) -> None:
+        """Close the memory."""
+        self.shared.close()
+
+
+class Reasoning(Ours):
+    """The library with a model that reads and reasons, under settings of its own.
+
+    Args:
+        name: as tables show it.
+        shared: a memory with a model.
+        settings: what differs from the default, such as `{"use_goals": False}`. The memory is
+            then read beside its writer, so that one reading serves all settings.
+    """
+
+    def __init__(
+        self, name: str, shared: SharedMemory, settings: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(name, shared)
+        self._settings = Settings(**(settings or {}))
+        self._reading: Memory | None = None
+
+    @property
+    def _user(self) -> Any:
+        if self._settings == Settings():
+            return self.shared.user
+        if self._reading is None:  # opened after the writer, which makes the folder
+            self._reading = Memory(
+                self.shared.folder,
+                embeddings=self.shared.embeddings,
+                model=self.shared.model,
+                settings=self._settings,
+                read_only=True,
+            )
+        return self._reading.user("bench")
+
+    def answer(self, question: Question, k: int, reader: ContextReader) -> Reply:
+        """By navigating, by grounding a call, or from what reasoning recalled."""
+        if question.goal is not None:
+            return self._call(question)
+        if isinstance(reader, NavigateReader) and not question.options:
+            return reader.navigate(self._user, question)
+        start = perf_counter()
+        found = self._user.recall(
+            question.text, k=k, mode="reason", at=question.at, max_tokens=reader.tokens
+        )
+        recalled = Spent(perf_counter() - start, *_cost(found))
+        reply = reader.read(question, context_of(found))
+        reply.spent = reply.spent.plus(recalled)
+        reply.problems += found.report.problems
+        return reply
+
+    def _call(self, question: Question) -> Reply:
+        """`user.ground` fills the call; what it leaves out as missing stays out."""
+        assert question.goal is not None
+        start = perf_counter()
+        tool = question.goal.as_function()
+        done: GroundedCall = self._user.ground(tool, question.text, at=question.at)
+        spent = Spent(perf_counter() - start, done.llm_calls, done.input_tokens, done.output_tokens)
+        grounding = done.grounding.values()
+        return Reply(
+            tool=done.name,
+            arguments=done.arguments,
+            shown=[question.text, *(one.text for one in grounding if one.text)],
+            shown_ids=[id_ for one in grounding for id_ in one.message_ids],
+            spent=spent,
+            problems=done.warnings,
+        )
+
+    def close(self) -> None:
+        """Close both."""
+        if self._reading is not None:
+            self._reading.close()
+            self._reading = None
+        super().close()
+
+
+def passage_of(hit: MessageHit, by: By) -> Passage:
+    """A hit as others' passages are."""
+    own = hit.session_id if by == "session" else hit.message_id
+    said = f"{hit.name or hit.role}: {hit.text}"
+    return Passage(own, said, hit.at.isoformat(), hit.session_id)
+
+
+def context_of(found: Recall) -> Context:
+    """What a recall would show a model."""
+    ids = [hit.message_id for hit in found.evidence]
+    texts = [fact.text for fact in found.facts] or [hit.text for hit in found.evidence]
+    return Context(found.context, ids, texts)
+
+
+def _cost(found: Recall) -> tuple[int, int, int]:
+    report = found.report
+    return report.llm_calls, report.input_tokens, report.output_tokens

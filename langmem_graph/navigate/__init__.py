@@ -1,0 +1,69 @@
+"""Learning to navigate memory: an environment, its reward, a reader, figures, trajectories.
+
+A policy answers questions about a user by walking the layers of their memory with five tools and
+few turns (NapMem 3.3, 3.4). How to use it, and how to train one: docs/navigate.md.
+"""
+
+from langmem_graph.navigate._actions import MAX_CALLS
+from langmem_graph.navigate._env import NavigationEnv
+from langmem_graph.navigate._metrics import NavigationMetrics, navigation_metrics
+from langmem_graph.navigate._models import Finish, Layer, Navigation, QuestionItem, ToolUse
+from langmem_graph.navigate._navigator import arun_navigator, run_navigator
+from langmem_graph.navigate._rubric import (
+    Judge,
+    Rubric,
+    Score,
+    best_f1,
+    evidence_shown,
+    f1_judge,
+    napmem_reward,
+    token_f1,
+)
+from langmem_graph.navigate._tools import navigation_tools
+from langmem_graph.navigate._trajectories import (
+    Trajectory,
+    TrajectoryMetadata,
+    read_trajectories,
+    trajectory,
+    write_trajectories,
+)
+from langmem_graph.navigate._trl import (
+    TrlEnvironment,
+    trl_environment,
+    trl_navigation,
+    trl_reward,
+    trl_rows,
+)
+
+__all__ = [
+    "MAX_CALLS",
+    "Finish",
+    "Judge",
+    "Layer",
+    "Navigation",
+    "NavigationEnv",
+    "NavigationMetrics",
+    "QuestionItem",
+    "Rubric",
+    "Score",
+    "ToolUse",
+    "Trajectory",
+    "TrajectoryMetadata",
+    "TrlEnvironment",
+    "arun_navigator",
+    "best_f1",
+    "evidence_shown",
+    "f1_judge",
+    "napmem_reward",
+    "navigation_metrics",
+    "navigation_tools",
+    "read_trajectories",
+    "run_navigator",
+    "token_f1",
+    "trajectory",
+    "trl_environment",
+    "trl_navigation",
+    "trl_reward",
+    "trl_rows",
+    "write_trajectories",
+]

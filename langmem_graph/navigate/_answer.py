@@ -1,0 +1,62 @@
+"""The final answer: the JSON object that was asked for, or what can be made of another text."""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+_THOUGHTS = re.compile(r"\A.*</think>", re.DOTALL)
+_FENCE = re.compile(r"\A```(?:json)?\s*\n(.*?)\n?```\Z", re.DOTALL)
+_MAX_OBJECTS = 50
+
+
+@dataclass(frozen=True)
+class FinalAnswer:
+    """What was answered."""
+
+    answer: str
+    reason: str = ""
+    well_formed: bool = False
+
+
+def read_answer(text: str) -> FinalAnswer:
+    """The answer of a final text.
+
+    Well formed is one JSON object, bare or in a code fence, with a text as `answer` and, where
+    given, as `reason`; thoughts before it (`<think>…</think>`) do not count. Of any other text the
+    last such object is taken, or else the whole text.
+    """
+    said = _THOUGHTS.sub("", text).strip()
+    fenced = _FENCE.match(said)
+    whole = _loaded(fenced[1] if fenced else said)
+    if whole is not None:
+        return whole
+    for start in [match.start() for match in re.finditer("{", said)][: -_MAX_OBJECTS - 1 : -1]:
+        inside = _loaded(said[start:], to_the_end=False)
+        if inside is not None:
+            return FinalAnswer(inside.answer, inside.reason)
+    return FinalAnswer(said)
+
+
+def _loaded(text: str, *, to_the_end: bool = True) -> FinalAnswer | None:
+    try:
+        read, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return None
+    if to_the_end and text[end:].strip():
+        return None
+    return _checked(read)
+
+
+def _checked(read: Any) -> FinalAnswer | None:
+    if not isinstance(read, dict) or "answer" not in read:
+        return None
+    answer, reason = read["answer"], read.get("reason", "")
+    if isinstance(answer, str) and isinstance(reason, str):
+        return FinalAnswer(_plain(answer), _plain(reason), well_formed=bool(answer.strip()))
+    plain = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+    return FinalAnswer(_plain(plain))
+
+
+def _plain(text: str) -> str:
+    return text.strip().encode("utf-8", "replace").decode("utf-8")

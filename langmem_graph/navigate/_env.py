@@ -1,0 +1,107 @@
+"""The memory tools as an environment: `reset`, then `step` until it is done."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from langmem_graph.errors import InvalidInputError, explain
+from langmem_graph.memory import Memory
+from langmem_graph.navigate._models import Navigation, QuestionItem
+from langmem_graph.navigate._rubric import Rubric
+from langmem_graph.navigate._tools import navigation_tools
+from langmem_graph.navigate._walk import Walk, check_budget
+from langmem_graph.tools.calling import MAX_TURNS
+
+Observation = dict[str, Any]
+"""`messages` (new ones, in OpenAI's format), `turns_left`, and `shown`, the ids shown so far."""
+
+
+class NavigationEnv:
+    """One question at a time over real memories, for any trainer; all it says is JSON-shaped.
+
+    Whatever a policy does is answered: what cannot be read costs a turn and is told what is wrong.
+
+    Args:
+        memory: where the users' memories are.
+        budget: turns with tools; after them only an answer counts (NapMem 5.3).
+        rubric: what a finished question is worth.
+    """
+
+    def __init__(
+        self, memory: Memory, *, budget: int = MAX_TURNS, rubric: Rubric | None = None
+    ) -> None:
+        self._memory = memory
+        self._budget = check_budget(budget)
+        self._rubric = rubric or Rubric()
+        self._item: QuestionItem | None = None
+        self._walk: Walk | None = None
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        """The tools as OpenAI functions."""
+        return navigation_tools()
+
+    @property
+    def navigation(self) -> Navigation:
+        """The current question's way so far."""
+        return self._current()[1].navigation()
+
+    def reset(self, question_item: QuestionItem | Mapping[str, Any]) -> Observation:
+        """Begin a question; the observation holds the first messages.
+
+        Raises:
+            InvalidInputError: it is no question item.
+        """
+        item = read_item(question_item)
+        self._walk = Walk(self._memory.user(item.user_id), item.question, self._budget)
+        self._item = item
+        return self._observation(self._walk, self._walk.messages)
+
+    def step(self, action: object) -> tuple[Observation, float, bool, dict[str, Any]]:
+        """Take one action: a text, an assistant message in OpenAI's format, or a short form.
+
+        `{"answer": …}` and `{"name": …, "arguments": …}` are short forms. After the end nothing
+        changes any more, and nothing is earned.
+
+        Returns:
+            The observation, the reward (0 until the end), whether it is done, and `info`: how it
+            ended, the calls, and at the end the terms of the reward.
+
+        Raises:
+            InvalidInputError: before the first `reset`.
+            StorageError: the memory was closed.
+        """
+        item, walk = self._current()
+        if walk.finish != "unfinished":
+            return self._observation(walk, []), 0.0, True, self._info(walk)
+        observation = self._observation(walk, walk.act(action))
+        if walk.finish == "unfinished":
+            return observation, 0.0, False, self._info(walk)
+        score = self._rubric.score(item, walk.navigation())
+        return observation, score.reward, True, {**self._info(walk), "score": score.model_dump()}
+
+    def _current(self) -> tuple[QuestionItem, Walk]:
+        if self._item is None or self._walk is None:
+            raise InvalidInputError("There is no question yet. Call reset first.")
+        return self._item, self._walk
+
+    @staticmethod
+    def _observation(walk: Walk, messages: list[dict[str, Any]]) -> Observation:
+        shown = sorted(walk.navigation().shown)
+        copies = [dict(message) for message in messages]
+        return {"messages": copies, "turns_left": walk.turns_left, "shown": shown}
+
+    @staticmethod
+    def _info(walk: Walk) -> dict[str, Any]:
+        done = walk.navigation()
+        calls = [use.model_dump() for use in done.tool_calls]
+        return {"finish": done.finish, "tool_calls": calls, "problems": done.problems}
+
+
+def read_item(given: QuestionItem | Mapping[str, Any]) -> QuestionItem:
+    """The item, or an `InvalidInputError` that names what is wrong with it."""
+    try:
+        return QuestionItem.model_validate(given)
+    except ValidationError as error:
+        raise InvalidInputError(f"Not a question item: {explain(error)}.") from error

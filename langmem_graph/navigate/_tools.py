@@ -1,0 +1,120 @@
+"""The five reading tools, called for one user, and the ids that each answer shows."""
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from langmem_graph.errors import InvalidInputError, StorageError, explain, for_log
+from langmem_graph.navigate._actions import Request
+from langmem_graph.navigate._models import Layer, ToolUse
+from langmem_graph.pyramid import files
+from langmem_graph.tools.answers import MAX_HITS
+from langmem_graph.tools.calling import Call
+from langmem_graph.tools.catalogue import READING, MemoryTool
+from langmem_graph.user import UserMemory
+
+_log = logging.getLogger(__name__)
+_BY_NAME = {tool.name: tool for tool in READING}
+_LAYERS: dict[str, Layer] = {
+    "search_records": "records",
+    "get_records": "records",
+    "search_conversation": "messages",
+    "get_conversation": "messages",
+}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a call showed."""
+
+    text: str
+    layer: Layer | None = None
+    message_ids: tuple[str, ...] = ()
+    record_ids: tuple[str, ...] = ()
+    error: str | None = None
+
+
+def navigation_tools() -> list[dict[str, Any]]:
+    """The five tools as OpenAI functions, for `bind_tools`, chat templates and trainers."""
+    return [_described(tool) for tool in READING]
+
+
+def use_tool(user: UserMemory, request: Request, turn: int) -> tuple[str, ToolUse]:
+    """Call a tool of this user: the text for the model, and what is noted of it.
+
+    Raises:
+        StorageError: the memory is closed or cannot be opened. Anything else is told to the model.
+    """
+    shown = _shown(user, request)
+    use = ToolUse(
+        name=request.name,
+        arguments=request.arguments,
+        turn=turn,
+        layer=shown.layer,
+        message_ids=list(dict.fromkeys(shown.message_ids)),
+        record_ids=list(dict.fromkeys(shown.record_ids)),
+        error=shown.error,
+    )
+    return shown.text, use
+
+
+def _shown(user: UserMemory, request: Request) -> Shown:
+    tool = _BY_NAME.get(request.name)
+    if request.problem or tool is None:
+        return _failed(request.problem or f"There is no tool {request.name!r}.")
+    try:
+        arguments = tool.arguments.model_validate(request.arguments).model_dump()
+        text, data = tool.work(Call(user, user.settings, frozenset()), **arguments)
+    except ValidationError as error:
+        return _failed(f"The arguments do not fit: {explain(error)}.")
+    except InvalidInputError as error:
+        return _failed(str(error))
+    except StorageError:
+        raise
+    except Exception as error:  # noqa: BLE001  # noted in the navigation, as the model is told
+        _log.warning("the memory tool %s failed: %s", tool.name, for_log(error))
+        return _failed("Memory cannot be read right now. Answer without it, and say so.")
+    return Shown(text, _layer(tool.name, data), *_ids(tool.name, data))
+
+
+def _failed(why: str) -> Shown:
+    return Shown(f"{why} The tools are {', '.join(_BY_NAME)}.", error=why)
+
+
+def _layer(name: str, data: dict[str, Any]) -> Layer:
+    if name in _LAYERS:
+        return _LAYERS[name]
+    return "profile" if data["name"] == files.PROFILE else "topics"
+
+
+def _ids(name: str, data: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Ids of the messages and of the records in an answer."""
+    if name == "read_file":
+        return (), _evidence(data["text"])
+    records = data.get("records", [])
+    sources = [one for record in records for one in record["message_ids"][:MAX_HITS]]
+    quoted = [said.get("message_id") or said["id"] for said in data.get("messages", [])]
+    return (*quoted, *sources), tuple(record["record_id"] for record in records)
+
+
+def _evidence(text: str) -> tuple[str, ...]:
+    """The records that a topic track names; the index and the profile name none."""
+    try:
+        file = files.parse(text)
+    except InvalidInputError:
+        return ()
+    return tuple(file.evidence) if isinstance(file, files.TopicFile) else ()
+
+
+def _described(tool: MemoryTool) -> dict[str, Any]:
+    """Sign for sign what trainers make of functions: a policy sees what it was trained with."""
+    fields = tool.arguments.model_json_schema()["properties"]
+    kept = ("type", "items", "description")
+    properties = {
+        name: {key: about[key] for key in kept if key in about} for name, about in fields.items()
+    }
+    parameters = {"type": "object", "properties": properties, "required": list(properties)}
+    function = {"name": tool.name, "description": tool.description, "parameters": parameters}
+    return {"type": "function", "function": function}

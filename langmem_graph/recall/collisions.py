@@ -1,0 +1,106 @@
+"""What is on the schedule at a time: interval code over the ledger, no model."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from langmem_graph.config import Settings
+from langmem_graph.models import Record
+from langmem_graph.recall.facts import fact_of_record
+from langmem_graph.recall.quotes import as_data, plain_id
+from langmem_graph.schedule.stored import event_in, is_postponed
+from langmem_graph.schedule.times import (
+    EventTime,
+    Span,
+    ends_at,
+    first_span,
+    meetings,
+    occurrences,
+    zone_of,
+)
+from langmem_graph.store import record_lookups
+from langmem_graph.store.room import Room
+
+Collision = dict[str, Any]
+"""JSON-shaped: `text` says when and what, `line` says it with ids; `start` and `end` in UTC of the
+item's own time, and the record as `fact` and in `facts`."""
+
+MOST = 5
+"""Appointments named in one answer."""
+MOST_RECURRING = 200
+"""Recurring items that are expanded, a few milliseconds each; of more, the newest."""
+IDS = 3
+"""Messages named beside one of them."""
+LONGEST = timedelta(days=366)
+"""Of a longer time the beginning is compared."""
+AHEAD = timedelta(days=92)
+"""How far ahead a proposal that recurs is compared; ours."""
+_TIMES_COMPARED = 10_000
+_WEEKDAYS = "Mon Tue Wed Thu Fri Sat Sun".split()
+_USER = ("", "user", "the user", "me", "i", "myself")
+
+
+def colliding(room: Room, asked: EventTime, settings: Settings) -> list[Collision]:
+    """What the schedule has at that time: what happens once before what recurs, then by time."""
+    with room.database.reading() as connection:
+        items = [
+            (n, event)
+            for n, kept in record_lookups.scheduled(connection)
+            if not is_postponed(kept) and (event := event_in(kept, settings.time_zone))
+        ]
+        found = sorted(met(asked, items, settings.event_minutes))[:MOST]
+        held = record_lookups.records_by_number(connection, [n for _, _, n in found])
+    events = dict(items)
+    return [_named(held[n], events[n], span) for _, span, n in found]
+
+
+def met(
+    asked: EventTime, items: Sequence[tuple[int, EventTime]], minutes: int
+) -> Iterator[tuple[bool, Span, int]]:
+    """Of each item that collides: whether it recurs, its first time that does, its number."""
+    begin = first_span(asked, default_minutes=minutes)[0]
+    end = ends_at(asked, default_minutes=minutes)
+    until = begin + AHEAD if end is None else min(end, begin + LONGEST)
+    wanted = occurrences(asked, begin, until, _TIMES_COMPARED, default_minutes=minutes)
+    # What is in the window of a proposal that does not recur meets it.
+    needed = 1 if asked.recurrence is None else _TIMES_COMPARED
+    recurring = [item for item in items if item[1].recurrence][:MOST_RECURRING]
+    for n, event in [*(item for item in items if not item[1].recurrence), *recurring]:
+        own = occurrences(event, begin, until, needed, default_minutes=minutes)
+        for _, span in meetings(wanted, own):
+            yield event.recurrence is not None, span, n
+            break
+
+
+def _named(record: Record, event: EventTime, span: Span) -> Collision:
+    fact = fact_of_record(record)
+    when = _when(event, span)
+    ids = ", ".join(map(plain_id, record.message_ids[:IDS]))
+    subject = record.subject or ""
+    about = "" if subject.casefold().strip() in _USER else f", about {as_data(subject)}"
+    return {
+        "text": f"{when}: {record.text}",
+        "line": f"The schedule has something at that time: {when} [{ids}]{about}",
+        "start": span[0].isoformat(),
+        "end": span[1].isoformat(),
+        "facts": [fact.id],
+        "fact": fact.model_dump(mode="json"),
+    }
+
+
+def _when(event: EventTime, span: Span) -> str:
+    """As the clock of its zone shows it: `Tue 2025-06-03 22:00 to Wed 2025-06-04 02:00 UTC`."""
+    zone = zone_of(event.time_zone)
+    begin, end = (moment.astimezone(zone) for moment in span)
+    again = ", recurring" if event.recurrence else ""
+    if event.granularity != "minute":
+        last = end - timedelta(hours=12)  # the end is the midnight after the last day
+        days = dict.fromkeys((_day(begin), _day(last)))
+        return f"{' to '.join(days)}, all day{again}"
+    ending = f"{end:%H:%M}" if end.date() == begin.date() else f"{_day(end)} {end:%H:%M}"
+    return f"{_day(begin)} {begin:%H:%M} to {ending} {event.time_zone or 'UTC'}{again}"
+
+
+def _day(moment: datetime) -> str:
+    """With the weekday in English, whatever the process's locale is."""
+    return f"{_WEEKDAYS[moment.weekday()]} {moment:%Y-%m-%d}"

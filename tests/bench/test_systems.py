@@ -1,0 +1,227 @@
+"""All systems, the vector cache, and a run on a tiny conversation with the test embedder."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from langmem_graph.bench import run as running
+from langmem_graph.bench.items import Conversation, DataSet, Question, Session
+from langmem_graph.bench.job import Job
+from langmem_graph.bench.log import Log
+from langmem_graph.bench.report.write import write_report
+from langmem_graph.bench.systems import baselines
+from langmem_graph.bench.systems.catalogue import (
+    ABLATIONS,
+    RETRIEVAL,
+    Spec,
+    Workshop,
+    ablations,
+    chosen,
+    sweep,
+)
+from langmem_graph.bench.vector_cache import cached
+from langmem_graph.embeddings import HashEmbeddings
+from langmem_graph.errors import InvalidInputError
+
+
+def message(number, text):
+    return {"id": f"m{number}", "role": "user", "name": "Mira", "content": text}
+
+
+SESSIONS = [
+    Session("s1", [message(1, "The shed needs a red roof."), message(2, "Beans grow well.")]),
+    Session("s2", [message(3, "My flight to Lisbon is on Friday."), message(4, "")]),
+]
+ASKED = Question("q1", "flight to Lisbon", frozenset({"m3"}), "travel")
+EARLY = Question("q0", "flight to Lisbon", frozenset({"s1"}), "any", before=1)
+
+
+def job(tmp_path, questions=(ASKED,), by="message", specs=None):
+    talk = Conversation("tiny", SESSIONS, list(questions))
+    file = tmp_path / "data.json"
+    file.write_text("{}")
+    data = DataSet("locomo", "Tiny", by, (1, 5, 10), "judged", [talk], [file])
+    specs = specs or chosen([], answering=False, has_model=False)
+    return Job(data, specs, HashEmbeddings(), tmp_path / "out", by)
+
+
+@pytest.mark.parametrize(("by", "expected"), [("message", "m3"), ("session", "s2")])
+def test_every_system_finds_the_words(tmp_path, by, expected):
+    shop = Workshop(tmp_path, HashEmbeddings())
+    found = {}
+    for spec in chosen([], answering=False, has_model=False):
+        system = spec.make(shop)
+        for session in SESSIONS:
+            assert system.add(session).calls == 0
+        found[system.name] = system.search("flight to Lisbon", 2, by)
+        assert (system.size() > 0) == (system.name not in ("bm25", "naive-rag"))
+    for memory in shop._shared.values():
+        memory.close()
+    assert set(found) == set(RETRIEVAL)
+    assert {passages[0].id for passages in found.values()} == {expected}
+    assert all(len({p.id for p in passages}) == len(passages) for passages in found.values())
+
+
+def test_bm25_ranks_the_rarer_word_higher():
+    system = baselines.BM25()
+    texts = ["the red shed", "the red barn", "the red barn", "a shed door"]
+    system.add(Session("s", [message(n, text) for n, text in enumerate(texts)]))
+    assert system.search("red shed", 4, "message")[0].id == "m0"
+    assert system.search("?!", 4, "message") == []
+    assert system.search('a "quoted OR" word', 4, "message")[0].id == "m3"
+    system.close()
+
+
+def test_only_earlier_sessions_are_found(tmp_path):
+    log = running.run(job(tmp_path, [EARLY], "session"))
+    rows = log.rows("asked")
+    assert len(rows) == len(RETRIEVAL)
+    assert all(set(row["found"]) <= {"s1"} for row in rows)
+    assert not any(row["failures"] for row in rows)
+
+
+class Counting(baselines.BM25):
+    """Counts what it is asked, and fails when told."""
+
+    asked = 0
+    fails = False
+    stops = False
+
+    def search(self, query, k, by):
+        type(self).asked += 1
+        if self.stops:
+            raise KeyboardInterrupt
+        if self.fails:
+            raise ValueError("out of order")
+        return super().search(query, k, by)
+
+
+@pytest.fixture
+def counting():
+    Counting.asked, Counting.fails, Counting.stops = 0, False, False
+    yield [Spec("bm25", lambda shop: Counting())]
+    Counting.fails = Counting.stops = False
+
+
+def test_a_stopped_run_is_continued(tmp_path, counting):
+    questions = [EARLY, ASKED]
+    Counting.stops = True
+    with pytest.raises(KeyboardInterrupt):
+        running.run(job(tmp_path, questions, specs=counting))
+    Counting.stops = False
+    first = running.run(job(tmp_path, questions[:1], specs=counting))
+    assert Counting.asked == 2
+    with first.file.open("a") as lines:
+        lines.write('{"row": "asked", "sys')  # a crash in the middle of a line
+    again = running.run(job(tmp_path, questions, specs=counting))
+    assert Counting.asked == 3  # only what was missing
+    assert [row["question"] for row in again.rows("asked")] == ["q0", "q1"]
+    assert len(Log(again.file).rows("asked")) == 2
+    running.run(job(tmp_path, questions, specs=counting), fresh=True)
+    assert Counting.asked == 5
+
+
+def test_a_continued_memory_does_not_know_the_future(tmp_path):
+    """A system added to a stopped run must not find what was stored after its question."""
+    late = Question("q2", "roof", frozenset({"s1"}))
+    first = job(tmp_path, [late], "session", chosen(["ours"], answering=False, has_model=False))
+    stopping = Spec("bm25", lambda shop: Counting())
+    Counting.stops = True
+    with pytest.raises(KeyboardInterrupt):
+        running.run(job(tmp_path, [late], "session", [*first.specs, stopping]))
+    Counting.stops = False
+    assert (first.folder / "memories").exists()
+    log = running.run(job(tmp_path, [EARLY, late], "session", first.specs))
+    (early,) = [row for row in log.rows("asked") if row["question"] == "q0"]
+    assert early["found"] == ["s1"]
+    assert not (first.folder / "memories").exists()
+
+
+def test_a_failing_system_is_counted_and_asked_again_when_wanted(tmp_path, counting):
+    Counting.fails = True
+    log = running.run(job(tmp_path, specs=counting))
+    (row,) = log.rows("asked")
+    assert row["found"] == []
+    assert row["failures"] == ["system: ValueError: out of order"]
+    text = write_report(job(tmp_path, specs=counting), log, 1.0)
+    assert "| bm25 | 0.000 |" in text
+    assert "- bm25: system: ValueError: out of order" in text
+    Counting.fails = False
+    (row,) = running.run(job(tmp_path, specs=counting), retry=True).rows("asked")
+    assert row["found"] == ["m3"]
+
+
+def test_report_names_every_system_and_what_ran(tmp_path):
+    made = job(tmp_path)
+    text = write_report(made, running.run(made), 1.0)
+    assert "## Tiny: 1 questions" in text
+    assert "| ours | 1.000 | 1.000 | 1.000 | 1.000–1.000 | 1.000 |" in text
+    assert all(f"| {name} |" in text for name in RETRIEVAL)
+    assert "embeddings hash" in text
+    assert {file.name for file in made.folder.iterdir()} == {
+        "items.jsonl",
+        "config.json",
+        "report.md",
+        "recall.png",
+        "scores.png",
+    }
+
+
+def test_other_data_is_another_run(tmp_path):
+    first = job(tmp_path).folder
+    assert job(tmp_path).folder == first
+    again = job(tmp_path)
+    again.data.files[0].write_text("[]")
+    assert again.folder != first
+
+
+def test_systems_are_named_or_refused():
+    assert [one.name for one in chosen(["rrf"], answering=False, has_model=False)] == ["rrf"]
+    with pytest.raises(InvalidInputError, match="No system 'x'"):
+        chosen(["x"], answering=False, has_model=False)
+    with pytest.raises(InvalidInputError, match="only answers"):
+        chosen(["full-context"], answering=False, has_model=False)
+    assert [one.name for one in ablations(["all"])] == [f"without {part}" for part in ABLATIONS]
+    with pytest.raises(InvalidInputError, match="No part 'x'"):
+        ablations(["x"])
+    assert [one.name for one in sweep([0, 2], [1])] == ["depth 0, breadth 1", "depth 2, breadth 1"]
+
+
+class Embedder(HashEmbeddings):
+    """Counts the texts it embeds, and knows a window."""
+
+    def __init__(self):
+        super().__init__()
+        self.texts = 0
+
+    def embed_documents(self, texts):
+        self.texts += len(texts)
+        return super().embed_documents(texts)
+
+    def split(self, text):
+        return [(0, len(text))]
+
+
+def test_cache_keeps_vectors_name_and_split(tmp_path: Path):
+    inner = Embedder()
+    first = cached(inner, tmp_path / "vectors.sqlite")
+    vectors = first.embed_documents(["one", "two", "one"])
+    first.close()
+    again = cached(inner, tmp_path / "vectors.sqlite")
+    assert np.allclose(again.embed_documents(["one", "two", "one"]), vectors)
+    assert np.allclose(again.embed_query("two"), vectors[1])
+    assert inner.texts == 2
+    assert type(again).__name__ == "Embedder"
+    assert (again.model_name, again.split("abc")) == (inner.model_name, [(0, 3)])
+    again.close()
+
+
+def test_cache_takes_vectors_made_elsewhere(tmp_path: Path):
+    inner = Embedder()
+    cache = cached(inner, tmp_path / "vectors.sqlite")
+    cache.keep(["one"], HashEmbeddings().embed_documents(["one"]))
+    assert cache.missing(["one", "two"]) == ["two"]
+    assert np.allclose(cache.embed_query("one"), HashEmbeddings().embed_query("one"))
+    assert inner.texts == 0
+    cache.close()
