@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from langmem_graph.errors import InvalidInputError, StorageError, explain
+from langmem_graph.errors import InvalidInputError, StorageError, explain, for_log
 from langmem_graph.navigate._actions import Request
 from langmem_graph.navigate._models import Layer, ToolUse
 from langmem_graph.pyramid import files
@@ -74,7 +74,7 @@ def _shown(user: UserMemory, request: Request) -> Shown:
     except StorageError:
         raise
     except Exception as error:  # noqa: BLE001  # noted in the navigation, as the model is told
-        _log.warning("the memory tool %s failed: %s: %s", tool.name, type(error).__name__, error)
+        _log.warning("the memory tool %s failed: %s", tool.name, for_log(error))
         return _failed("Memory cannot be read right now. Answer without it, and say so.")
     return Shown(text, _layer(tool.name, data), *_ids(tool.name, data))
 
