@@ -12,7 +12,7 @@ demo: $(VENV)/.core
 	$(BIN)/langmem-graph demo
 
 test: check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadscope
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

@@ -22,6 +22,12 @@ SAID = [
     ("2026-06-19T12:15", "I repainted the hall today, it took nine hours."),
 ]
 REQUEST = "Book me the flight to Łódź on 2026-12-04 with my usual seat."
+KNOWN = {
+    "destination": "Łódź",
+    "date": "2026-12-04",
+    "seat": "12A",
+    "card_number": "NW-4471-0093",
+}
 
 
 @tool
@@ -41,12 +47,14 @@ def book_flight(
 
 def rehearsed_fill(asked: str) -> dict[str, Any]:
     """What a model might choose: words of the sources it is shown, each with its source."""
-    found = {"seat": "12A", "card_number": "NW-4471-0093"}
     slots = []
-    for slot, words in found.items():
+    for slot, words in KNOWN.items():
         line = next((line for line in asked.splitlines() if words in line), "")
         slots.append({"slot": slot, "how": "copy", "words": words, "sources": [line.split(":")[0]]})
     return {"slots": slots}
+
+
+REHEARSED = {"ToolFill": rehearsed_fill, "Extraction": {"memories": []}}
 
 
 def rehearsed_agent(seat: str | None) -> RehearsedChatModel:
@@ -54,6 +62,16 @@ def rehearsed_agent(seat: str | None) -> RehearsedChatModel:
     given = {"destination": "Łódź", "date": "2026-12-04"} | ({"seat": seat} if seat else {})
     call = {"name": "book_flight", "args": given, "id": "call-1"}
     return RehearsedChatModel(says=[AIMessage("", tool_calls=[call]), AIMessage("It is done.")])
+
+
+def ground(memory: Memory) -> None:
+    """The call as memory fills it, each value with the message that says it."""
+    known = memory.user("ana").ground(book_flight, REQUEST)
+    for slot, where in known.grounding.items():
+        source = where.message_ids or "the request"
+        print(f"{slot} = {known.arguments[slot]!r}: {where.type}, {source}")
+    for one in known.missing:
+        print(f"{one.name} is missing: {one.reason}")
 
 
 def ask(memory: Memory, model: Any) -> None:
@@ -74,25 +92,22 @@ def main() -> None:
     options.add_argument("--model", help="its model")
     chosen = options.parse_args()
     model = load_chat_model(chosen.model, chosen.base_url)
-    fills = model or RehearsedChatModel(answers={"ToolFill": rehearsed_fill})
+    fills = model or RehearsedChatModel(answers=REHEARSED)
     print(f"you: {REQUEST}\n")
     with tempfile.TemporaryDirectory() as directory, Memory(directory, model=fills) as memory:
         for number, (at, text) in enumerate(SAID):
             said = {"role": "user", "content": text, "at": at, "id": f"m{number}"}
             memory.user("ana").add([said], session_id=at[:10])
+        print("--- without an agent: user.ground(book_flight, request)")
+        ground(memory)
         if model:
+            print("\n--- an agent")
             ask(memory, model)
             return
-        print("--- the agent leaves out what only memory knows")
+        print("\n--- the agent leaves out what only memory knows")
         ask(memory, rehearsed_agent(seat=None))
         print("--- the agent guesses")
         ask(memory, rehearsed_agent(seat="30C"))
-        known = memory.user("ana").ground(book_flight, REQUEST)
-        print("--- the same without an agent: user.ground(book_flight, request)")
-        for slot, where in known.grounding.items():
-            print(f"{slot} = {known.arguments[slot]!r}: {where.type}, {where.message_ids}")
-        for one in known.missing:
-            print(f"{one.name} is missing: {one.reason}")
 
 
 if __name__ == "__main__":

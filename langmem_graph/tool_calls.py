@@ -11,7 +11,7 @@ from langmem_graph.errors import InvalidInputError
 from langmem_graph.grounding.matchers import supports
 from langmem_graph.grounding.tool_spec import tool_spec
 from langmem_graph.models import GroundedCall
-from langmem_graph.recall.quotes import as_data, plain_id
+from langmem_graph.recall.quotes import NOTED, as_data, plain_id
 from langmem_graph.steps import emitter
 
 OnContradiction = Literal["flag", "interrupt"]
@@ -123,5 +123,5 @@ def with_notes(answer: Any, notes: Sequence[str]) -> Any:
     """The tool's answer with what contradicts memory below it, where it is a text."""
     if not notes or not isinstance(answer, ToolMessage) or not isinstance(answer.content, str):
         return answer
-    told = "\n".join(["", "Note from memory:", *(f"- {note}" for note in notes)])
-    return answer.model_copy(update={"content": answer.content + told})
+    told = "\n".join(f"- {note}" for note in notes)
+    return answer.model_copy(update={"content": answer.content + NOTED + told})

@@ -18,7 +18,7 @@ from langchain_core.messages import (
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.intake import text_of
-from langmem_graph.recall.quotes import OPENING
+from langmem_graph.recall.quotes import NOTED, OPENING
 
 MARK = {"langmem_graph": "recalled"}
 """In `additional_kwargs` of a placed message, and in the artifact of a memory tool's answer."""
@@ -72,10 +72,22 @@ def _is_memory_answer(message: ToolMessage) -> bool:
 
 
 def worth_keeping(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """What was said, without the bare tool calls that asked memory; each message has an id."""
+    """What was said, without the bare tool calls that asked memory; each message has an id.
+
+    A tool's answer is kept without the note that memory put below it.
+    """
     answers = {m.tool_call_id for m in messages if isinstance(m, ToolMessage) and not was_said(m)}
-    kept = [m for m in messages if was_said(m) and not _only_asks_memory(m, answers)]
+    kept = [_noteless(m) for m in messages if was_said(m) and not _only_asks_memory(m, answers)]
     return [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in kept]
+
+
+def _noteless(message: BaseMessage) -> BaseMessage:
+    if not isinstance(message, ToolMessage) or not isinstance(message.content, str):
+        return message
+    said, found, note = message.content.rpartition(NOTED)
+    if not found or not all(line.startswith("- ") for line in note.split("\n")):
+        return message
+    return message.model_copy(update={"content": said})
 
 
 def _only_asks_memory(message: BaseMessage, answers: set[str]) -> bool:

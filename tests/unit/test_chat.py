@@ -133,6 +133,21 @@ def test_the_stand_in_recites_what_memory_gave_it(tmp_path: Path) -> None:
 # --- examples ------------------------------------------------------------------------------------
 
 
+def run_example(name: str, directory: Path) -> str:
+    """What an example prints, run somewhere else than in the repository."""
+    example = REPOSITORY / f"examples/{name}.py"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-W", "ignore::UserWarning", example],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not list(directory.iterdir())
+    assert "could not be used" not in done.stderr
+    return done.stdout
+
+
 @needs_model
 @pytest.mark.parametrize(
     ("example", "remembered"),
@@ -142,42 +157,43 @@ def test_the_stand_in_recites_what_memory_gave_it(tmp_path: Path) -> None:
     ],
 )
 def test_an_example_runs_offline(example: str, remembered: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-W",
-            "error",
-            "-W",
-            "ignore::UserWarning",
-            REPOSITORY / f"examples/{example}.py",
-        ],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    last = done.stdout.split("---")[-1]
+    last = run_example(example, tmp_path).split("---")[-1]
     assert remembered in last.split("bot:")[-1]
-    assert not list(tmp_path.iterdir())
 
 
 @needs_model
 def test_the_puppy_comes_before_the_palm(tmp_path: Path) -> None:
-    example = REPOSITORY / "examples/puppy_and_palm.py"
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-W", "ignore::UserWarning", example],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    lines = done.stdout.split("<memory>\n")[1].splitlines()
+    lines = run_example("puppy_and_palm", tmp_path).split("<memory>\n")[1].splitlines()
     assert lines[2] == "Check this before acting on the request:"
     assert "poisonous" in lines[3]
     assert lines[4] == (
         '  - 2025-03-04 18:20 user [m0]: "Our puppy Miso is teething and chews everything, above '
         'all plants."'
     )
+
+
+@needs_model
+def test_an_assistant_that_books_is_completed_and_checked(tmp_path: Path) -> None:
+    _, alone, completed, guessed = run_example("travel_assistant", tmp_path).split("\n--- ")
+    assert "destination = 'Łódź': explicit, the request\n" in alone
+    assert "seat = '12A': explicit, ['m0']\n" in alone
+    assert "'seat'" not in completed
+    assert "seat 12A, card NW-4471-0093" in completed
+    assert "Note from memory" not in completed
+    assert "seat 30C, card NW-4471-0093" in guessed
+    assert 'seat was "30C", but memory says "12A" ("12A", m0)' in guessed
+
+
+@needs_model
+def test_a_companion_knows_what_is_next_and_what_collides(tmp_path: Path) -> None:
+    _, vague, proposal = run_example("project_companion", tmp_path).split("--- a new thread\n")
+    order = ["Next on", "2040-03-14 10:00", "2040-03-15 15:00", "Open projects", "Profile:"]
+    places = [vague.index(title) for title in order]
+    assert places == sorted(places)
+    assert "Check this before acting" not in vague
+    checked = proposal.split("Check this before acting on the request:\n")[1]
+    assert "Thu 2040-03-15 15:00 to 16:00 UTC [m3]" in checked.splitlines()[0]
+    assert "Open projects" not in proposal
 
 
 def test_langgraph_json_names_files_that_are_there() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from langmem_graph import Memory
 from tests.conftest import said
 from tests.scripted import ScriptedChatModel
 from tests.unit.test_embeddings import needs_model
@@ -121,3 +122,35 @@ def test_reasoning_works_as_its_page_shows(
         assert "poisonous" in printed
     else:
         assert printed == "None {}\n"
+
+
+@needs_model
+@pytest.mark.parametrize("page", ["README.md", "docs/acting.md"])
+@pytest.mark.parametrize("way", ["library", "agent"])
+def test_tool_calls_are_filled_as_shown(
+    page: str, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    from examples import travel_assistant as example
+    from langmem_graph.llm import RehearsedChatModel
+
+    text = (REPOSITORY / page).read_text(encoding="utf-8")
+    blocks = dict(re.findall(r"```python\n# (.+?)\n(.*?)```", text, re.DOTALL))
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {
+        "model": RehearsedChatModel(answers=example.REHEARSED),
+        "agent_model": example.rehearsed_agent(seat=None),
+        "book_flight": example.book_flight,
+    }
+    with Memory("./memory") as memory:
+        memory.user("alice").add([said(example.SAID[0][1], id="m0")], session_id="s")
+    if way == "library":
+        exec(blocks.get("tool calls") or blocks["ground"], names)
+        shown = capsys.readouterr().out
+        assert "'seat': '12A'" in shown
+        assert "['m0']" in shown
+    else:
+        exec(blocks["ground_tools"], names)
+        asked = {"messages": [("user", example.REQUEST)]}
+        done = names["graph"].invoke(asked, {"configurable": {"user_id": "alice"}})
+        assert "seat 12A" in done["messages"][-2].text
+    names["memory"].close()

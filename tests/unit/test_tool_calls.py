@@ -13,6 +13,8 @@ from langgraph.types import Command
 
 from langmem_graph import Memory, MemoryMiddleware, Settings
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.graphs.conversation import worth_keeping
+from langmem_graph.tool_calls import with_notes
 from tests.scripted import Mind, ScriptedChatModel
 from tests.unit.test_grounding import ASKED, SAID, copy
 
@@ -97,6 +99,23 @@ def test_what_the_user_asks_for_now_is_no_contradiction(memory: Memory) -> None:
     made = agent(memory, {"destination": "Łódź (Poland)", "seat": "window"})
     done = made.invoke(ask("Book the flight, a window seat this time. I always usual"), ANA)
     assert tool_answer(done).content == "Booked."
+
+
+def test_the_note_is_not_stored_as_what_the_tool_said(memory: Memory) -> None:
+    made = agent(memory, {"destination": "Łódź (Poland)", "seat": "window"})
+    made.invoke(ask(), ANA)
+    made.invoke(ask("And what is the gate?"), ANA)  # the whole conversation is sent again
+    stored = [message["content"] for message in memory.user("ana").export()]
+    assert not [text for text in stored if "Note from memory" in text]
+    assert stored.count("Booked.") == 1
+
+
+def test_only_the_note_itself_is_cut() -> None:
+    noted = with_notes(ToolMessage("Booked.\nNote from memory:\nnone", tool_call_id="c"), ["a"])
+    (kept,) = worth_keeping([noted])
+    assert kept.content == "Booked.\nNote from memory:\nnone"
+    (said,) = worth_keeping([HumanMessage(str(noted.content))])
+    assert said.content == noted.content
 
 
 @pytest.mark.parametrize(
