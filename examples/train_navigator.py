@@ -184,7 +184,7 @@ def main() -> None:
     options.add_argument(
         "--model", help="a model that can call tools; without it a tiny random one"
     )
-    options.add_argument("--steps", type=int, default=40)
+    options.add_argument("--steps", type=int, default=30)
     options.add_argument("--warm-up", type=int, default=80, help="steps, for the tiny model")
     options.add_argument("--learning-rate", type=float, default=3e-4)
     chosen = options.parse_args()

@@ -37,8 +37,11 @@ class Shown:
 
 
 def navigation_tools() -> list[dict[str, Any]]:
-    """The five tools as OpenAI functions, for `bind_tools`, chat templates and trainers."""
-    return [_described(tool) for tool in READING]
+    """The five tools as OpenAI functions, for `bind_tools`, chat templates and trainers.
+
+    In the order of their names, as TRL shows them: a policy sees what it was trained with.
+    """
+    return [_described(tool) for tool in sorted(READING, key=lambda tool: tool.name)]
 
 
 def use_tool(user: UserMemory, request: Request, turn: int) -> tuple[str, ToolUse]:
@@ -109,7 +112,7 @@ def _evidence(text: str) -> tuple[str, ...]:
 
 
 def _described(tool: MemoryTool) -> dict[str, Any]:
-    """Sign for sign what trainers make of functions: a policy sees what it was trained with."""
+    """Sign for sign what transformers make of a function, so that prompts are the same."""
     fields = tool.arguments.model_json_schema()["properties"]
     kept = ("type", "items", "description")
     properties = {

@@ -267,7 +267,7 @@ def test_the_environment_offers_the_five_reading_tools(known: Memory) -> None:
     tools = NavigationEnv(known).tools
     assert tools == navigation_tools()
     assert [tool["function"]["name"] for tool in tools] == [
-        *("search_records", "search_conversation", "get_records", "get_conversation", "read_file")
+        *("get_conversation", "get_records", "read_file", "search_conversation", "search_records")
     ]
     for tool in tools:
         about = tool["function"]

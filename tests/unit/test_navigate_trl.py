@@ -68,7 +68,7 @@ def test_the_tools_are_those_of_the_catalogue() -> None:
         if not name.startswith("_") and name != "reset"
     ]
     about = {tool["function"]["name"]: tool["function"] for tool in navigation_tools()}
-    assert set(public) == set(about)
+    assert public == list(about)  # in this order they stand in the prompt
     for name in public:
         method = getattr(TrlEnvironment, name)
         fields = about[name]["parameters"]["properties"]
@@ -183,6 +183,9 @@ def test_grpo_trains_a_tiny_model_on_walks(
     looked_up = shown[::2]
     tiny = example.tiny_model(looked_up, 40, str(tmp_path))
     trainer, rollouts = example.train(tiny, memory, str(tmp_path), steps=2, learning_rate=1e-4)
+    assert [tool.__name__ for tool in trainer.tools] == [
+        tool["function"]["name"] for tool in navigation_tools()
+    ]
     assert len(rollouts) == 2 * 8
     walks = [walk for _, walk in rollouts]
     assert all(walk.messages[0]["role"] == "system" for walk in walks)

@@ -91,7 +91,7 @@ def test_the_model_is_offered_the_five_reading_tools(known: Memory) -> None:
 
     run_navigator(Watching(script=[DONE]), known.user("ana"), QUESTION)
     assert [tool["function"]["name"] for tool in offered] == [
-        *("search_records", "search_conversation", "get_records", "get_conversation", "read_file")
+        *("get_conversation", "get_records", "read_file", "search_conversation", "search_records")
     ]
 
 
