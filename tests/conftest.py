@@ -1,5 +1,6 @@
 """Shared parts of the tests: memories in temporary directories, and embedders that misbehave."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,9 @@ from langchain_core.embeddings import Embeddings
 
 from langmem_graph import Memory
 from langmem_graph.embeddings import HashEmbeddings
+
+# Read when the console is made: lines are not broken, wherever the tests run.
+os.environ["COLUMNS"] = "160"
 
 
 class TroubledEmbeddings(Embeddings):

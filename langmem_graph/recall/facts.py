@@ -7,18 +7,23 @@ A message whose record is found too is shown as that record. What both lists fin
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
 from langmem_graph.config import Settings
 from langmem_graph.embeddings._embedder import Embedder
-from langmem_graph.llm.contracts import Relation
 from langmem_graph.models import Fact, Message, MessageHit, Record
 from langmem_graph.ranking.search_parts import Trail
 from langmem_graph.recall.search import search_both, with_method
 from langmem_graph.store import lookups, record_lookups
 from langmem_graph.store.clusters import CAUSAL, neighbours
 from langmem_graph.store.room import Room
+
+if TYPE_CHECKING:
+    from langmem_graph.llm.contracts import (
+        Relation,  # slow to import, and recall without a model is not
+    )
 
 LONGEST = 600
 """Characters of a fact; a message is cut to its best part."""
@@ -30,7 +35,7 @@ def find_facts(
     settings: Settings,
     query: str,
     k: int,
-    relation: Relation = "semantic",
+    relation: "Relation" = "semantic",
     trail: Trail | None = None,
 ) -> list[Fact]:
     """The `k` best facts, best first; with `temporal` in the order of time."""

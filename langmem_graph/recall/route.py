@@ -4,8 +4,10 @@ The rules are English; where they see nothing, the goal loop's first call decide
 """
 
 import re
+from typing import TYPE_CHECKING
 
-from langmem_graph.recall.goals.state import Intent
+if TYPE_CHECKING:
+    from langmem_graph.recall.goals.state import Intent
 
 LONGEST = 300
 """Characters that the rules look at; they say early what they want."""
@@ -85,7 +87,7 @@ _GOES_ON = (
 _VAGUE = re.compile(rf"(?:{_OPENING}[\s,.!:;\u2026-]+)*(?:{_GOES_ON})[\s?.!\u2026]*")
 
 
-def intent_of(request: str) -> Intent | None:
+def intent_of(request: str) -> "Intent | None":
     """What the words say; None when they say too little.
 
     `vague` goes on without saying what about, `chat` asks for nothing, `act` wants something

@@ -39,7 +39,9 @@ def keep_rules(room: Room, changed: list[int], zone: str | None) -> None:
             return
         items = [_item(record, zone) for n, record in planned.items() if n not in new]
         changes = [_change(record, zone) for record in new.values()]
-        applied = apply(items, changes, datetime.now(UTC))
+        # What was to come when it was said is planned, also in a conversation of last year.
+        said = max(record.said_at for record in new.values())
+        applied = apply(items, changes, min(said, datetime.now(UTC)))
         _write(connection, planned, {item.record_id: item for item in applied.items}, set(new))
 
 

@@ -310,6 +310,30 @@ def test_without_the_counterfactual_words_still_count(open_memory: Any) -> None:
     assert found.report.llm_calls == 0
 
 
+def test_what_was_to_come_when_it_was_said_is_planned(open_memory: Any) -> None:
+    """A conversation of years ago is read as it was then."""
+    past = {**DENTIST, "when": "2020-06-02T15:30"}
+    memory = open_memory(mind(noted(past)))
+    ana = memory.user("ana")
+    said = {"role": "user", "content": "The dentist.", "id": "m1", "at": "2020-05-01T10:00"}
+    ana.add([said], session_id="s")
+    ana.flush()
+    found = ana.recall(ASKED, at="2020-06-01T09:00", mode="fast")
+    assert warnings_of(found)
+    assert not warnings_of(ana.recall(ASKED, at=NOW, mode="fast"))
+
+
+def test_what_was_over_when_it_was_said_is_not(open_memory: Any) -> None:
+    past = {**DENTIST, "when": "2020-06-02T15:30"}
+    memory = open_memory(mind(noted(past)))
+    ana = memory.user("ana")
+    said = {"role": "user", "content": "The dentist.", "id": "m1", "at": "2020-07-01T10:00"}
+    ana.add([said], session_id="s")
+    ana.flush()
+    (row,) = ana.export_records()
+    assert row.get("facet", "none") != "schedule"
+
+
 def test_what_was_forgotten_meanwhile_collides_no_more(
     open_memory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
