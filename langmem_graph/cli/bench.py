@@ -68,7 +68,7 @@ def bench(options: Options) -> str:
     data = LOADERS[_known(options.name)](options.data)
     whole, data = data, limited(data, options.limit, with_gold=speaker is None)
     if speaker is not None and options.reader == NavigateReader.name:
-        data = with_general(data)
+        data = with_general(data, options.limit)
     embeddings = _embeddings(options)
     try:
         job = _job(options, data, embeddings, speaker, judge)

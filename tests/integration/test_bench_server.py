@@ -73,3 +73,16 @@ def test_a_call_that_cannot_be_read_is_counted(tmp_path, url):
     (row,) = log.rows("asked")
     assert bool(row["failures"]) == (row["reply"]["tool"] is None)
     assert "Why slots are wrong" in text
+
+
+def test_memory_is_navigated(tmp_path, url):
+    """The model may well call nothing; whatever it does is measured."""
+    words = ("--systems", "ours", "--reader", "navigate", "--limit", "1")
+    text, log = bench(tmp_path, url, "locomo", *words)
+    rows = log.rows("asked")
+    assert [row["category"] == "needs no memory" for row in rows] == [False, True]
+    for row in rows:
+        done = row["reply"]["navigation"]
+        assert done["input_tokens"] > 50
+        assert bool(done["answer"]) != bool(row["failures"])
+    assert "How memory was navigated" in text

@@ -33,13 +33,13 @@ _ASKED = {
 }
 
 
-def with_general(data: DataSet) -> DataSet:
-    """The data set with these questions at the end of its first conversation."""
+def with_general(data: DataSet, most: int | None = None) -> DataSet:
+    """The data set with these questions, at most so many, after its first conversation."""
     if data.task != "judged" or not data.conversations:
         return data
     asked = [
         Question(id=f"general-{n}", text=text, category=CATEGORY, answer=answer)
-        for n, (text, answer) in enumerate(_ASKED.items(), 1)
+        for n, (text, answer) in enumerate(list(_ASKED.items())[:most], 1)
     ]
     first, *rest = data.conversations
     return replace(
