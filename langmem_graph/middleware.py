@@ -23,7 +23,14 @@ from langmem_graph.graphs.ownership import own_part, owner_of
 from langmem_graph.graphs.turn import Reading, Report, TurnMemory, combined
 from langmem_graph.memory import Memory
 from langmem_graph.models import GroundedCall, RecallMode
-from langmem_graph.tool_calls import GroundedTools, OnContradiction, refused, with_notes
+from langmem_graph.tool_calls import (
+    GroundedTools,
+    OnContradiction,
+    aonce,
+    once,
+    refused,
+    with_notes,
+)
 
 
 class MemoryAgentState(AgentState[Any]):
@@ -156,7 +163,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         tool = self._grounded.schema_of(request.tool_call["name"])
         known = None
         if tool is not None:
-            known = self._turn.ground(tool, messages_in(request.state), get_config())
+            known = self._known(tool, request)
         if known is None:
             return handler(request)
         arguments, notes = self._checked(request, known)
@@ -171,13 +178,25 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         tool = self._grounded.schema_of(request.tool_call["name"])
         known = None
         if tool is not None:
-            known = await self._turn.aground(tool, messages_in(request.state), get_config())
+            known = await self._aknown(tool, request)
         if known is None:
             return await handler(request)
         arguments, notes = self._checked(request, known)
         if arguments is None:
             return refused(known.name, request.tool_call["id"])
         return with_notes(await handler(_calling(request, arguments)), notes)
+
+    def _known(self, tool: dict[str, Any], request: ToolCallRequest) -> GroundedCall | None:
+        messages, config = messages_in(request.state), get_config()
+        if self._grounded.asks:
+            return once(lambda: self._turn.ground(tool, messages, config))
+        return self._turn.ground(tool, messages, config)
+
+    async def _aknown(self, tool: dict[str, Any], request: ToolCallRequest) -> GroundedCall | None:
+        messages, config = messages_in(request.state), get_config()
+        if self._grounded.asks:
+            return await aonce(lambda: self._turn.aground(tool, messages, config))
+        return await self._turn.aground(tool, messages, config)
 
     def _checked(
         self, request: ToolCallRequest, known: GroundedCall

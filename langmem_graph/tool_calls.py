@@ -1,14 +1,17 @@
 """An agent's own tool calls, completed and checked against memory before they run."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from langchain_core.messages import ToolMessage
-from langgraph.types import interrupt
+from langgraph.func import task
+from langgraph.types import Command, interrupt
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.grounding.matchers import supports
+from langmem_graph.grounding.slots import joined, parted
 from langmem_graph.grounding.tool_spec import tool_spec
 from langmem_graph.models import GroundedCall
 from langmem_graph.recall.quotes import NOTED, as_data, plain_id
@@ -38,7 +41,7 @@ class GroundedTools:
             )
         specs = [tool_spec(tool) for tool in tools]
         self._by_name = {spec.name: vars(spec) for spec in specs}
-        self._asks = on_contradiction == "interrupt"
+        self.asks = on_contradiction == "interrupt"
         if len(self._by_name) < len(specs):
             raise InvalidInputError("Two of ground_tools have the same name.")
 
@@ -62,7 +65,7 @@ class GroundedTools:
         event = {"event": "memory_tool_call", "tool": name, "added": added}
         emitter()({**event, "contradictions": [slot for slot, _ in against]})
         notes = [note for _, note in against]
-        if against and self._asks:
+        if against and self.asks:
             return _agreed(name, completed, notes), []
         for note in notes:
             _log.info("a tool call differs from memory in %s", note.split(" ")[0])
@@ -71,9 +74,25 @@ class GroundedTools:
 
 def _completed(given: Mapping[str, Any], known: GroundedCall) -> tuple[dict[str, Any], list[str]]:
     """What the agent gave, and from memory what it left out; defaults are the tool's own."""
-    own = {slot.split(".")[0] for slot, where in known.grounding.items() if where.type != "default"}
-    added = [name for name in known.arguments if name in own and given.get(name) is None]
-    return {**given, **{name: known.arguments[name] for name in added}}, added
+    grounded = [parted(slot) for slot, where in known.grounding.items() if where.type != "default"]
+    return _merged(given, known.arguments, grounded)
+
+
+def _merged(
+    given: Mapping[str, Any], known: Mapping[str, Any], grounded: Sequence[tuple[str, ...]]
+) -> tuple[dict[str, Any], list[str]]:
+    """An object with what it lacks, and the names of what came in; so are the objects in it."""
+    merged, added = dict(given), []
+    for name, value in known.items():
+        inside = [path[1:] for path in grounded if path[0] == name]
+        own = merged.get(name)
+        if inside and own is None:
+            merged[name] = value
+            added.append(joined([name]))
+        elif isinstance(own, Mapping) and isinstance(value, Mapping):
+            merged[name], parts = _merged(own, value, [path for path in inside if path])
+            added += [f"{joined([name])}.{part}" for part in parts]
+    return merged, added
 
 
 def _contradictions(
@@ -84,7 +103,9 @@ def _contradictions(
     for slot, where in known.grounding.items():
         value, meant = _at(given, slot), _at(known.arguments, slot)
         from_memory = where.type == "explicit" and bool(where.message_ids or where.record_ids)
-        if value is None or not from_memory or _same(value, meant) or supports(request, value):
+        if value is None or not from_memory or _same(value, meant):
+            continue
+        if supports(request, value) or supports(where.text, value):  # also in another form
             continue
         source = ", ".join(map(plain_id, where.message_ids or where.record_ids))
         said = f"memory says {as_data(str(meant))} ({as_data(where.text)}, {source})"
@@ -94,7 +115,7 @@ def _contradictions(
 
 def _at(arguments: Mapping[str, Any], slot: str) -> Any:
     found: Any = arguments
-    for name in slot.split("."):
+    for name in parted(slot):
         found = found.get(name) if isinstance(found, Mapping) else None
     return found
 
@@ -113,6 +134,35 @@ def _agreed(name: str, arguments: dict[str, Any], notes: list[str]) -> dict[str,
     return arguments if answer is True else None
 
 
+def once(work: Callable[[], GroundedCall | None]) -> GroundedCall | None:
+    """Look into memory once for a tool call.
+
+    A graph that is resumed after an interrupt runs the tool's node again. The model might then
+    answer otherwise or not at all, and what a human has refused would run: so the outcome is kept
+    with the node's other results.
+    """
+
+    def memory_grounding() -> dict[str, Any] | None:
+        known = work()
+        return None if known is None else known.model_dump(mode="json")
+
+    return _read(task(memory_grounding)().result())
+
+
+async def aonce(work: Callable[[], Awaitable[GroundedCall | None]]) -> GroundedCall | None:
+    """Async twin of `once`."""
+
+    async def memory_grounding() -> dict[str, Any] | None:
+        known = await work()
+        return None if known is None else known.model_dump(mode="json")
+
+    return _read(await task(memory_grounding)())
+
+
+def _read(found: dict[str, Any] | None) -> GroundedCall | None:
+    return None if found is None else GroundedCall.model_validate(found)
+
+
 def refused(name: str, call_id: str | None) -> ToolMessage:
     """What the model is told when a human has stopped the call."""
     text = "The user did not agree to this call, since it contradicts what they said before. Ask."
@@ -120,8 +170,20 @@ def refused(name: str, call_id: str | None) -> ToolMessage:
 
 
 def with_notes(answer: Any, notes: Sequence[str]) -> Any:
-    """The tool's answer with what contradicts memory below it, where it is a text."""
-    if not notes or not isinstance(answer, ToolMessage) or not isinstance(answer.content, str):
+    """The tool's answer with what contradicts memory below it."""
+    if not notes:
         return answer
-    told = "\n".join(f"- {note}" for note in notes)
-    return answer.model_copy(update={"content": answer.content + NOTED + told})
+    if isinstance(answer, Command) and isinstance(answer.update, Mapping):
+        said = answer.update.get("messages")
+        told = [with_notes(one, notes) for one in said] if isinstance(said, list) else said
+        return replace(answer, update={**answer.update, "messages": told}) if told else answer
+    if not isinstance(answer, ToolMessage):
+        return answer
+    note = NOTED + "\n".join(f"- {note}" for note in notes)
+    content = answer.content
+    noted = content + note if isinstance(content, str) else [*content, _text_block(note)]
+    return answer.model_copy(update={"content": noted})
+
+
+def _text_block(text: str) -> dict[str, str]:
+    return {"type": "text", "text": text.strip()}

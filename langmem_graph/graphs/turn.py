@@ -123,12 +123,15 @@ class TurnMemory:
     def ground(
         self, tool: Any, messages: Sequence[BaseMessage], config: RunnableConfig
     ) -> GroundedCall | None:
-        """What memory knows for a tool call; None where nothing is asked or memory fails."""
+        """What memory knows for a tool call; None where nothing is asked or memory fails.
+
+        Values that do not surely follow are left out: nobody would read the warning.
+        """
         user, request, report = self.user(config), query_of(messages), _new_report()
         found = None
         with self._guarded("memory_grounding", report):
             if request:
-                found = self.memory.user(user).ground(tool, request)
+                found = self.memory.user(user).ground(tool, request, policy="drop")
                 _note_grounding(report, found)
         return found
 
@@ -140,7 +143,7 @@ class TurnMemory:
         found = None
         with self._guarded("memory_grounding", report):
             if request:
-                found = await self.memory.user(user).aground(tool, request)
+                found = await self.memory.user(user).aground(tool, request, policy="drop")
                 _note_grounding(report, found)
         return found
 

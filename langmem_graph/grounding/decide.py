@@ -5,13 +5,11 @@ out. An inferred value that does not surely follow is flagged by default: droppi
 costs more right answers than it saves (methods 3.5).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jsonschema import Draft202012Validator
-
-from langmem_graph.grounding.slots import Slot
-from langmem_graph.grounding.sources import Evidence
+from langmem_graph.grounding.slots import Slot, joined, object_in
+from langmem_graph.grounding.sources import Evidence, gone_since
 from langmem_graph.grounding.state import (
     Filled,
     GroundingState,
@@ -20,6 +18,7 @@ from langmem_graph.grounding.state import (
     slots_in,
     spec_in,
 )
+from langmem_graph.grounding.values import problem
 from langmem_graph.models import GroundedCall, Grounding, MissingSlot
 from langmem_graph.steps import Call
 
@@ -28,10 +27,11 @@ async def decide(tools: GroundingTools, state: GroundingState, call: Call) -> Gr
     """Put the call together."""
     slots, evidence = slots_in(state), evidence_in(state)
     filled = {one.slot: one for one in map(Filled.model_validate, state["filled"])}
+    await _leave_out_forgotten(tools, call, list(filled.values()), evidence)
     done = _Assembly(state.get("policy", "flag"), list(state.get("warnings") or []))
     for slot in slots:
         done.take(slot, filled.get(slot.name) or Filled(slot=slot.name, how="missing"), evidence)
-    done.leave_out_broken(spec_in(state).schema)
+    done.leave_out_unusable(spec_in(state).schema)
     usage = state.get("usage") or {}
     outcome = GroundedCall(
         name=spec_in(state).name,
@@ -47,6 +47,17 @@ async def decide(tools: GroundingTools, state: GroundingState, call: Call) -> Gr
     event["missing"] = [one.name for one in done.missing]
     call.emit(event)
     return {"call": outcome.model_dump(mode="json"), "trace": [event]}
+
+
+async def _leave_out_forgotten(
+    tools: GroundingTools, call: Call, filled: Sequence[Filled], evidence: Evidence
+) -> None:
+    """What the user has forgotten or changed while the model was asked fills nothing."""
+    cited = evidence.named(alias for one in filled for alias in one.sources)
+    gone = await gone_since(tools.services, call, cited)
+    for one in filled:
+        if gone & set(one.sources):
+            one.how, one.reason, one.text = "missing", "was forgotten or changed meanwhile", ""
 
 
 class _Assembly:
@@ -95,21 +106,43 @@ class _Assembly:
         elif filled.reason:
             self.warnings.append(f"{slot.name} is left out: {filled.reason}")
 
-    def leave_out_broken(self, schema: Mapping[str, Any]) -> None:
-        """An optional object that lacks a part it needs is left out whole."""
+    def leave_out_unusable(self, schema: Mapping[str, Any]) -> None:
+        """Optional objects that lack a part they need, or have nothing but defaults, go whole."""
+        self._settle(schema, (), self.arguments)
+
+    def _settle(
+        self, schema: Mapping[str, Any], path: tuple[str, ...], given: dict[str, Any]
+    ) -> None:
+        """One object's parts, the innermost first."""
         needed = schema.get("required") or ()
         for name, part in schema["properties"].items():
-            if name in needed or name not in self.arguments:
+            inside, own = object_in(part), (*path, name)
+            if name not in given:
                 continue
-            error = next(Draft202012Validator(part).iter_errors(self.arguments[name]), None)
-            if error is not None:
-                del self.arguments[name]
-                own = f"{name}."
-                self.grounding = {
-                    k: g for k, g in self.grounding.items() if k != name and not k.startswith(own)
-                }
-                self.missing = [one for one in self.missing if not one.name.startswith(own)]
-                self.warnings.append(f"{name} is left out: {error.message[:200]}")
+            if inside and isinstance(given[name], dict):
+                self._settle(inside, own, given[name])
+                if name not in needed and not self._has_grounded(own):
+                    self._drop(own, given)
+                    continue
+            error = None if name in needed else problem(given[name], part)
+            if error:
+                self._drop(own, given)
+                self.warnings.append(f"{joined(own)} is left out: {error}")
+
+    def _has_grounded(self, path: tuple[str, ...]) -> bool:
+        return any(
+            _is_within(slot, path) and grounding.type != "default"
+            for slot, grounding in self.grounding.items()
+        )
+
+    def _drop(self, path: tuple[str, ...], given: dict[str, Any]) -> None:
+        del given[path[-1]]
+        self.grounding = {k: g for k, g in self.grounding.items() if not _is_within(k, path)}
+        self.missing = [one for one in self.missing if not _is_within(one.name, path)]
+
+
+def _is_within(slot: str, path: tuple[str, ...]) -> bool:
+    return slot == joined(path) or slot.startswith(joined(path) + ".")
 
 
 def _set(arguments: dict[str, Any], path: tuple[str, ...], value: Any) -> None:

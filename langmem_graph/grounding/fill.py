@@ -93,7 +93,7 @@ def _filled(slot: Slot, proposed: Sequence[SlotFill], evidence: Evidence) -> Fil
 def _taken(slot: Slot, one: SlotFill, evidence: Evidence) -> Filled:
     if one.how == "copy":
         return _copied(slot, one, evidence)
-    sources = evidence.named(one.sources)
+    sources = [source for source in evidence.named(one.sources) if not source.outdated]
     aliases = [source.alias for source in sources]
     text = " … ".join(source.texts[0] for source in sources)
     if one.how == "conflict" and len(sources) > 1:
@@ -101,12 +101,20 @@ def _taken(slot: Slot, one: SlotFill, evidence: Evidence) -> Filled:
     if one.how == "default" and slot.has_default:
         return Filled(slot=slot.name, how="default", value=slot.schema["default"])
     if one.how == "infer" and sources and one.value.strip():
-        value = inferred(one.value)
+        value = inferred(one.value, slot)
         said = any(supports(t, value) for source in sources for t in source.texts)
-        how = "explicit" if said and not isinstance(value, str) else "inferred"
+        how = "explicit" if said and not _has_words(value) else "inferred"
         return Filled(slot=slot.name, how=how, value=value, sources=aliases, text=text)
     reason = "cites nothing that was shown" if one.how in ("infer", "conflict") else ""
     return Filled(slot=slot.name, how="missing", reason=reason)
+
+
+def _has_words(value: Any) -> bool:
+    """Words that were written by the model and not copied."""
+    parts = value.values() if isinstance(value, dict) else value
+    return isinstance(value, str) or (
+        isinstance(value, list | dict) and any(map(_has_words, parts))
+    )
 
 
 def _copied(slot: Slot, one: SlotFill, evidence: Evidence) -> Filled:
@@ -119,7 +127,7 @@ def _copied(slot: Slot, one: SlotFill, evidence: Evidence) -> Filled:
         raw = raw or quoted_in(one.words, source)
         if raw is None:
             continue
-        if source.outdated:
+        if source.outdated or source.has_outlived(raw):
             return Filled(slot=slot.name, how="missing", reason="no longer true", text=raw)
         value: Any = typed(raw, slot)
         return Filled(slot=slot.name, how="explicit", value=value, sources=[source.alias], text=raw)
@@ -130,10 +138,14 @@ def _list_of(slot: Slot, items: Sequence[Filled]) -> Filled:
     return Filled(
         slot=slot.name,
         how="explicit",
-        value=[one.value for one in items],
+        value=[part for one in items for part in _parts(one.value)],
         sources=list(dict.fromkeys(alias for one in items for alias in one.sources)),
         text="; ".join(one.text for one in items),
     )
+
+
+def _parts(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _conflict(slot: Slot, rivals: Sequence[Filled]) -> Filled:

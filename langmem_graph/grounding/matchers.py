@@ -16,7 +16,7 @@ SHORTEST = 3
 """Characters below which a value must stand in a text exactly."""
 _NUMBER = re.compile(r"(?<![\w.,])[-+]?\d[\d,]*(?:\.\d+)?(?![\w])")
 _WORD = re.compile(r"\w+")
-_UNSPACED = "\u2e80"
+UNSPACED = "\u2e80"
 """From here on scripts put no spaces between words."""
 
 
@@ -44,8 +44,8 @@ def says(text: str, value: str) -> bool:
     plain, wanted = _plain(text), _plain(value)
     if not wanted:
         return False
-    before = r"(?<!\w)" if wanted[0] < _UNSPACED else ""
-    after = r"(?!\w)" if wanted[-1] < _UNSPACED else ""
+    before = r"(?<!\w)" if wanted[0] < UNSPACED else ""
+    after = r"(?!\w)" if wanted[-1] < UNSPACED else ""
     return re.search(f"{before}{re.escape(wanted)}{after}", plain) is not None
 
 

@@ -1,7 +1,7 @@
 """slots: each argument to be filled, and what to look for in memory for it."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ from langmem_graph.grounding.tool_spec import ToolSpec
 
 DEEPEST = 4
 """Levels of nested objects whose parts are slots of their own; below, the object is one."""
+_DOT = re.compile(r"(?<!\\)\.")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|[_\-.]+")
 
 
@@ -24,7 +25,7 @@ class Slot:
     @property
     def name(self) -> str:
         """`guest.email`."""
-        return ".".join(self.path)
+        return joined(self.path)
 
     @property
     def description(self) -> str:
@@ -42,6 +43,12 @@ class Slot:
         return tuple(_choices(self.schema))
 
     @property
+    def item(self) -> "Slot | None":
+        """For a list, one of its items."""
+        items = next(_items(self.schema), None)
+        return None if items is None else Slot(self.path, items, self.required)
+
+    @property
     def has_default(self) -> bool:
         """The schema says what is taken when nothing is given; null is nothing, too."""
         return self.schema.get("default") is not None
@@ -52,6 +59,16 @@ class Slot:
         Not the request, as methods 6.4 has it: that finds the same facts for every slot.
         """
         return " ".join(filter(None, (*map(in_words, self.path), self.description)))
+
+
+def joined(path: Sequence[str]) -> str:
+    r"""A path as one name, `guest.email`; a dot within a part is written `\.`."""
+    return ".".join(part.replace(".", r"\.") for part in path)
+
+
+def parted(name: str) -> tuple[str, ...]:
+    """The path of a name that `joined` wrote."""
+    return tuple(part.replace(r"\.", ".") for part in _DOT.split(name))
 
 
 def in_words(name: str) -> str:
@@ -70,15 +87,17 @@ def _slots(schema: Mapping[str, Any], path: tuple[str, ...], *, required: bool) 
         own = (*path, name)
         wanted = required and name in needed
         plain = part if isinstance(part, Mapping) else {}
-        inside = _object_in(plain)
+        inside = object_in(plain)
         if inside and len(own) < DEEPEST:
             yield from _slots(inside, own, required=wanted)
         else:
             yield Slot(own, plain, wanted)
 
 
-def _object_in(schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def object_in(schema: Any) -> Mapping[str, Any] | None:
     """The object with parts that a schema is, or is beside null."""
+    if not isinstance(schema, Mapping):
+        return None
     if schema.get("properties"):
         return schema
     others = [one for one in _alternatives(schema) if one.get("type") != "null"]
@@ -92,11 +111,19 @@ def _types(schema: Mapping[str, Any]) -> Iterator[str]:
         yield from _types(part)
 
 
+def _items(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    if isinstance(schema.get("items"), Mapping):
+        yield schema["items"]
+    for part in _alternatives(schema):
+        yield from _items(part)
+
+
 def _choices(schema: Mapping[str, Any]) -> Iterator[Any]:
+    """Also those of a list's items."""
     yield from schema.get("enum") or ()
     if "const" in schema:
         yield schema["const"]
-    for part in _alternatives(schema):
+    for part in (*_alternatives(schema), *_items(schema)):
         yield from _choices(part)
 
 

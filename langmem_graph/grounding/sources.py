@@ -4,14 +4,16 @@ Distilled records alone lose what a tool needs exactly (methods 3.5), so both ar
 values are found in them by their form; everything else is quoted from a source by its words.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, Field
 
+from langmem_graph.grounding.matchers import UNSPACED, says
 from langmem_graph.grounding.slots import Slot
-from langmem_graph.models import Fact, Message, Record
+from langmem_graph.models import Fact, Message
 from langmem_graph.services import Services
 from langmem_graph.steps import Call
 from langmem_graph.store import lookups, record_lookups
@@ -38,6 +40,12 @@ class Source(BaseModel):
     attribute: str | None = None
     confirmation: str = ""
     outdated: bool = False
+    replaced: list[str] = Field(default_factory=list)
+    """What its messages also said, and is no longer true."""
+
+    def has_outlived(self, raw: str) -> bool:
+        """True for words that stand in what was replaced, and not in what is true."""
+        return raw not in self.text and any(raw in text for text in self.replaced)
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -72,30 +80,52 @@ async def read_sources(
 ) -> list[Source]:
     """The request and the facts, each record with its newest message."""
     ids = [one for fact in facts for one in fact.message_ids]
-    nothing: tuple[dict[str, Message], dict[str, Record]] = ({}, {})
     records = [fact.record_id for fact in facts if fact.record_id]
-    messages, known = await services.in_known_room(
-        call.user, lambda room: _stored(room, ids, records), nothing
+    stored = await services.in_known_room(
+        call.user, lambda room: _stored(room, ids, records), _Stored({}, set(), {})
     )
     first = Source(alias=REQUEST, text=request)
-    return [first, *(_source(n, fact, messages, known) for n, fact in enumerate(facts, 1))]
+    return [first, *(_source(n, fact, stored) for n, fact in enumerate(facts, 1))]
 
 
-def _stored(
-    room: Room, messages: Sequence[str], records: Sequence[str]
-) -> tuple[dict[str, Message], dict[str, Record]]:
+async def gone_since(services: Services, call: Call, sources: Sequence[Source]) -> set[str]:
+    """Those of the sources of which something was forgotten, or replaced, since they were read."""
+    ids = [one for source in sources for one in source.message_ids]
+    records = [one for source in sources for one in source.record_ids]
+    if not ids and not records:
+        return set()
+    stored = await services.in_known_room(
+        call.user, lambda room: _stored(room, ids, records), _Stored({}, set(), {})
+    )
+    there = stored.current | stored.messages.keys()
+    return {
+        source.alias for source in sources if not {*source.message_ids, *source.record_ids} <= there
+    }
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """What the ledger has of some messages and records."""
+
+    messages: dict[str, Message]
+    current: set[str]
+    """Of the records those that are true now."""
+    replaced: dict[str, list[str]]
+    """By message: records made of it that are no longer true."""
+
+
+def _stored(room: Room, messages: Sequence[str], records: Sequence[str]) -> _Stored:
     with room.database.reading() as connection:
         numbers = record_lookups.numbers_of(connection, records)
-        found = record_lookups.records_by_number(connection, numbers.values())
+        current = record_lookups.current(connection, numbers.values())
         said = lookups.messages_by_id(connection, messages)
-    return said, {record.record_id: record for record in found.values()}
+        replaced = record_lookups.replaced_by_message(connection, messages)
+    return _Stored(said, {one for one, n in numbers.items() if n in current}, replaced)
 
 
-def _source(
-    number: int, fact: Fact, messages: dict[str, Message], records: dict[str, Record]
-) -> Source:
-    said = [messages[one] for one in fact.message_ids if one in messages]
-    record = records.get(fact.record_id or "")
+def _source(number: int, fact: Fact, stored: _Stored) -> Source:
+    said = [stored.messages[one] for one in fact.message_ids if one in stored.messages]
+    replaced = [text for one in fact.message_ids for text in stored.replaced.get(one, [])]
     return Source(
         alias=f"f{number}",
         text=fact.text[:LONGEST],
@@ -103,7 +133,9 @@ def _source(
         at=fact.at.isoformat() if fact.at else "",
         record_ids=[fact.record_id] if fact.record_id else [],
         message_ids=fact.message_ids,
-        outdated=fact.outdated or (record is not None and record.status != "active"),
+        outdated=fact.outdated
+        or (fact.record_id is not None and fact.record_id not in stored.current),
+        replaced=replaced,
         **fact.model_dump(include={"subject", "attribute", "confirmation"}),
     )
 
@@ -117,7 +149,7 @@ def candidates_in(sources: Sequence[Source], slots: Sequence[Slot]) -> list[Cand
             for value in find_values(text):
                 found.setdefault((value.raw, value.type), (value.type, source.alias))
             for choice in choices:
-                if choice.casefold() in text.casefold():
+                if says(text, choice):
                     found.setdefault((choice, "choice"), ("choice", source.alias))
     return [
         Candidate(alias=f"v{place}", raw=raw, kind=kind, source=source)
@@ -129,13 +161,19 @@ def quoted_in(words: str, source: Source) -> str | None:
     """The words as they stand in the source, byte for byte; None where they do not."""
     if not words.strip():
         return None
-    if any(words in text for text in source.texts):
-        return words
-    for text in source.texts:
-        start = text.casefold().find(words.casefold())
-        if start >= 0 and len(text.casefold()) == len(text):  # else the places do not agree
-            return text[start : start + len(words)]
+    exact = _whole(words)
+    for pattern in (exact, re.compile(exact.pattern, re.IGNORECASE)):
+        for text in source.texts:
+            if found := pattern.search(text):
+                return found.group()
     return None
+
+
+def _whole(words: str) -> re.Pattern[str]:
+    """The words, not as a part of longer ones; scripts without spaces have no such bounds."""
+    before = r"(?<!\w)" if words[0] < UNSPACED else ""
+    after = r"(?!\w)" if words[-1] < UNSPACED else ""
+    return re.compile(f"{before}{re.escape(words)}{after}")
 
 
 def as_json(items: Sequence[BaseModel]) -> list[dict[str, Any]]:

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import iscoroutinefunction
 from typing import Any
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
-from langchain_core.tools import BaseTool
+from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langchain_core.utils.json_schema import dereference_refs
 
@@ -54,11 +55,25 @@ def _function(tool: Any) -> Mapping[str, Any]:
             return {**about, "parameters": tool}
     elif isinstance(tool, BaseTool | type) or callable(tool):
         try:
-            function: Mapping[str, Any] = convert_to_openai_tool(tool)["function"]
+            function: Mapping[str, Any] = convert_to_openai_tool(_as_tool(tool))["function"]
         except Exception as error:  # a function or class that is no tool, by many errors
             raise _no_tool(tool) from error
         return function
     raise _no_tool(tool)
+
+
+def _as_tool(tool: Any) -> Any:
+    """A function as LangChain makes a tool of it: what the runtime injects is no argument."""
+    if isinstance(tool, BaseTool | type):
+        return tool
+    function, coroutine = (None, tool) if iscoroutinefunction(tool) else (tool, None)
+    return StructuredTool.from_function(
+        function,
+        coroutine,
+        description=None if tool.__doc__ else tool.__name__,
+        parse_docstring=True,
+        error_on_invalid_docstring=False,
+    )
 
 
 def _no_tool(tool: Any) -> InvalidInputError:

@@ -2,59 +2,114 @@
 
 import json
 import re
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, FormatChecker
 
 from langmem_graph.grounding.slots import Slot
 from langmem_graph.write.value_forms import normalize
 
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _TRUE, _FALSE = ("true", "yes", "y", "on"), ("false", "no", "n", "off")
+_JSON_TYPES = {
+    bool: ("boolean",),
+    int: ("integer", "number"),
+    float: ("number",),
+    str: ("string",),
+    list: ("array",),
+    dict: ("object",),
+    type(None): ("null",),
+}
+_MOST_BRACKETS = 100
+"""Opening brackets of a value; a model that repeats itself nests them by the hundred."""
+_QUANTITY = re.compile(
+    r"(?:the\ |[A-Z]{3}\ ?|[$€£¥₹\#]\ ?)?"
+    r"(?P<number>[+\-−]?(?:\d{1,3}(?:[ ,'’]\d{3})+(?:\.\d+)?|\d{1,40}(?:[.,]\d{1,40})?))"
+    r"(?:\ ?(?P<unit>[$€£¥₹%]|[^\W\d_]{2,20}[²³]?)|\ [^\W\d_])?"
+    r"\.?",
+    re.VERBOSE,
+)
+"""One number with a currency or one unit. `12A`, `7-10`, `1/2` and dates are something else."""
+_MULTIPLIERS = frozenset(
+    "hundred hundreds thousand thousands million millions billion billions trillion dozen dozens "
+    "mio mrd mln bn mn tsd lakh lakhs crore crores percent am pm half and or to".split()
+)
+"""Words after which the value is not the number that stands before them."""
 
 
 def typed(raw: str, slot: Slot) -> Any:
     """The copied text as the slot takes it; a string stays byte for byte what it was.
 
-    A list takes it as an item. What cannot be read as the slot's type stays a text, and the
-    schema's check says so.
+    A list takes it as an item. Only a date goes into the form of a schema that asks for one. What
+    cannot be read as the slot's type stays a text, and the schema's check says so.
     """
     for choice in slot.choices:
         if isinstance(choice, str) and choice.casefold() == raw.strip().casefold():
             return choice
-    kinds = _item_types(slot) if "array" in slot.types else slot.types
-    if not kinds or "string" in kinds:
+    if slot.item:
+        return typed(raw, slot.item)
+    if slot.schema.get("format") == "date":
+        return normalize("date", raw)
+    if not slot.types or "string" in slot.types:
         return raw
-    return _read(raw, kinds)
+    return _read(raw, slot)
 
 
-def _item_types(slot: Slot) -> tuple[str, ...]:
-    items = slot.schema.get("items")
-    kind = items.get("type") if isinstance(items, dict) else None
-    return (kind,) if isinstance(kind, str) else tuple(kind or ())
-
-
-def _read(raw: str, kinds: tuple[str, ...]) -> Any:
+def _read(raw: str, slot: Slot) -> Any:
     plain = raw.strip()
-    number = _NUMBER.match(normalize("number", plain))
-    if number and ("number" in kinds or "integer" in kinds):
-        value = float(number.group())
-        whole = value.is_integer() and ("integer" in kinds or "." not in number.group())
-        return int(value) if whole else value
-    if "boolean" in kinds and plain.casefold() in (*_TRUE, *_FALSE):
+    if {"number", "integer"} & set(slot.types):
+        number = _number(plain, percent="percent" in slot.query() or "%" in slot.query())
+        if number is not None:
+            return number
+    if "boolean" in slot.types and plain.casefold() in (*_TRUE, *_FALSE):
         return plain.casefold() in _TRUE
-    return inferred(raw)
+    return inferred(raw, slot)
 
 
-def inferred(text: str) -> Any:
-    """A value that the model wrote as JSON; words that are no JSON are a text."""
+def _number(plain: str, *, percent: bool) -> int | float | None:
+    """The number of a quantity; a per cent only where the slot counts in them."""
+    found = _QUANTITY.fullmatch(plain)
+    unit = (found["unit"] or "").casefold() if found else ""
+    in_percent = unit in ("%", "percent")
+    if not found or (not percent if in_percent else unit in _MULTIPLIERS):
+        return None
+    value = Decimal(normalize("number", found["number"]))
+    return int(value) if value == value.to_integral_value() else float(value)
+
+
+def inferred(text: str, slot: Slot) -> Any:
+    """A value that the model wrote as JSON; a text where the slot takes that, or it is no JSON."""
+    if text.count("[") + text.count("{") > _MOST_BRACKETS:
+        return text
     try:
-        return json.loads(text)
+        value = json.loads(text, parse_constant=_no_constant)
+        json.dumps(value, ensure_ascii=False).encode()  # half characters cannot be stored
     except ValueError:
         return text
+    kinds = _JSON_TYPES[type(value)]
+    return text if "string" in slot.types and not set(kinds) & set(slot.types) else value
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+_formats = FormatChecker()
+
+
+@_formats.checks("date-time", ValueError)
+def _is_time(value: object) -> bool:
+    return not isinstance(value, str) or bool(datetime.fromisoformat(value))
 
 
 def problem_with(value: Any, slot: Slot) -> str | None:
     """What the slot's schema has against a value; None when it fits."""
-    error = next(Draft202012Validator(slot.schema).iter_errors(value), None)
+    return problem(value, slot.schema)
+
+
+def problem(value: Any, schema: Any) -> str | None:
+    """What a schema has against a value, its formats included; None when it fits."""
+    checker = Draft202012Validator(schema, format_checker=_formats)
+    error = next(checker.iter_errors(value), None)
     return None if error is None else str(error.message)[:200]

@@ -5,7 +5,7 @@ Small models otherwise run to the length limit, and a repetition loop must not b
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
 
 def _one_line(text: str) -> str:
@@ -14,6 +14,13 @@ def _one_line(text: str) -> str:
 
 
 _OneLine = AfterValidator(_one_line)
+
+
+def _first(most: int) -> BeforeValidator:
+    """A list that is too long is cut, where the rest would only repeat it."""
+    return BeforeValidator(lambda items: items[:most] if isinstance(items, list) else items)
+
+
 Alias = Annotated[str, Field(max_length=8), _OneLine]
 """A short stand-in for an id, valid in one call: m3 is a message, r1 a record, a2 an attribute."""
 Name = Annotated[str, Field(max_length=80), _OneLine]
@@ -185,7 +192,7 @@ class ProfileText(BaseModel):
 class SlotFill(BaseModel):
     """Where one argument of a tool call comes from."""
 
-    slot: Annotated[str, Field(max_length=120)]
+    slot: Annotated[str, Field(max_length=400)]
     how: Literal["copy", "infer", "default", "missing", "conflict"]
     candidate: Alias = ""
     words: Annotated[str, Field(max_length=1_000)] = ""
@@ -196,7 +203,7 @@ class SlotFill(BaseModel):
 class ToolFill(BaseModel):
     """Every argument of a tool call, each with where it comes from."""
 
-    slots: Annotated[list[SlotFill], Field(max_length=48)]
+    slots: Annotated[list[SlotFill], _first(400)]
 
 
 class Verdict(BaseModel):
@@ -209,7 +216,7 @@ class Verdict(BaseModel):
 class Verdicts(BaseModel):
     """One verdict for each inferred value."""
 
-    verdicts: Annotated[list[Verdict], Field(max_length=48)]
+    verdicts: Annotated[list[Verdict], _first(400)]
 
 
 class ToolChoice(BaseModel):

@@ -192,7 +192,7 @@ def _read(room: Room, facts: Sequence[Fact], at: datetime | None, settings: Sett
         ids = {one for fact in (*facts, *stands.facts()) for one in fact.message_ids}
         messages = hits_by_id(connection, ids)
         records = record_lookups.numbers_of(connection, (f.record_id for f in facts if f.record_id))
-        active = record_lookups.active(connection, records.values())
+        active = record_lookups.current(connection, records.values())
     true_now = {record for record, n in records.items() if n in active}
     gone = {fact.id for fact in facts if not _is_there(fact, messages, true_now)}
     return _Stored(stands, messages, gone)

@@ -24,15 +24,23 @@ class Page:
             fresh = [fact for fact in facts if fact.id not in self.quoted]
             if not sentence and not fresh:
                 continue
-            lines = [f"- {sentence}"] if sentence else []
-            lines += [("  " if sentence else "") + fact_line(fact) for fact in fresh]
-            if len(self.lines) == begun:
-                lines = [title, *lines]
-            cost = sum(self.counter.count(line) + 1 for line in lines)
-            if cost <= self.left:
-                self.left -= cost
-                self.lines += lines
-                self.quoted |= {fact.id: fact for fact in fresh}
+            head = [title] if len(self.lines) == begun else []
+            head += [f"- {sentence}"] if sentence else []
+            indent = "  " if sentence else ""
+            if not fresh:
+                self._write(head)
+            for fact in fresh:  # as many as there is room for
+                if self._write([*head, indent + fact_line(fact)]):
+                    self.quoted[fact.id], head = fact, []
+
+    def _write(self, lines: Sequence[str]) -> bool:
+        """Write these lines, where all of them fit."""
+        cost = sum(self.counter.count(line) + 1 for line in lines)
+        if cost > self.left:
+            return False
+        self.left -= cost
+        self.lines += lines
+        return True
 
 
 def fact_line(fact: Fact) -> str:

@@ -8,7 +8,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Connection
 
@@ -92,10 +92,8 @@ def read_profile(connection: Connection, settings: Settings) -> str:
 
 
 def _projects(connection: Connection) -> list[tuple[str, list[Fact]]]:
-    numbers = record_lookups.with_facet(connection, "project_state")
-    found = record_lookups.records_by_number(
-        connection, record_lookups.current(connection, numbers)
-    )
+    numbers = record_lookups.current_with_facet(connection, "project_state")
+    found = record_lookups.records_by_number(connection, numbers)
     states: dict[str, list[Record]] = defaultdict(list)
     for record in sorted(found.values(), key=lambda one: one.said_at, reverse=True):
         states[record.project or record.subject or "project"].append(record)
@@ -104,11 +102,11 @@ def _projects(connection: Connection) -> list[tuple[str, list[Fact]]]:
 
 
 def _upcoming(connection: Connection, now: datetime, settings: Settings) -> list[tuple[str, Fact]]:
-    items = []
+    items, until = [], now + min(AHEAD, datetime.max.replace(tzinfo=UTC) - now)
     for n, kept in record_lookups.scheduled(connection):
         event = None if is_postponed(kept) else event_in(kept, settings.time_zone)
         minutes = settings.event_minutes
-        spans = occurrences(event, now, now + AHEAD, 1, default_minutes=minutes) if event else []
+        spans = occurrences(event, now, until, 1, default_minutes=minutes) if event else []
         if event and spans:
             items.append((spans[0][0], n, event))
     soonest = sorted(items, key=lambda item: item[:2])[:NEXT]

@@ -38,6 +38,7 @@ _STEPS = {
 }
 _YEARS = range(1000, 9000)
 _LAST = datetime(_YEARS[-1], 12, 31, tzinfo=UTC)
+_FIRST = datetime(_YEARS[0], 1, 1, tzinfo=UTC)
 _DAY = timedelta(days=1)
 _LONGEST_RECURRING = timedelta(days=366)
 
@@ -179,7 +180,9 @@ def _spans(event: EventTime, since: datetime, default: timedelta) -> Iterator[Sp
     """The event's spans in order, from those that may still last at `since`."""
     zone = zone_of(event.time_zone)
     length = (event.end or event.start) - event.start
-    for wall in _walls(event, max(since, event.start) - max(length, default), zone):
+    from_then = max(since, event.start)
+    reach = min(max(length, default), from_then - _FIRST)  # before the calendar nothing begins
+    for wall in _walls(event, from_then - reach, zone):
         if event.granularity != "minute":
             yield _whole(wall, event, zone)
         elif event.recurrence is None:

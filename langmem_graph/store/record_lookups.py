@@ -136,13 +136,26 @@ def citing(connection: Connection, items: Iterable[int]) -> dict[int, list[int]]
 
 
 def outdated(connection: Connection, items: Iterable[int]) -> set[int]:
-    """Those of these messages that records were made of, none of which is true any more."""
+    """Those of these messages that records were made of, none of which is true now."""
     s = record_sources.c
-    found = select(s.message, records.c.status).join(records, records.c.n == s.record)
-    statuses: dict[int, set[str]] = defaultdict(set)
-    for row in _in_parts(connection, found, s.message, items):
-        statuses[row.message].add(row.status)
-    return {message for message, held in statuses.items() if ACTIVE not in held}
+    made: dict[int, set[int]] = defaultdict(set)
+    for row in _in_parts(connection, select(s.message, s.record), s.message, items):
+        made[row.message].add(row.record)
+    there = current(connection, {n for held in made.values() for n in held})
+    return {message for message, held in made.items() if not held & there}
+
+
+def replaced_by_message(connection: Connection, ids: Iterable[str]) -> dict[str, list[str]]:
+    """The texts of records that are not true now, by the messages they were made of."""
+    s, r, m = record_sources.c, records.c, messages.c
+    found = select(m.message_id, r.n, r.text).join(record_sources, s.message == m.n)
+    rows = list(_in_parts(connection, found.join(records, r.n == s.record), m.message_id, ids))
+    there = current(connection, {row.n for row in rows})
+    replaced: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        if row.n not in there:
+            replaced[row.message_id].append(row.text)
+    return dict(replaced)
 
 
 def numbers_of(connection: Connection, ids: Iterable[str]) -> dict[str, int]:
@@ -226,9 +239,15 @@ def all_numbers(connection: Connection, status: str | None = ACTIVE) -> list[int
 
 
 def with_facet(connection: Connection, facet: str) -> list[int]:
-    """Records of a facet that are true now, oldest first."""
+    """Records of a facet whose place nothing has taken, oldest first."""
     found = select(records.c.n).where(records.c.facet == facet, records.c.status == ACTIVE)
     return list(connection.scalars(found.order_by(records.c.n)))
+
+
+def current_with_facet(connection: Connection, facet: str) -> list[int]:
+    """Records of a facet that are true now, oldest first."""
+    found = connection.scalars(select(records.c.n).where(records.c.facet == facet))
+    return sorted(current(connection, found))
 
 
 def scheduled(connection: Connection) -> list[tuple[int, dict[str, Any]]]:
@@ -243,8 +262,9 @@ def with_attributes(connection: Connection) -> list[tuple[int, str, str]]:
     """Number, subject and attribute of every record that is true now and has an attribute."""
     r, a = records.c, attributes.c
     found = select(r.n, a.subject, a.name).join(attributes, a.n == r.attribute)
-    rows = connection.execute(found.where(r.status == ACTIVE, a.name != ""))
-    return [(row.n, row.subject, row.name) for row in rows]
+    rows = list(connection.execute(found.where(r.status != "discarded", a.name != "")))
+    there = current(connection, [row.n for row in rows])
+    return [(row.n, row.subject, row.name) for row in rows if row.n in there]
 
 
 def history_of(connection: Connection, items: Iterable[int]) -> list[HistoryEntry]:
