@@ -9,7 +9,6 @@ from langmem_graph.grounding.tool_spec import ToolSpec
 
 DEEPEST = 4
 """Levels of nested objects whose parts are slots of their own; below, the object is one."""
-_DOT = re.compile(r"(?<!\\)\.")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|[_\-.]+")
 
 
@@ -62,13 +61,13 @@ class Slot:
 
 
 def joined(path: Sequence[str]) -> str:
-    r"""A path as one name, `guest.email`; a dot within a part is written `\.`."""
-    return ".".join(part.replace(".", r"\.") for part in path)
+    """A path as one name, `guest.email`; a dot within a part is `~1`, as in a JSON pointer."""
+    return ".".join(part.replace("~", "~0").replace(".", "~1") for part in path)
 
 
 def parted(name: str) -> tuple[str, ...]:
     """The path of a name that `joined` wrote."""
-    return tuple(part.replace(r"\.", ".") for part in _DOT.split(name))
+    return tuple(part.replace("~1", ".").replace("~0", "~") for part in name.split("."))
 
 
 def in_words(name: str) -> str:

@@ -27,7 +27,7 @@ POINTS = [
     *("store.clusters:join", "store.files:write_files", "write.topics:_write"),
     # forgetting
     *("store.forgetting:forget_records", "store.forgetting:_drop_layer"),
-    *("care.forget:_record", "store.ledger:optimize_words", "store.room:Room.renew_index"),
+    *("store.ledger:optimize_words", "store.room:Room.renew_index", "store.traces:note"),
     *("store.ledger:index_everything_again", "store.database:Database.checkpoint"),
 ]
 """Where it can be killed: before or after any call of these."""
@@ -120,7 +120,6 @@ def write(path: str, promises: str, point: str | None, call: int, before: bool) 
             tell("forgetting", f"{n - 3}.0")
             user.forget(message=f"{n - 3}.0")
             tell("forgot", f"{n - 3}.0")
-    tell("end")
     memory.close()
 
 
