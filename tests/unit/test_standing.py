@@ -176,6 +176,35 @@ def test_the_budget_holds(memory: Memory) -> None:
         assert found.report.context_tokens <= budget
 
 
+def test_of_a_long_project_what_there_is_room_for_is_shown(memory: Memory) -> None:
+    long = record(3, "The Kite report " + "is long and " * 60, project="Kite")
+    memory.user("ana").add_records([{**long, "facet": "project_state", "record_id": "long"}])
+    found = memory.user("ana").recall(ASKED, at=NOW, max_tokens=300)
+    lines = found.context.splitlines()
+    assert "waits for Lea's review" in lines[lines.index('- "Kite"') + 1]
+    assert "is long and" not in found.context
+
+
+def test_a_project_is_as_it_is_now_and_not_as_it_will_be(memory: Memory) -> None:
+    state = {"project": "Kite", "facet": "project_state"}
+    later = record(4, "The Kite report is printed.", valid_from="2100-01-01", **state)
+    later = {**later, "record_id": "later", "supersedes": ["r2"]}
+    assert memory.user("ana").add_records([later]).stored
+    lines = memory.user("ana").recall(ASKED, at=NOW).context.splitlines()
+    kite = lines.index('- "Kite"')
+    assert "waits for Lea's review" in lines[kite + 1]
+    assert not [line for line in lines if "printed" in line]
+
+
+def test_times_at_the_calendars_edges(memory: Memory) -> None:
+    lease = event("1200-01-01", granularity="day", end="8000-12-31")
+    kept = {**record(7, "A lease.", **lease), "record_id": "lease"}
+    assert memory.user("ana").add_records([kept]).stored
+    assert "A lease." in memory.user("ana").recall(ASKED, at=NOW).context
+    for at in ("0001-01-01", "9999-12-31"):
+        assert memory.user("ana").recall(ASKED, at=at).report.status == "ok"
+
+
 def test_a_new_user_has_nothing_standing(memory: Memory) -> None:
     found = memory.user("bo").recall(ASKED, at=NOW)
     assert (found.context, found.facts) == ("", [])

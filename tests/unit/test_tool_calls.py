@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
+from pydantic import BaseModel
 
 from langmem_graph import Memory, MemoryMiddleware, Settings
 from langmem_graph.errors import InvalidInputError
@@ -36,6 +37,18 @@ def weather(city: str) -> str:
     return "Sunny."
 
 
+class Guest(BaseModel):
+    name: str
+    email: str | None = None
+
+
+@tool
+def invite(guest: Guest) -> str:
+    """Invite a guest."""
+    RAN.append(guest.model_dump())
+    return "Invited."
+
+
 def fill(prompt: str) -> dict[str, Any]:
     return {
         "slots": [
@@ -45,11 +58,19 @@ def fill(prompt: str) -> dict[str, Any]:
     }
 
 
+FILL: dict[str, Any] = {"fill": fill}
+
+
+def told(prompt: str) -> Any:
+    """What the test says."""
+    return FILL["fill"](prompt)
+
+
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
     RAN.clear()
     settings = Settings(debounce_seconds=3_600, closing_seconds=0.01)
-    mind = Mind(ToolFill=fill, Extraction={"memories": []})
+    mind = Mind(ToolFill=told, Extraction={"memories": []})
     with Memory(tmp_path / "m", model=mind, embeddings="hash", settings=settings) as opened:
         rows = [{"role": "user", "content": text, "id": own} for own, text in SAID.items()]
         opened.user("ana").add(rows, session_id="s", at="2025-03-01")
@@ -62,7 +83,7 @@ def agent(memory: Memory, args: dict[str, Any], name: str = "book_flight", **opt
     options = {"ground_tools": [book_flight], "reading": "manual", **options}
     return create_agent(
         model,
-        tools=[book_flight, weather],
+        tools=[book_flight, weather, invite],
         middleware=[MemoryMiddleware(memory, **options)],
         checkpointer=InMemorySaver(),
     )
@@ -143,6 +164,87 @@ async def test_a_human_may_decide(memory: Memory, way: str, resume: Any, ran: An
     assert ran == RAN
     if resume is False:
         assert tool_answer(done).status == "error"
+
+
+@pytest.mark.parametrize("then", [RuntimeError("down"), {"slots": []}])
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+async def test_a_refused_call_stays_refused_whatever_the_model_says_next(
+    memory: Memory, way: str, then: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def differently(prompt: str) -> Any:
+        asked.append(prompt)
+        if len(asked) > 1 and isinstance(then, Exception):
+            raise then
+        return fill(prompt) if len(asked) == 1 else then
+
+    monkeypatch.setitem(FILL, "fill", differently)
+    made = agent(memory, {"destination": "X", "seat": "window"}, on_contradiction="interrupt")
+
+    async def run(given: Any) -> Any:
+        return made.invoke(given, ANA) if way == "invoke" else await made.ainvoke(given, ANA)
+
+    await run(ask())
+    done = await run(Command(resume=False))
+    assert (RAN, len(asked)) == ([], 1)
+    assert tool_answer(done).status == "error"
+
+
+def test_a_conclusion_that_does_not_follow_is_not_called_with(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def guess(prompt: str) -> Any:
+        bags = {"slot": "bags", "how": "infer", "value": "4"}
+        return {"slots": [{**bags, "sources": copy(prompt, "", "", "m3")["sources"]}]}
+
+    monkeypatch.setitem(FILL, "fill", guess)
+    agent(memory, {"destination": "Oslo"}).invoke(ask(), ANA)
+    assert RAN == [{"destination": "Oslo", "seat": None, "bags": 1}]
+
+
+def test_the_same_value_in_another_form_is_no_contradiction(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def two(prompt: str) -> Any:
+        return {"slots": [copy(prompt, "destination", "Łódź (Poland) with 2", "m3")]}
+
+    monkeypatch.setitem(FILL, "fill", two)
+    done = agent(memory, {"destination": "Łódź"}).invoke(ask(), ANA)
+    assert tool_answer(done).content == "Booked."
+
+
+def test_parts_of_an_object_that_the_agent_left_out(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def parts(prompt: str) -> Any:
+        name = copy(prompt, "guest.name", "Łódź", "m3")
+        return {"slots": [name, copy(prompt, "guest.email", "mira+air@example.org", "m4")]}
+
+    monkeypatch.setitem(FILL, "fill", parts)
+    options = {"ground_tools": [invite]}
+    agent(memory, {"guest": {"name": "Łódź"}}, "invite", **options).invoke(ask(), ANA)
+    assert RAN == [{"name": "Łódź", "email": "mira+air@example.org"}]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ToolMessage([{"type": "text", "text": "Booked."}], tool_call_id="c"),
+        Command(update={"messages": [ToolMessage("Booked.", tool_call_id="c")], "seat": 1}),
+    ],
+)
+def test_any_answer_of_a_tool_is_told_the_note(answer: Any) -> None:
+    noted = with_notes(answer, ["seat was taken"])
+    (message,) = noted.update["messages"] if isinstance(noted, Command) else [noted]
+    assert message.text.startswith("Booked.")
+    assert "seat was taken" in message.text
+    assert with_notes(answer, []) == answer
+
+
+def test_answers_without_a_message_stay_as_they_are() -> None:
+    plain = Command(goto="end")
+    assert with_notes(plain, ["seat was taken"]) is plain
 
 
 def test_other_tools_run_as_they_are(memory: Memory) -> None:
