@@ -22,12 +22,12 @@ from langmem_graph.graphs.identity import UserId
 from langmem_graph.graphs.ownership import own_part, owner_of
 from langmem_graph.graphs.turn import Reading, Report, TurnMemory, combined
 from langmem_graph.memory import Memory
-from langmem_graph.models import GroundedCall, RecallMode
+from langmem_graph.models import RecallMode
 from langmem_graph.tool_calls import (
+    Checked,
     GroundedTools,
     OnContradiction,
-    aonce,
-    once,
+    checked_call,
     refused,
     with_notes,
 )
@@ -160,49 +160,47 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]
     ) -> Any:
         """Complete and check a call of one of `ground_tools`; others run as they are."""
-        tool = self._grounded.schema_of(request.tool_call["name"])
-        known = None
-        if tool is not None:
-            known = self._known(tool, request)
-        if known is None:
+        name, given = request.tool_call["name"], request.tool_call["args"]
+        tool = self._grounded.schema_of(name)
+        if tool is None:
             return handler(request)
-        arguments, notes = self._checked(request, known)
-        if arguments is None:
-            return refused(known.name, request.tool_call["id"])
-        return with_notes(handler(_calling(request, arguments)), notes)
+        messages, config = messages_in(request.state), get_config()
+
+        def look() -> Checked | None:
+            known = self._turn.ground(tool, messages, config)
+            return checked_call(given, known, query_of(messages)) if known else None
+
+        checked = self._grounded.once(look)
+        if checked is None:
+            return handler(request)
+        agreed = self._grounded.agreed(name, checked)
+        if agreed is None:
+            return refused(name, request.tool_call["id"])
+        answer = handler(_calling(request, agreed["arguments"]))
+        return with_notes(answer, agreed["contradictions"])
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
         """Async twin of `wrap_tool_call`."""
-        tool = self._grounded.schema_of(request.tool_call["name"])
-        known = None
-        if tool is not None:
-            known = await self._aknown(tool, request)
-        if known is None:
+        name, given = request.tool_call["name"], request.tool_call["args"]
+        tool = self._grounded.schema_of(name)
+        if tool is None:
             return await handler(request)
-        arguments, notes = self._checked(request, known)
-        if arguments is None:
-            return refused(known.name, request.tool_call["id"])
-        return with_notes(await handler(_calling(request, arguments)), notes)
-
-    def _known(self, tool: dict[str, Any], request: ToolCallRequest) -> GroundedCall | None:
         messages, config = messages_in(request.state), get_config()
-        if self._grounded.asks:
-            return once(lambda: self._turn.ground(tool, messages, config))
-        return self._turn.ground(tool, messages, config)
 
-    async def _aknown(self, tool: dict[str, Any], request: ToolCallRequest) -> GroundedCall | None:
-        messages, config = messages_in(request.state), get_config()
-        if self._grounded.asks:
-            return await aonce(lambda: self._turn.aground(tool, messages, config))
-        return await self._turn.aground(tool, messages, config)
+        async def look() -> Checked | None:
+            known = await self._turn.aground(tool, messages, config)
+            return checked_call(given, known, query_of(messages)) if known else None
 
-    def _checked(
-        self, request: ToolCallRequest, known: GroundedCall
-    ) -> tuple[dict[str, Any] | None, list[str]]:
-        asked = query_of(messages_in(request.state))
-        return self._grounded.checked(known.name, request.tool_call["args"], known, asked)
+        checked = await self._grounded.aonce(look)
+        if checked is None:
+            return await handler(request)
+        agreed = self._grounded.agreed(name, checked)
+        if agreed is None:
+            return refused(name, request.tool_call["id"])
+        answer = await handler(_calling(request, agreed["arguments"]))
+        return with_notes(answer, agreed["contradictions"])
 
     def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Store the rest of the turn."""

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from langchain_core.messages import ToolMessage
 from langgraph.func import task
 from langgraph.types import Command, interrupt
+from typing_extensions import TypedDict
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.grounding.matchers import supports
@@ -20,6 +21,14 @@ from langmem_graph.steps import emitter
 OnContradiction = Literal["flag", "interrupt"]
 """Tell the model after the call, or ask a human before it."""
 _log = logging.getLogger(__name__)
+
+
+class Checked(TypedDict):
+    """A call as it may be made."""
+
+    arguments: dict[str, Any]
+    contradictions: list[str]
+    """What memory says against them."""
 
 
 class GroundedTools:
@@ -41,7 +50,7 @@ class GroundedTools:
             )
         specs = [tool_spec(tool) for tool in tools]
         self._by_name = {spec.name: vars(spec) for spec in specs}
-        self.asks = on_contradiction == "interrupt"
+        self._asks = on_contradiction == "interrupt"
         if len(self._by_name) < len(specs):
             raise InvalidInputError("Two of ground_tools have the same name.")
 
@@ -53,23 +62,50 @@ class GroundedTools:
         about = {"name": spec["name"], "description": spec["description"]}
         return {**about, "parameters": spec["schema"]}
 
-    def checked(
-        self, name: str, given: Mapping[str, Any], known: GroundedCall, request: str
-    ) -> tuple[dict[str, Any] | None, list[str]]:
-        """The arguments to call with, and what contradicts memory.
+    def once(self, look: Callable[[], Checked | None]) -> Checked | None:
+        """Look into memory, once for a call where a human may be asked.
 
-        None where a human has refused the call.
+        A graph that is resumed after an interrupt runs the tool's node again. The model might then
+        answer otherwise or not at all, and what a human has refused would run: so the outcome is
+        kept with the node's other results.
         """
-        completed, added = _completed(given, known)
-        against = _contradictions(given, known, request)
-        event = {"event": "memory_tool_call", "tool": name, "added": added}
-        emitter()({**event, "contradictions": [slot for slot, _ in against]})
-        notes = [note for _, note in against]
-        if against and self.asks:
-            return _agreed(name, completed, notes), []
-        for note in notes:
-            _log.info("a tool call differs from memory in %s", note.split(" ")[0])
-        return completed, notes
+
+        def memory_tool_call() -> Checked | None:
+            return look()
+
+        return task(memory_tool_call)().result() if self._asks else look()
+
+    async def aonce(self, look: Callable[[], Awaitable[Checked | None]]) -> Checked | None:
+        """Async twin of `once`."""
+
+        async def memory_tool_call() -> Checked | None:
+            return await look()
+
+        return await (task(memory_tool_call)() if self._asks else look())
+
+    def agreed(self, name: str, checked: "Checked") -> Checked | None:
+        """What to call with and to tell the model; None where a human has refused the call.
+
+        A human says True for the call as it is, other arguments to replace these, or False.
+        """
+        if not (checked["contradictions"] and self._asks):
+            return checked
+        answer = interrupt({"tool": name, **checked})
+        if isinstance(answer, Mapping):
+            return Checked(arguments={**checked["arguments"], **answer}, contradictions=[])
+        agreed = Checked(arguments=checked["arguments"], contradictions=[])
+        return agreed if answer is True else None
+
+
+def checked_call(given: Mapping[str, Any], known: GroundedCall, request: str) -> Checked:
+    """The arguments that the agent gave, completed, and what contradicts memory."""
+    completed, added = _completed(given, known)
+    against = _contradictions(given, known, request)
+    event = {"event": "memory_tool_call", "tool": known.name, "added": added}
+    emitter()({**event, "contradictions": [slot for slot, _ in against]})
+    for slot, _ in against:
+        _log.info("a tool call differs from memory in %s", slot)
+    return Checked(arguments=completed, contradictions=[note for _, note in against])
 
 
 def _completed(given: Mapping[str, Any], known: GroundedCall) -> tuple[dict[str, Any], list[str]]:
@@ -124,43 +160,6 @@ def _same(one: Any, other: Any) -> bool:
     if isinstance(one, str) and isinstance(other, str):
         return one.strip().casefold() == other.strip().casefold()
     return bool(one == other)
-
-
-def _agreed(name: str, arguments: dict[str, Any], notes: list[str]) -> dict[str, Any] | None:
-    """Ask a human: True goes on as it is, other arguments replace these, False stops the call."""
-    answer = interrupt({"tool": name, "arguments": arguments, "contradictions": notes})
-    if isinstance(answer, Mapping):
-        return {**arguments, **answer}
-    return arguments if answer is True else None
-
-
-def once(work: Callable[[], GroundedCall | None]) -> GroundedCall | None:
-    """Look into memory once for a tool call.
-
-    A graph that is resumed after an interrupt runs the tool's node again. The model might then
-    answer otherwise or not at all, and what a human has refused would run: so the outcome is kept
-    with the node's other results.
-    """
-
-    def memory_grounding() -> dict[str, Any] | None:
-        known = work()
-        return None if known is None else known.model_dump(mode="json")
-
-    return _read(task(memory_grounding)().result())
-
-
-async def aonce(work: Callable[[], Awaitable[GroundedCall | None]]) -> GroundedCall | None:
-    """Async twin of `once`."""
-
-    async def memory_grounding() -> dict[str, Any] | None:
-        known = await work()
-        return None if known is None else known.model_dump(mode="json")
-
-    return _read(await task(memory_grounding)())
-
-
-def _read(found: dict[str, Any] | None) -> GroundedCall | None:
-    return None if found is None else GroundedCall.model_validate(found)
 
 
 def refused(name: str, call_id: str | None) -> ToolMessage:
