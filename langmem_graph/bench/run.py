@@ -24,7 +24,7 @@ def run(job: Job, *, retry: bool = False, fresh: bool = False) -> Log:
 
     Args:
         job: what to measure.
-        retry: ask again where an answer or a judgement failed.
+        retry: ask these systems again where an answer or a judgement failed.
         fresh: forget an earlier run of the same job.
 
     Returns:
@@ -33,7 +33,8 @@ def run(job: Job, *, retry: bool = False, fresh: bool = False) -> Log:
     folder = job.folder
     if fresh:
         shutil.rmtree(folder, ignore_errors=True)
-    log = Log(folder / "items.jsonl", retry=retry)
+    names = [spec.name for spec in job.specs]
+    log = Log(folder / "items.jsonl", retry=names if retry else ())
     (folder / "config.json").write_text(json.dumps(job.settings, indent=1), encoding="utf-8")
     talks = job.data.conversations
     with progress() as bar:
