@@ -6,7 +6,7 @@ together for it.
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
 from typing import Any, Literal
 
@@ -116,7 +116,7 @@ class ContextReader:
             return self._call(question, asked)
         if question.options:
             return self._choose(question, asked)
-        free = question.memories or question.rule in ("act", "preference")
+        free = question.rule in ("act", "preference", "reply")
         said = self.speaker.say(prompt_text("reply" if free else "answer"), asked)
         return _reply(said, text=said.content or "")
 
@@ -157,11 +157,11 @@ class NavigateReader(ContextReader):
         start = perf_counter()
         asked = f"{question.text} (asked at {question.at})" if question.at else question.text
         done = run_navigator(self.speaker.model, user, asked, budget=self.budget)
-        calls = done.turns + bool(done.answer)
+        calls = done.turns + (done.finish != "token_limit")  # the one that ended it
         spent = Spent(perf_counter() - start, calls, done.input_tokens, done.output_tokens)
         return Reply(
             text=done.answer,
-            shown=[question.text],
+            shown=[question.text, *(m["content"] for m in done.messages if m["role"] == "tool")],
             shown_ids=sorted(done.shown),
             spent=spent,
             navigation=done.model_dump(mode="json", exclude={"messages"}),
@@ -170,21 +170,31 @@ class NavigateReader(ContextReader):
         )
 
 
-def quoted(passages: Sequence[Passage], tokens: int) -> Context:
-    """The passages by rank, each that still fits, shown in the order of their dates."""
+def quoted(
+    passages: Sequence[Passage], tokens: int, *, longest: int | None = LONGEST, last: bool = False
+) -> Context:
+    """The passages by rank, each that still fits, shown in the order of their dates.
+
+    Args:
+        passages: best first.
+        tokens: room for all of them.
+        longest: characters of one passage, None for all.
+        last: they are ranked by what was said last, which then also orders those of one date.
+    """
     counter = token_counter(Settings().encoding)
-    kept: list[tuple[str, Passage, str]] = []
+    kept: list[tuple[Passage, str]] = []
     for passage in passages:
-        line = f"[{passage.at[:10] or 'no date'}] {as_data(passage.text[:LONGEST])}"
+        cut = replace(passage, text=passage.text[:longest])
+        line = f"[{cut.at[:10] or 'no date'}] {as_data(cut.text)}"
         cost = counter.count(line)
         if cost <= tokens:
             tokens -= cost
-            kept.append((passage.at, passage, line))
-    ordered = sorted(kept, key=lambda one: one[0])
+            kept.append((cut, line))
+    ordered = sorted(kept[::-1] if last else kept, key=lambda one: one[0].at)
     return Context(
-        "\n".join(line for _, _, line in ordered),
-        [passage.id for _, passage, _ in kept],
-        [passage.text for _, passage, _ in kept],
+        "\n".join(line for _, line in ordered),
+        [passage.id for passage, _ in kept],
+        [passage.text for passage, _ in kept],
         len(passages) - len(kept),
     )
 

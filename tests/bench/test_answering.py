@@ -11,12 +11,13 @@ from typer.testing import CliRunner
 from langmem_graph.bench import run as running
 from langmem_graph.bench.data import LOADERS
 from langmem_graph.bench.data.general import CATEGORY, with_general
-from langmem_graph.bench.items import Question
+from langmem_graph.bench.items import Question, Session
 from langmem_graph.bench.job import Job
 from langmem_graph.bench.judges import judge
 from langmem_graph.bench.readers import ContextReader, NavigateReader, Passage, Reply, quoted
 from langmem_graph.bench.report.write import write_report
 from langmem_graph.bench.speaking import Speaker
+from langmem_graph.bench.systems.baselines import FullContext
 from langmem_graph.bench.systems.catalogue import ablations, chosen, sweep
 from langmem_graph.cli import app as commands
 from langmem_graph.cli import bench as benching
@@ -91,7 +92,7 @@ def test_locomo_is_answered_and_judged(tmp_path):
     # 4 questions: one call of 10 + 5 tokens each, and one of the judge's; 4 * (10 + 2 * 5) / 1e6
     assert "| bm25 | 4 | 40 | 20 | 4 | 60 | 0.0001 |" in text
     full = next(asked for _, asked in model.asked if "beans" in asked and "shed" in asked)
-    assert full.startswith("Remembered:\n[2024-03-01]")
+    assert full.startswith("Now: 2024-03-02T09:00:00+00:00\nRemembered:\n[2024-03-01]")
     rule = [asked for _, asked in judging.asked if "Only an answer that says so" in asked]
     assert len(rule) == len(PLAIN)
 
@@ -132,6 +133,80 @@ def test_realmem_is_scored_as_in_the_paper(tmp_path):
     assert "memory_recall" not in third["scores"]  # no memory to recall
     assert "| bm25 | 0.667 | 2.000 | 0.417 | 0.500 |" in text
     assert "| bm25 | 0.000 | 0.000 | 1.000 | 0.000 |" in text  # shares of 0, 1, 2, 3
+
+
+def test_gold_does_not_change_what_the_model_is_told(tmp_path):
+    """A message of RealMem without gold memories is answered as any other, and at its time."""
+    prompts = []
+
+    class Listening(Model):
+        def _generate(self, messages, *args, **options):
+            prompts.append(messages[0].text)
+            return super()._generate(messages, *args, **options)
+
+    model = Listening("Fine.")
+    rows, _ = measured(job(tmp_path, "realmem", model, None, ["bm25"]))
+    assert len(rows) == 3
+    assert len(set(prompts)) == 1
+    assert all(asked.startswith("Now: 2025-12-24") for _, asked in model.asked)
+
+
+def test_what_a_navigator_read_is_what_the_judge_sees_as_found(tmp_path):
+    judging = Mind(
+        ScaleVerdict={"reason": "part", "score": 2}, MemoryVerdict={"found": [1], "helpful": 1}
+    )
+    made = job(tmp_path, "realmem", Walker(), judging, ["ours"], reader=NavigateReader)
+    talk = made.data.conversations[0]
+    beans = [replace(talk.questions[0], text="Beans? the shed")]
+    made = replace(made, data=replace(made.data, conversations=[replace(talk, questions=beans)]))
+    rows, text = measured(made)
+    (asked,) = [asked for name, asked in judging.asked if name == "MemoryVerdict"]
+    assert "I plan a shed." in asked.split("Found:")[1]
+    assert rows[0]["scores"]["memory_recall"] == pytest.approx(1 / 3)
+    table = text.split("How memory was navigated")[1]
+    line = next(one for one in table.splitlines() if one.startswith("| ours |"))
+    cells = [cell.strip() for cell in line.split("|")[2:-1]]
+    # one gold session of two messages, of which one hit: the session was found
+    assert cells[5] == "1.000"
+
+
+@pytest.mark.parametrize(
+    ("said", "finish", "calls"),
+    [
+        ([AIMessage('{"answer": "yes"}')], "answered", 1),
+        ([AIMessage("")] * 5, "no_answer", 5),
+        ([ConnectionError("gone")], "model_error", 1),
+    ],
+)
+def test_every_call_of_a_navigating_model_is_counted(tmp_path, said, finish, calls):
+    model = ScriptedChatModel(script=list(said))
+    made = job(tmp_path, "locomo", model, None, ["ours"], reader=NavigateReader)
+    rows, _ = measured(made)
+    reply = rows[0]["reply"]
+    assert (reply["navigation"]["finish"], reply["spent"]["calls"]) == (finish, calls)
+
+
+def test_full_context_is_whole_and_in_the_order_in_which_it_was_said():
+    system, seen = FullContext(10_000), []
+
+    class Seeing(ContextReader):
+        def read(self, question, context):
+            seen.append(context)
+            return Reply()
+
+    said = [
+        {"id": f"m{n}", "role": "user", "content": f"line {n} " + "x" * 3_000 + f" end {n}"}
+        for n in range(4)
+    ]
+    system.add(Session("s", said))
+    system.answer(Question("q", "what?"), 20, Seeing(Speaker(Model()), 10))
+    ends = [seen[0].text.index(f"{word} {n}") for n in range(4) for word in ("line", "end")]
+    assert ends == sorted(ends)
+    small = FullContext(1_400)
+    small.add(Session("s", said))
+    small.answer(Question("q", "what?"), 20, Seeing(Speaker(Model()), 10))
+    assert 0 < seen[1].left_out < 4
+    assert "end 3" in seen[1].text  # the latest
 
 
 def test_a_choice_needs_no_judge(tmp_path):

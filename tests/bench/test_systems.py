@@ -225,3 +225,16 @@ def test_cache_takes_vectors_made_elsewhere(tmp_path: Path):
     assert np.allclose(cache.embed_query("one"), HashEmbeddings().embed_query("one"))
     assert inner.texts == 0
     cache.close()
+
+
+def test_naive_rag_is_by_cosine_whatever_the_length_of_the_vectors():
+    class Long(HashEmbeddings):
+        def embed_documents(self, texts):
+            return [
+                [10 * x * len(t) for x in v]
+                for t, v in zip(texts, super().embed_documents(texts), strict=True)
+            ]
+
+    system = baselines.NaiveRag(Long())
+    system.add(Session("s", [message(1, "a shed"), message(2, "a shed " + "word " * 50)]))
+    assert [one.id for one in system.search("a shed", 2, "message")] == ["m1", "m2"]
