@@ -1,7 +1,7 @@
 """log: one JSON line for each item of a run, so that a stopped run is continued.
 
-Rows: `asked` (a question put to a system), `added` (a session given to a system), `size` (its bytes
-in the end).
+Rows: `asked` (a question put to a system), `begun` (a session that is now given to the systems),
+`added` (a session given to a system), `size` (its bytes in the end).
 """
 
 import json
@@ -12,7 +12,8 @@ from typing import Any
 Row = dict[str, Any]
 _KEYS = {
     "asked": ("system", "conversation", "question"),
-    "added": ("system", "conversation", "session"),
+    "begun": ("conversation", "place"),
+    "added": ("system", "conversation", "place"),
     "size": ("system", "conversation"),
 }
 

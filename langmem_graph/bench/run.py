@@ -15,6 +15,7 @@ from langmem_graph.bench.job import Job
 from langmem_graph.bench.judges import judge
 from langmem_graph.bench.log import Log, Row
 from langmem_graph.bench.readers import Passage, Reply
+from langmem_graph.bench.speaking import Spent
 from langmem_graph.bench.systems.catalogue import Spec, Workshop
 from langmem_graph.bench.systems.protocol import System
 
@@ -73,11 +74,11 @@ class _Run:
 
     def _knows_too_much(self) -> bool:
         """Whether the memory of a stopped run holds sessions that an open question may not see."""
-        rows = self.log.rows("added")
-        added = {row["session"] for row in rows if row["conversation"] == self.talk.name}
+        rows = self.log.rows("begun")
+        begun = sum(row["conversation"] == self.talk.name for row in rows)
         waiting = [q.before for spec in self.specs for q in _open(spec, self.talk, self.log)]
-        seen = min((one for one in waiting if one is not None), default=len(added))
-        return self.folder.exists() and len(added) > seen
+        seen = min((one for one in waiting if one is not None), default=begun)
+        return self.folder.exists() and begun > seen
 
     @contextmanager
     def systems(self) -> Iterator[list[System]]:
@@ -98,22 +99,29 @@ def _measure(run: _Run) -> None:
     if not run.specs:
         return
     with run.systems() as systems:
-        for questions, session in run.talk.steps():
+        for place, (questions, session) in enumerate(run.talk.steps()):
             for question in questions:
                 _ask_all(run, systems, question)
             if session is not None:
-                _add_to_all(run, systems, session)
+                _add_to_all(run, systems, session, place)
         for system in systems:
             key = {"system": system.name, "conversation": run.talk.name}
             turns = sum(len(session.messages) for session in run.talk.sessions)
             run.log.add({"row": "size", **key, "bytes": system.size(), "turns": turns})
 
 
-def _add_to_all(run: _Run, systems: Sequence[System], session: Session) -> None:
+def _add_to_all(run: _Run, systems: Sequence[System], session: Session, place: int) -> None:
+    key = {"conversation": run.talk.name, "place": place, "session": session.session_id}
+    run.log.add({"row": "begun", **key})
     for system in systems:
         spent = system.add(session)
-        key = {"system": system.name, "conversation": run.talk.name, "session": session.session_id}
-        run.log.add({"row": "added", **key, "turns": len(session.messages), **asdict(spent)})
+        row = {"row": "added", "system": system.name, **key, "turns": len(session.messages)}
+        run.log.add(row | asdict(spent) | {"failures": _trouble(spent)})
+
+
+def _trouble(spent: Spent) -> list[str]:
+    """Of memory itself, as one failure."""
+    return [f"memory: {'; '.join(spent.problems)[:500]}"] if spent.problems else []
 
 
 def _ask_all(run: _Run, systems: Sequence[System], question: Question) -> None:
@@ -166,5 +174,5 @@ def _answered(job: Job, system: System, question: Question) -> Row:
         "scores": verdict.scores,
         "judged": asdict(verdict.spent),
         "reason": verdict.reason,
-        "failures": verdict.failures,
+        "failures": [*verdict.failures, *_trouble(reply.spent)],
     }

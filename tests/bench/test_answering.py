@@ -242,12 +242,34 @@ def test_tool_calls_are_scored_slot_by_slot(tmp_path):
 def test_our_grounding_fills_the_call(tmp_path):
     model = Model(
         Extraction={"memories": []},
-        Filling={"slots": [{"slot": "city", "how": "missing"}]},
+        ToolFill={"slots": [{"slot": "city", "how": "missing"}]},
     )
     rows, _ = measured(job(tmp_path, "mem2actbench", model, None, ["ours-reason"]))
     assert [row["reply"]["tool"] for row in rows] == ["book", "book"]
     assert all("city" not in row["reply"]["arguments"] for row in rows)
     assert all(row["reply"]["spent"]["calls"] >= 1 for row in rows)
+    assert not any(row["failures"] for row in rows)
+
+
+def test_a_call_that_our_grounding_could_not_fill_is_a_failure(tmp_path):
+    model = Model(Extraction={"memories": []}, ToolFill={"slots": "broken"})
+    rows, text = measured(job(tmp_path, "mem2actbench", model, None, ["ours-reason"]))
+    assert all(row["reply"]["tool"] is None for row in rows)
+    assert all(row["failures"][0].startswith("answer: ToolFill") for row in rows)
+    table = text.splitlines()[2:5]
+    figures = dict(zip(table[0].split(" | "), table[2].split(" | "), strict=True))
+    assert (figures["tool_accuracy"], figures["calls failed"]) == ("0.000", "2")
+
+
+def test_what_memory_could_not_read_or_think_is_counted(tmp_path):
+    broken = Model("yes", Extraction={"memories": "none"}, GoalPlan={"answer": 1})
+    rows, text = measured(job(tmp_path, "locomo", broken, Mind(Verdict=RIGHT), ["ours-reason"]))
+    assert [len(row["failures"]) for row in rows] == [1, 1, 1, 1]
+    assert all(row["failures"][0].startswith("memory: GoalPlan") for row in rows)
+    assert "| 0 | 0 | 4 |" in text  # answers, judgements, memory
+    line = next(one for one in text.split("## Efficiency")[1].splitlines() if "| ours-r" in one)
+    header = text.split("## Efficiency")[1].splitlines()[4].split(" | ")
+    assert line.split(" | ")[header.index("sessions with failures")] == "2"
 
 
 def test_reasoning_and_its_ablations_share_one_reading(tmp_path):
@@ -359,7 +381,7 @@ def test_the_command_measures_retrieval(tmp_path):
     assert (folder / "report.md").read_text() in done.stdout
     again = invoke(*words)
     assert again.exit_code == 0
-    assert len((folder / "items.jsonl").read_text().splitlines()) == 7 * (3 + 2 + 1)
+    assert len((folder / "items.jsonl").read_text().splitlines()) == 7 * (3 + 2 + 1) + 2
 
 
 def test_the_command_names_every_data_set():

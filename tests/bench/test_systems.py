@@ -1,5 +1,6 @@
 """All systems, the vector cache, and a run on a tiny conversation with the test embedder."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -136,6 +137,54 @@ def test_a_continued_memory_does_not_know_the_future(tmp_path):
     (early,) = [row for row in log.rows("asked") if row["question"] == "q0"]
     assert early["found"] == ["s1"]
     assert not (first.folder / "memories").exists()
+
+
+def test_a_session_that_was_begun_and_not_logged_is_known_too(tmp_path, monkeypatch):
+    """The process may die when a session is in memory, and its line not yet in the log."""
+    late = Question("q2", "roof", frozenset({"s1"}))
+    specs = chosen(["ours"], answering=False, has_model=False)
+    whole = Log.add
+
+    def dies(self, row):
+        if row["row"] == "added":
+            raise KeyboardInterrupt
+        whole(self, row)
+
+    monkeypatch.setattr(Log, "add", dies)
+    with pytest.raises(KeyboardInterrupt):
+        running.run(job(tmp_path, [late], "session", specs))
+    monkeypatch.undo()
+    first = Question("q0", "shed", frozenset({"s1"}), before=0)
+    log = running.run(job(tmp_path, [first, late], "session", specs))
+    (early,) = [row for row in log.rows("asked") if row["question"] == "q0"]
+    assert early["found"] == []
+
+
+def test_two_sessions_of_one_name_are_both_remembered(tmp_path):
+    shop = Workshop(tmp_path, HashEmbeddings())
+    parts = [Session("s1", [message(1, "A red shed.")]), Session("s1", [message(2, "A boat.")])]
+    for spec in chosen(["ours", "bm25"], answering=False, has_model=False):
+        system = spec.make(shop)
+        for part in parts:
+            system.add(part)
+        assert [one.id for one in system.search("boat", 1, "message")] == ["m2"]
+        system.close()
+    talk = Conversation("tiny", parts, [Question("q", "boat", frozenset({"m2"}))])
+    made = job(tmp_path)
+    made = replace(made, data=replace(made.data, conversations=[talk]))
+    assert {row["turns"] for row in running.run(made).rows("size")} == {2}
+    assert len(Log(made.folder / "items.jsonl").rows("added")) == 2 * len(RETRIEVAL)
+
+
+def test_what_memory_refuses_is_said(tmp_path):
+    bad = [message(1, "A shed."), message(2, "A boat.") | {"at": "no date"}, message(3, " ")]
+    talk = Conversation("tiny", [Session("s", bad)], [Question("q", "boat", frozenset({"m2"}))])
+    made = job(tmp_path, specs=chosen(["ours"], answering=False, has_model=False))
+    made = replace(made, data=replace(made.data, conversations=[talk]))
+    log = running.run(made)
+    (row,) = log.rows("added")
+    assert len(row["problems"]) == 1  # an empty message is no loss
+    assert "- ours: memory: " in write_report(made, log, 1.0)
 
 
 def test_a_failing_system_is_counted_and_asked_again_when_wanted(tmp_path, counting):

@@ -71,7 +71,7 @@ def _overall(systems: dict[str, list[Row]]) -> str:
     every = [row for own in systems.values() for row in own]
     shown = [name for name in _TITLES if any(name in row["scores"] for row in every)]
     header = ["system", *(_TITLES[name] for name in shown), "95% interval", "mean of conversations"]
-    header += ["answers failed", "judgements failed"]
+    header += ["answers failed", "judgements failed", "memory failed"]
     lines = []
     for name, own in systems.items():
         scored = {one: [r["scores"][one] for r in own if one in r["scores"]] for one in shown}
@@ -84,9 +84,10 @@ def _overall(systems: dict[str, list[Row]]) -> str:
 
 
 def failed(own: Sequence[Row]) -> list[str]:
-    """How many answers and how many judgements failed."""
+    """How many answers and how many judgements failed, and how often memory's own reasoning did."""
     kinds = [one.split(":")[0] for row in own for one in row["failures"]]
-    return [str(kinds.count("answer") + kinds.count("system")), str(kinds.count("judge"))]
+    answers = kinds.count("answer") + kinds.count("system")
+    return [str(answers), str(kinds.count("judge")), str(kinds.count("memory"))]
 
 
 def _shares(systems: dict[str, list[Row]]) -> str:

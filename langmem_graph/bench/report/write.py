@@ -24,8 +24,9 @@ def write_report(job: Job, log: Log, seconds: float) -> str:
     own = {(t.name, q.id) for t in job.data.conversations for q in t.questions}
     rows = [row for row in log.rows("asked") if (row["conversation"], row["question"]) in own]
     rows = [row for row in rows if row["system"] in names]
+    added = [row for row in log.rows("added") if row["system"] in names]
     build = answer_tables if job.reader else retrieval_tables
-    parts = [*build(job.data, rows, names), *_failures(rows)]
+    parts = [*build(job.data, rows, names), *_failures([*rows, *added])]
     parts += cost_tables(log, names, job.prices, cold=job.cold)
     parts += ["\n## Run\n", *_header(job, seconds), *(f"- {one}" for one in job.data.notes)]
     text = "\n".join([*parts, ""])

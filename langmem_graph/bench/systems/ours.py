@@ -41,26 +41,28 @@ class SharedMemory:
         self._with_records = with_records
         self._memory = Memory(folder, embeddings=embeddings, model=model)
         self.user = self._memory.user("bench")
-        self.rejected = 0
-        self._added: dict[str, Spent] = {}
+        self._added: dict[int, Spent] = {}
         self._closed = False
 
     def add(self, session: Session) -> Spent:
         """Store a session unless it is there."""
-        if session.session_id not in self._added:
-            self._added[session.session_id] = self._add(session)
-        return self._added[session.session_id]
+        own = id(session)  # two sessions may have one name
+        if own not in self._added:
+            self._added[own] = self._add(session)
+        return self._added[own]
 
     def _add(self, session: Session) -> Spent:
         start, spent = perf_counter(), Spent()
-        done = self.user.add(session.messages, session_id=session.session_id)
-        self.rejected += len(done.rejected)
+        spoken = [one for one in session.messages if str(one["content"]).strip()]
+        refused = self.user.add(spoken, session_id=session.session_id).rejected
+        problems = [one.reason for one in refused]
         if self._with_records and session.records:
-            self.rejected += len(self.user.add_records(session.records).rejected)
+            problems += [one.reason for one in self.user.add_records(session.records).rejected]
         if self._reads:
             read = self.user.flush()
             spent = Spent(0.0, read.llm_calls, read.input_tokens, read.output_tokens)
-        spent.seconds = perf_counter() - start
+            problems += unusable(read.problems, read.repairs)
+        spent.seconds, spent.problems = perf_counter() - start, problems
         return spent
 
     def size(self) -> int:
@@ -147,7 +149,8 @@ class Reasoning(Ours):
         found = self._user.recall(
             question.text, k=k, mode="reason", at=question.at, max_tokens=reader.tokens
         )
-        recalled = Spent(perf_counter() - start, *_cost(found))
+        failed = unusable(found.report.problems, found.report.repairs)
+        recalled = Spent(perf_counter() - start, *_cost(found), failed)
         reply = reader.read(question, context_of(found))
         reply.spent = reply.spent.plus(recalled)
         reply.problems += found.report.problems
@@ -160,6 +163,9 @@ class Reasoning(Ours):
         tool = question.goal.as_function()
         done: GroundedCall = self._user.ground(tool, question.text, at=question.at)
         spent = Spent(perf_counter() - start, done.llm_calls, done.input_tokens, done.output_tokens)
+        filling = [one for one in done.warnings if one.startswith("ToolFill: ")]
+        if len(filling) > 1:  # asked twice, and neither answer could be used
+            return Reply(failed=True, spent=spent, problems=filling)
         grounding = done.grounding.values()
         return Reply(
             tool=done.name,
@@ -190,6 +196,11 @@ def context_of(found: Recall) -> Context:
     ids = [hit.message_id for hit in found.evidence]
     texts = [fact.text for fact in found.facts] or [hit.text for hit in found.evidence]
     return Context(found.context, ids, texts)
+
+
+def unusable(problems: list[str], repairs: int) -> list[str]:
+    """The problems, where more came up than a second asking has put right."""
+    return problems if len(problems) > repairs else []
 
 
 def _cost(found: Recall) -> tuple[int, int, int]:
