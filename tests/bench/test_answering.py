@@ -418,9 +418,62 @@ def test_the_command_answers_and_judges(tmp_path, monkeypatch):
     assert "A sample: at most 2 questions" in done.stdout
 
 
+OPTIONS = [
+    ["--max-tokens", "7"],
+    ["--base-url", "http://localhost:1/v1"],
+    ["--judge-base-url", "http://localhost:2/v1"],
+    ["--structured-method", "json_mode"],
+    ["-k", "3"],
+    ["--context-tokens", "300"],
+    ["--full-tokens", "300"],
+    ["--reader", "navigate"],
+    ["--limit", "1"],
+    ["--cold"],
+]
+
+
+def test_every_option_that_changes_answers_begins_another_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(benching, "load_chat_model", lambda *a, **o: Walker(Verdict=RIGHT))
+    data = tiny.locomo(tmp_path / "data")
+    rest = ["--data", data, "--out", tmp_path / "runs", "--embeddings", "hash", "--model", "x"]
+    rest += ["--systems", "bm25"]
+    for words in ([], *OPTIONS, ["--systems", "bm25,ours"], ["--prices", "1,2"]):
+        done = invoke("locomo", *rest, *words)
+        assert done.exit_code == 0, done.output
+    runs = [one for one in (tmp_path / "runs").iterdir() if one.is_dir()]
+    assert len(runs) == 1 + len(OPTIONS)
+
+
+def test_a_password_in_an_address_is_not_written_down(tmp_path, monkeypatch):
+    monkeypatch.setattr(benching, "load_chat_model", lambda *a, **o: Model())
+    data = tiny.locomo(tmp_path / "data")
+    address = "https://me:secret@example.org/v1?key=secret"
+    done = invoke(
+        "locomo", "--data", data, "--out", tmp_path / "runs", "--embeddings", "hash",
+        "--base-url", address, "--systems", "bm25", "--limit", "1",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    (config,) = (tmp_path / "runs").rglob("config.json")
+    assert "example.org" in config.read_text()
+    assert "secret" not in config.read_text()
+
+
+def test_a_system_named_twice_is_one(tmp_path):
+    data = tiny.locomo(tmp_path / "data")
+    done = invoke(
+        "locomo", "--data", data, "--out", tmp_path / "runs", "--embeddings", "hash",
+        "--systems", "bm25,bm25",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "3/3" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
+        (["--reader", "navigate"], "name a --model"),
+        (["--model", "x", "--depths", "-1"], "goal_depth"),
+        (["--model", "x", "--breadths", "0"], "goal_breadth"),
         (["--judge", "x"], "name a --model too"),
         (["--ablate", "all"], "name a --model"),
         (["--systems", "nobody"], "No system 'nobody'"),

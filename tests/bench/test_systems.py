@@ -1,5 +1,6 @@
 """All systems, the vector cache, and a run on a tiny conversation with the test embedder."""
 
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from langmem_graph.bench import run as running
 from langmem_graph.bench.items import Conversation, DataSet, Question, Session
-from langmem_graph.bench.job import Job
+from langmem_graph.bench.job import Job, commit
 from langmem_graph.bench.log import Log
 from langmem_graph.bench.report.write import write_report
 from langmem_graph.bench.systems import baselines
@@ -223,6 +224,32 @@ def test_other_data_is_another_run(tmp_path):
     again = job(tmp_path)
     again.data.files[0].write_text("[]")
     assert again.folder != first
+
+
+def test_the_commit_is_of_this_package_and_tells_changes_apart(tmp_path):
+    def git(*words):
+        who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", "-C", str(tmp_path), *who, *words], check=True, capture_output=True)
+
+    git("init", "-q")
+    inside = tmp_path / "site" / "package"
+    inside.mkdir(parents=True)
+    (tmp_path / "own.py").write_text("1")
+    git("add", "own.py")
+    git("commit", "-qm", "one")
+    (inside / "code.py").write_text("1")
+    assert commit(inside) == ""  # installed somewhere in another's checkout
+    git("add", ".")
+    git("commit", "-qm", "two")
+    clean = commit(inside)
+    (tmp_path / "own.py").write_text("2")
+    assert commit(inside) == clean
+    (inside / "code.py").write_text("2")
+    first = commit(inside)
+    (inside / "code.py").write_text("3")
+    second = commit(inside)
+    assert first.startswith(f"{clean}+")
+    assert len({clean, first, second}) == 3
 
 
 def test_systems_are_named_or_refused():
