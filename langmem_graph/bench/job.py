@@ -17,6 +17,7 @@ from langmem_graph.bench.items import Conversation, DataSet, Question
 from langmem_graph.bench.readers import ContextReader
 from langmem_graph.bench.speaking import Speaker
 from langmem_graph.bench.systems.catalogue import Spec
+from langmem_graph.embeddings._embedder import Embedder
 from langmem_graph.user import By
 
 _CHUNK = 1 << 20
@@ -78,7 +79,7 @@ class Job:
             "context_tokens": self.reader.tokens if self.reader else 0,
             "model": self.names[0],
             "judge": self.names[1],
-            "embeddings": getattr(self.embeddings, "model_name", type(self.embeddings).__name__),
+            "embeddings": Embedder(self.embeddings).name,
             "cold": self.cold,
             "limit": self.limit,
             "full_tokens": self.full_tokens if self.reader else 0,

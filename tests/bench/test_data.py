@@ -255,6 +255,16 @@ def test_bytes_that_are_no_text_are_refused_by_name(name, tmp_path):
         LOADERS[name](tmp_path)
 
 
+def test_half_a_sign_is_replaced(tmp_path):
+    """JSON can hold one half of a pair, which no database takes."""
+    sample = tiny.locomo_sample()
+    sample["conversation"]["session_2"][0]["text"] = "beans \ud83d and \ud83c\udf31"
+    file = tmp_path / "x.json"
+    file.write_text(json.dumps([sample]))
+    (talk,) = LOADERS["locomo"](file).conversations
+    assert talk.sessions[1].messages[0]["content"] == "beans ? and \U0001f331"
+
+
 def test_lines_end_at_line_ends_alone(tmp_path):
     file = tiny.actmemeval(tmp_path) / "ActMemEval.jsonl"
     row = json.loads(file.read_text()) | {"question": "One\u2028two\x85?"}

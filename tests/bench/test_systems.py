@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from langchain_core.embeddings import Embeddings
 
 from langmem_graph.bench import run as running
 from langmem_graph.bench.items import Conversation, DataSet, Question, Session
@@ -208,7 +209,7 @@ def test_report_names_every_system_and_what_ran(tmp_path):
     assert "## Tiny: 1 questions" in text
     assert "| ours | 1.000 | 1.000 | 1.000 | 1.000–1.000 | 1.000 |" in text
     assert all(f"| {name} |" in text for name in RETRIEVAL)
-    assert "embeddings hash" in text
+    assert "embeddings HashEmbeddings:hash" in text
     assert {file.name for file in made.folder.iterdir()} == {
         "items.jsonl",
         "config.json",
@@ -291,6 +292,31 @@ def test_cache_keeps_vectors_name_and_split(tmp_path: Path):
     assert type(again).__name__ == "Embedder"
     assert (again.model_name, again.split("abc")) == (inner.model_name, [(0, 3)])
     again.close()
+
+
+class Named(Embeddings):
+    """Another provider's: it names its model otherwise, and embeds queries otherwise."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def embed_documents(self, texts):
+        return [[len(self.model), 0.0] for _ in texts]
+
+    def embed_query(self, text):
+        return [0.0, len(self.model)]
+
+
+def test_cache_tells_models_and_queries_apart(tmp_path):
+    caches = [cached(Named(model), tmp_path / "vectors.sqlite") for model in ("a", "bb")]
+    for size, cache in enumerate(caches, 1):
+        assert cache.embed_documents(["one"]) == [[size, 0.0]]
+        assert [cache.embed_query("one"), cache.embed_query("one")] == [[0.0, size]] * 2
+        assert cache.embed_documents(["one"]) == [[size, 0.0]]
+    folders = {replace(job(tmp_path), embeddings=cache).folder for cache in caches}
+    assert len(folders) == 2
+    for cache in caches:
+        cache.close()
 
 
 def test_cache_takes_vectors_made_elsewhere(tmp_path: Path):

@@ -47,10 +47,18 @@ def read_json(file: Path) -> Any:
     try:
         text = file.read_text(encoding="utf-8-sig")
         if file.suffix == ".jsonl":
-            return [json.loads(line) for line in text.split("\n") if line.strip()]
-        return json.loads(text)
+            return [_loaded(line) for line in text.split("\n") if line.strip()]
+        return _loaded(text)
     except (ValueError, RecursionError) as error:
         raise BenchDataError(f"{file} is not JSON: {error}") from error
+
+
+def _loaded(text: str) -> Any:
+    """JSON; half a pair of signs, which it may hold and no file or database takes, is replaced."""
+    data = json.loads(text)
+    if "\\ud" not in text and "\\uD" not in text:
+        return data
+    return json.loads(json.dumps(data, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def read_all(files: Sequence[Path]) -> list[Any]:
