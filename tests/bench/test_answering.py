@@ -361,6 +361,9 @@ def test_a_failed_answer_is_not_shown_to_the_judge():
     assert done.scores["score"] == 0
     assert judging.asked == []
     assert done.failures
+    for answer in ("y", "A", "👍"):  # an article and a sign, which are no words
+        done = judge("judged", Question("q", "x", answer=answer), Reply(failed=True), None)
+        assert done.scores == {"f1": 0.0, "bleu1": 0.0}
 
 
 # --- the command ---------------------------------------------------------------------------------

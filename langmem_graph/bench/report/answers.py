@@ -115,7 +115,7 @@ def tool_tables(data: DataSet, systems: dict[str, list[Row]]) -> list[str]:
             name,
             *(f"{value:.3f}" for value in own.values()),
             failed(systems[name])[0],
-            interval([calls.value_f1(one.arguments, one.predicted) for one in tasks[name]]),
+            interval([calls.task_f1(one) for one in tasks[name]]),
         ]
         for name, own in figures.items()
     ]

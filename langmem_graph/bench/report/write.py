@@ -1,21 +1,15 @@
 """The report of a run: report.md and its plots, from the log alone."""
 
 from pathlib import Path
-from typing import Any
 
-from langmem_graph.bench.items import ToolGoal
 from langmem_graph.bench.job import Job, machine
 from langmem_graph.bench.log import Log, Row
-from langmem_graph.bench.metrics.tool_calls import value_f1
+from langmem_graph.bench.metrics.tool_calls import task_f1
 from langmem_graph.bench.report import plots
-from langmem_graph.bench.report.answers import answer_tables, score
+from langmem_graph.bench.report.answers import answer_tables, score, tool_task
 from langmem_graph.bench.report.costs import cost_tables
 from langmem_graph.bench.report.figures import by_system, mean
 from langmem_graph.bench.report.retrieval import recall_at, retrieval_tables
-
-
-def _values(goal: ToolGoal) -> dict[str, Any]:
-    return {slot.name: slot.value for slot in goal.slots}
 
 
 def write_report(job: Job, log: Log, seconds: float) -> str:
@@ -83,9 +77,9 @@ def _plot(job: Job, rows: list[Row], names: list[str], folder: Path) -> None:
         plots.curves(lines, job.data.cuts, folder / "recall.png")
         title = f"{job.data.title}: recall@10"
     elif job.data.task == "tool":
-        gold = {q.id: q.goal for t in job.data.conversations for q in t.questions if q.goal}
+        asked = {(t.name, q.id): q for t in job.data.conversations for q in t.questions}
         found = {
-            name: [value_f1(_values(gold[r["question"]]), r["reply"]["arguments"]) for r in own]
+            name: [task_f1(tool_task(r, asked[r["conversation"], r["question"]])) for r in own]
             for name, own in by_system(rows, names).items()
         }
         title = f"{job.data.title}: value F1"
