@@ -170,6 +170,32 @@ def test_what_a_navigator_read_is_what_the_judge_sees_as_found(tmp_path):
     assert cells[5] == "1.000"
 
 
+def test_what_a_question_does_not_measure_is_in_no_mean(tmp_path, monkeypatch):
+    """Without a judge a preference has no score at all, which is not the same as 0."""
+    drawn = {}
+    monkeypatch.setattr(
+        "langmem_graph.bench.report.plots.bars", lambda panels, file: drawn.update(panels)
+    )
+    made = job(tmp_path, "longmemeval", Model("Pixel"), None, ["bm25"])
+    first, second = made.data.conversations
+    likes = replace(second.questions[0], rule="preference", category="likes")
+    talks = [first, replace(second, questions=[likes])]
+    _, text = measured(replace(made, data=replace(made.data, conversations=talks)))
+    header, _, line = text.splitlines()[2:5]
+    figures = dict(zip(header.split(" | "), line.split(" | "), strict=True))
+    assert (figures["F1"], figures["mean of conversations"]) == ("1.000", "1.000")
+    assert "| knowledge-update | 1 | 1.000 |" in text
+    assert "| likes | 1 | – |" in text
+    assert drawn == {"LongMemEval: F1": {"bm25": [1.0]}}
+
+
+def test_nothing_measured_is_no_plot(tmp_path):
+    made = job(tmp_path, "actmemeval", Model("Wait."), None, ["bm25"])
+    _, text = measured(made)
+    assert "0.000" not in text.split("## Efficiency")[0]
+    assert not (made.folder / "scores.png").exists()
+
+
 @pytest.mark.parametrize(
     ("said", "finish", "calls"),
     [

@@ -1,14 +1,16 @@
 """The report of a run: report.md and its plots, from the log alone."""
 
+from functools import partial
 from pathlib import Path
 
+from langmem_graph.bench.data.general import CATEGORY as GENERAL
 from langmem_graph.bench.job import Job, machine
 from langmem_graph.bench.log import Log, Row
 from langmem_graph.bench.metrics.tool_calls import task_f1
 from langmem_graph.bench.report import plots
-from langmem_graph.bench.report.answers import answer_tables, score, tool_task
+from langmem_graph.bench.report.answers import answer_tables, lead, lead_title, scored, tool_task
 from langmem_graph.bench.report.costs import cost_tables
-from langmem_graph.bench.report.figures import by_system, mean
+from langmem_graph.bench.report.figures import by_system, mean, measured_of
 from langmem_graph.bench.report.retrieval import recall_at, retrieval_tables
 
 
@@ -84,7 +86,10 @@ def _plot(job: Job, rows: list[Row], names: list[str], folder: Path) -> None:
         }
         title = f"{job.data.title}: value F1"
     else:
-        found = {name: [score(row) for row in own] for name, own in by_system(rows, names).items()}
-        title = f"{job.data.title}: score"
+        known = [row for row in rows if row["category"] != GENERAL and row["scores"]]
+        measure = partial(scored, lead(known))
+        found = {name: measured_of(own, measure) for name, own in by_system(known, names).items()}
+        title = f"{job.data.title}: {lead_title(known)}"
+    found = {name: values for name, values in found.items() if values}
     if found:
         plots.bars({title: found}, folder / "scores.png")
