@@ -18,7 +18,7 @@ from langmem_graph.bench.readers import ContextReader, NavigateReader, Passage, 
 from langmem_graph.bench.report.write import write_report
 from langmem_graph.bench.speaking import Speaker
 from langmem_graph.bench.systems.baselines import FullContext
-from langmem_graph.bench.systems.catalogue import ablations, chosen, sweep
+from langmem_graph.bench.systems.catalogue import Workshop, ablations, chosen, sweep
 from langmem_graph.cli import app as commands
 from langmem_graph.cli import bench as benching
 from langmem_graph.cli import bench_command
@@ -311,6 +311,21 @@ def test_reasoning_and_its_ablations_share_one_reading(tmp_path):
     calls = {row["system"]: row["reply"]["spent"]["calls"] for row in rows}
     assert calls["without goals"] < calls["ours-reason"]
     assert calls["without semantic"] == calls["ours-reason"]
+
+
+def test_variants_differ_in_nothing_but_what_is_left_out(tmp_path):
+    """A reader beside the writer ranks all vectors, a writer those of Chroma and what waits."""
+    shop = Workshop(tmp_path, HashEmbeddings(), Model("yes", Extraction={"memories": []}))
+    specs = [*chosen(["ours-reason"], answering=True, has_model=True), *ablations(["goals"])]
+    systems = [spec.make(shop) for spec in [*specs, *sweep([2], [1])]]
+    assert [system._user.search_conversation("shed") for system in systems] == [[]] * 3
+    for system in systems:
+        system.add(Session("s", [{"id": "m1", "role": "user", "content": "A red shed."}]))
+    opened = [system._user for system in systems]
+    assert [user.search_conversation("shed")[0].message_id for user in opened] == ["m1"] * 3
+    assert not any(user is systems[0].shared.user for user in opened)
+    for system in systems:
+        system.close()
 
 
 def test_a_sweep_changes_the_depth_of_the_loop(tmp_path):

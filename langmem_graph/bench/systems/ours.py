@@ -65,6 +65,11 @@ class SharedMemory:
         spent.seconds, spent.problems = perf_counter() - start, problems
         return spent
 
+    @property
+    def holds_something(self) -> bool:
+        """Whether there is anything to open beside it."""
+        return bool(self._added)
+
     def size(self) -> int:
         """Bytes of all its files."""
         return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
@@ -115,7 +120,8 @@ class Reasoning(Ours):
         name: as tables show it.
         shared: a memory with a model.
         settings: what differs from the default, such as `{"use_goals": False}`. The memory is
-            then read beside its writer, so that one reading serves all settings.
+            read beside its writer, so that one reading serves all settings, and in the same way
+            with each of them.
     """
 
     def __init__(
@@ -127,7 +133,7 @@ class Reasoning(Ours):
 
     @property
     def _user(self) -> Any:
-        if self._settings == Settings():
+        if not self.shared.holds_something:
             return self.shared.user
         if self._reading is None:  # opened after the writer, which makes the folder
             self._reading = Memory(
