@@ -5,6 +5,7 @@ together for it.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
@@ -21,6 +22,7 @@ from langmem_graph.tokens import token_counter
 from langmem_graph.user import UserMemory
 
 LETTERS = "ABCDEFGHIJ"
+_LETTER = re.compile(r"\W*(?:option\s+)?([A-J])(?:\W*|\s*[:.)].*)", re.IGNORECASE | re.DOTALL)
 LONGEST = 2_000
 """Characters that are quoted of one passage."""
 
@@ -122,12 +124,10 @@ class ContextReader:
 
     def _choose(self, question: Question, asked: str) -> Reply:
         letters = LETTERS[: len(question.options)]
-        options = zip(letters, question.options, strict=True)
-        lines = [f"{letter}: {as_data(text)}" for letter, text in options]
         said = self.speaker.ask(
             Chosen,
             prompt_text("choose"),
-            "\n".join([asked, "Options:", *lines]),
+            "\n".join([asked, *_options(question)]),
             lambda one: None if one.letter in letters else f"give one of {letters}",
         )
         if said.content is None:
@@ -156,17 +156,23 @@ class NavigateReader(ContextReader):
         """Answer by navigating."""
         start = perf_counter()
         asked = f"{question.text} (asked at {question.at})" if question.at else question.text
+        if question.options:
+            rule = "The answer is the letter of the option that fits this user best."
+            asked = "\n".join([asked, *_options(question), rule])
         done = run_navigator(self.speaker.model, user, asked, budget=self.budget)
         calls = done.turns + (done.finish != "token_limit")  # the one that ended it
         spent = Spent(perf_counter() - start, calls, done.input_tokens, done.output_tokens)
+        choice = _chosen(done.answer, question.options)
+        usable = choice if question.options else done.answer
         return Reply(
             text=done.answer,
+            choice=choice,
             shown=[question.text, *(m["content"] for m in done.messages if m["role"] == "tool")],
             shown_ids=sorted(done.shown),
             spent=spent,
             navigation=done.model_dump(mode="json", exclude={"messages"}),
-            failed=not done.answer,
-            problems=done.problems if done.answer else [*done.problems, done.finish],
+            failed=not usable,
+            problems=done.problems if usable else [*done.problems, f"{done.finish}, no answer"],
         )
 
 
@@ -203,6 +209,18 @@ def _asked(question: Question, context: Context) -> str:
     now = f"Now: {question.at}\n" if question.at else ""
     remembered = context.text or "(nothing)"
     return f"{now}Remembered:\n{remembered}\n\nThe user says: {as_data(question.text)}"
+
+
+def _options(question: Question) -> list[str]:
+    options = zip(LETTERS[: len(question.options)], question.options, strict=True)
+    return ["Options:", *(f"{letter}: {as_data(text)}" for letter, text in options)]
+
+
+def _chosen(answer: str, options: Sequence[str]) -> str:
+    """The option whose letter was said; empty where there is none."""
+    said = _LETTER.fullmatch(answer.strip())
+    place = LETTERS.index(said[1].upper()) if said else len(options)
+    return options[place] if place < len(options) else ""
 
 
 def _no_object(filled: Filled) -> str | None:

@@ -170,7 +170,7 @@ def _answered(job: Job, system: System, question: Question) -> Row:
     reply.spent.seconds = perf_counter() - start
     verdict = judge(job.data.task, question, reply, job.judge)
     return {
-        "reply": reply.as_dict(),
+        "reply": reply.as_dict() | ({} if job.data.task == "tool" else {"shown": []}),
         "scores": verdict.scores,
         "judged": asdict(verdict.spent),
         "reason": verdict.reason,

@@ -197,6 +197,43 @@ def test_nothing_measured_is_no_plot(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("answer", "chosen_one"),
+    [
+        ("B", 1),
+        ("(b)", 1),
+        ("Option C", 2),
+        ("A: because", 0),
+        ("A night train is best", None),
+        ("J", None),
+        ("I don't know", None),
+        ("", None),
+    ],
+)
+def test_a_navigator_chooses_by_letter(tmp_path, answer, chosen_one):
+    model = ScriptedChatModel(script=[json.dumps({"answer": answer, "reason": "so"})])
+    made = job(tmp_path, "personamem", model, None, ["ours"], reader=NavigateReader)
+    (row,), text = measured(made)
+    (question,) = made.data.conversations[0].questions
+    expected = "" if chosen_one is None else question.options[chosen_one]
+    assert row["reply"]["choice"] == expected
+    assert row["scores"]["score"] == (expected == question.answer)
+    assert bool(row["failures"]) == (chosen_one is None)
+    asked = model.requests[0][-1].text
+    assert all(option in asked for option in question.options)
+    assert "How memory was navigated" in text
+
+
+def test_what_was_shown_is_kept_where_the_report_needs_it(tmp_path):
+    """A context of 100,000 tokens for every question would fill memory and disk."""
+    rows, _ = measured(job(tmp_path, "locomo", Model("yes"), None, ["full-context"]))
+    assert all(row["reply"]["shown"] == [] for row in rows)
+    assert all(row["reply"]["shown_ids"] for row in rows)
+    model = Model(Filled={"name": "book", "arguments": "{}"})
+    rows, _ = measured(job(tmp_path / "b", "mem2actbench", model, None, ["bm25"]))
+    assert all(row["reply"]["shown"] for row in rows)
+
+
+@pytest.mark.parametrize(
     ("said", "finish", "calls"),
     [
         ([AIMessage('{"answer": "yes"}')], "answered", 1),

@@ -100,7 +100,7 @@ class Ours:
 
     def answer(self, question: Question, k: int, reader: ContextReader) -> Reply:
         """From the hits."""
-        if isinstance(reader, NavigateReader) and question.goal is None and not question.options:
+        if isinstance(reader, NavigateReader) and question.goal is None:
             return reader.navigate(self.shared.user, question)
         return reader.read_passages(question, self.search(question.text, k, "message"))
 
@@ -149,7 +149,7 @@ class Reasoning(Ours):
         """By navigating, by grounding a call, or from what reasoning recalled."""
         if question.goal is not None:
             return self._call(question)
-        if isinstance(reader, NavigateReader) and not question.options:
+        if isinstance(reader, NavigateReader):
             return reader.navigate(self._user, question)
         start = perf_counter()
         found = self._user.recall(
