@@ -255,6 +255,16 @@ def test_bytes_that_are_no_text_are_refused_by_name(name, tmp_path):
         LOADERS[name](tmp_path)
 
 
+@pytest.mark.parametrize("field", ["message", "request"])
+def test_what_is_no_text_is_refused(tmp_path, field):
+    for file in tiny.acting(tmp_path).iterdir():
+        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        rows = [row | {field: 7} if field in row else row for row in rows]
+        file.write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(BenchDataError, match="7 is no text"):
+        LOADERS["mem2actbench"](tmp_path)
+
+
 def test_half_a_sign_is_replaced(tmp_path):
     """JSON can hold one half of a pair, which no database takes."""
     sample = tiny.locomo_sample()

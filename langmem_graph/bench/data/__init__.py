@@ -4,21 +4,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 from langmem_graph.bench.data.actmemeval import load_actmemeval
+from langmem_graph.bench.data.checks import checked
 from langmem_graph.bench.data.locomo import load_locomo
 from langmem_graph.bench.data.longmemeval import load_longmemeval
 from langmem_graph.bench.data.mem2actbench import load_mem2actbench
 from langmem_graph.bench.data.personamem import load_personamem
 from langmem_graph.bench.data.realmem import load_realmem
-from langmem_graph.bench.data.unique import told_apart
 from langmem_graph.bench.items import DataSet
 
 LOADERS: dict[str, Callable[[Path], DataSet]] = {
-    "locomo": told_apart(load_locomo),
-    "longmemeval": told_apart(load_longmemeval),
-    "actmemeval": told_apart(load_actmemeval),
-    "realmem": told_apart(load_realmem),
-    "mem2actbench": told_apart(load_mem2actbench),
-    "personamem": told_apart(load_personamem),
+    "locomo": checked(load_locomo),
+    "longmemeval": checked(load_longmemeval),
+    "actmemeval": checked(load_actmemeval),
+    "realmem": checked(load_realmem),
+    "mem2actbench": checked(load_mem2actbench),
+    "personamem": checked(load_personamem),
 }
 """By the name that the command takes."""
 
