@@ -118,6 +118,18 @@ def test_a_model_that_breaks_down_is_a_failure(tmp_path):
     assert "none: answers are not judged" not in text.split("## Run")[0]
 
 
+def test_whatever_fails_can_be_written_down(tmp_path):
+    model = ScriptedChatModel(script=[ValueError("half \ud83d\n# a sign")])
+    made = job(tmp_path, "locomo", model, None, ["bm25"])
+    talk = made.data.conversations[0]
+    asked = [replace(one, category="a|b\nc" + one.id) for one in talk.questions]
+    talks = [replace(talk, questions=asked)]
+    _, text = measured(replace(made, data=replace(made.data, conversations=talks)))
+    assert "- bm25: answer: ValueError: half ? # a sign\n" in text
+    assert "| a\\|b cq1 | 1 | 0.000 |" in text
+    assert (made.folder / "report.md").read_text(encoding="utf-8") == text
+
+
 def test_realmem_is_scored_as_in_the_paper(tmp_path):
     judging = Mind(
         ScaleVerdict={"reason": "part", "score": 2},

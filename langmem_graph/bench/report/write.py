@@ -62,7 +62,8 @@ def _failures(rows: list[Row]) -> list[str]:
     first: dict[str, str] = {}
     for row in rows:
         for failure in row["failures"]:
-            first.setdefault(row["system"], failure[:200])
+            plain = " ".join(failure.split()).encode("utf-8", "replace").decode("utf-8")
+            first.setdefault(row["system"], plain[:200])
     if not first:
         return []
     return ["\nFirst failures:\n", *(f"- {name}: {what}" for name, what in first.items())]
