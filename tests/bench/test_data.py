@@ -220,6 +220,25 @@ def test_mem2actbench_in_the_papers_layout(tmp_path):
     assert known.goal.as_function()["function"]["parameters"]["type"] == "object"
 
 
+def test_mem2actbench_reads_the_version_that_is_meant(tmp_path):
+    folder = tiny.mem2actbench(tmp_path)
+    small = folder / "toolmem_conversation-small.jsonl"
+    small.write_text((folder / "toolmem_conversation.jsonl").read_text().replace("Rome", "Oslo"))
+
+    def said(data):
+        found = LOADERS["mem2actbench"](data)
+        return found.conversations[0].sessions[0].messages[0]["content"], {
+            file.name for file in found.files
+        }
+
+    plain = {"qa_dataset.jsonl", "toolmem_conversation.jsonl"}
+    assert said(folder) == ("I live in Rome.", plain)
+    assert said(small) == ("I live in Oslo.", {"qa_dataset.jsonl", small.name})
+    (folder / "toolmem_conversation.jsonl").rename(folder / "toolmem_conversation_other.jsonl")
+    with pytest.raises(BenchDataError, match="Which one"):
+        LOADERS["mem2actbench"](folder)
+
+
 def test_mem2actbench_in_our_layout(tmp_path):
     data = LOADERS["mem2actbench"](tiny.acting(tmp_path))
     (talk,) = data.conversations
