@@ -1,5 +1,6 @@
 """run: sessions in order, questions where they belong, every system, one log line each."""
 
+import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Sequence
@@ -67,8 +68,8 @@ class _Run:
     ) -> None:
         self.job, self.talk, self.log, self.bar, self.every = job, talk, log, bar, every
         self.specs = [spec for spec in job.specs if _open(spec, talk, log)]
-        safe = "".join(sign if sign.isalnum() else "-" for sign in talk.name)[:60]
-        self.folder = job.folder / "memories" / safe
+        own = hashlib.sha256(talk.name.encode("utf-8", "replace")).hexdigest()[:16]
+        self.folder = job.folder / "memories" / own
         if self._knows_too_much():
             shutil.rmtree(self.folder)
 

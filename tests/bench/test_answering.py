@@ -477,6 +477,19 @@ def test_the_command_measures_retrieval(tmp_path):
     assert len((folder / "items.jsonl").read_text().splitlines()) == 7 * (3 + 2 + 1) + 2
 
 
+def test_a_set_without_gold_is_reported_too(tmp_path):
+    folder = tiny.longmemeval(tmp_path / "data")
+    file = folder / "longmemeval_s.json"
+    file.write_text(json.dumps([tiny.haystack("q_abs")]))
+    done = invoke(
+        "longmemeval", "--data", folder, "--out", tmp_path / "runs", "--embeddings", "hash"
+    )
+    assert done.exit_code == 0, done.output
+    assert "## LongMemEval: 0 questions with gold" in done.stdout
+    assert "- 1 questions without gold are in no figure." in done.stdout
+    assert not list((tmp_path / "runs").rglob("*.png"))
+
+
 def test_the_command_names_every_data_set():
     assert {name.value for name in bench_command.Name} == set(LOADERS)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from langchain_core.embeddings import Embeddings
+from rich.progress import Progress
 
 from langmem_graph.bench import run as running
 from langmem_graph.bench.items import Conversation, DataSet, Question, Session
@@ -176,6 +177,19 @@ def test_two_sessions_of_one_name_are_both_remembered(tmp_path):
     made = replace(made, data=replace(made.data, conversations=[talk]))
     assert {row["turns"] for row in running.run(made).rows("size")} == {2}
     assert len(Log(made.folder / "items.jsonl").rows("added")) == 2 * len(RETRIEVAL)
+
+
+def test_conversations_with_names_alike_have_memories_of_their_own(tmp_path):
+    made = job(tmp_path)
+    (talk,) = made.data.conversations
+    names = ["a.b", "a-b", "x" * 80 + "1", "x" * 80 + "2"]
+    log = Log(tmp_path / "items.jsonl")
+    with Progress() as bar:
+        runs = [
+            running._Run(made, replace(talk, name=name), log, bar, bar.add_task(""))
+            for name in names
+        ]
+    assert len({one.folder for one in runs}) == 4
 
 
 def test_what_memory_refuses_is_said(tmp_path):

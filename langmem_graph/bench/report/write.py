@@ -77,7 +77,8 @@ def _plot(job: Job, rows: list[Row], names: list[str], folder: Path) -> None:
             name: [mean([recall_at(row, k) for row in own]) for k in job.data.cuts]
             for name, own in systems.items()
         }
-        plots.curves(lines, job.data.cuts, folder / "recall.png")
+        if lines:
+            plots.curves(lines, job.data.cuts, folder / "recall.png")
         title = f"{job.data.title}: recall@10"
     elif job.data.task == "tool":
         asked = {(t.name, q.id): q for t in job.data.conversations for q in t.questions}
