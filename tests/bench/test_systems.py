@@ -192,6 +192,18 @@ def test_conversations_with_names_alike_have_memories_of_their_own(tmp_path):
     assert len({one.folder for one in runs}) == 4
 
 
+def test_no_system_shows_a_date_that_nobody_gave(tmp_path):
+    """Memory dates what has no date to the moment of storing, which would also order the quotes."""
+    shop = Workshop(tmp_path, HashEmbeddings())
+    said = [message(1, "A red shed."), message(2, "A shed.") | {"at": "2024-03-01T00:00:00+00:00"}]
+    for spec in chosen(["ours", "ours+records", "bm25"], answering=False, has_model=False):
+        system = spec.make(shop)
+        system.add(Session("s", said))
+        dates = {one.id: one.at[:10] for one in system.search("shed", 2, "message")}
+        assert dates == {"m1": "", "m2": "2024-03-01"}
+        system.close()
+
+
 def test_what_memory_refuses_is_said(tmp_path):
     bad = [message(1, "A shed."), message(2, "A boat.") | {"at": "no date"}, message(3, " ")]
     talk = Conversation("tiny", [Session("s", bad)], [Question("q", "boat", frozenset({"m2"}))])

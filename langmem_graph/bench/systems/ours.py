@@ -1,6 +1,6 @@
 """The library itself: its look-up, its parts alone, and its reasoning with a model."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -42,6 +42,8 @@ class SharedMemory:
         self._memory = Memory(folder, embeddings=embeddings, model=model)
         self.user = self._memory.user("bench")
         self._added: dict[int, Spent] = {}
+        self.undated: set[str] = set()
+        """Ids of messages without a date; memory dates them to when they were stored."""
         self._closed = False
 
     def add(self, session: Session) -> Spent:
@@ -52,6 +54,7 @@ class SharedMemory:
         return self._added[own]
 
     def _add(self, session: Session) -> Spent:
+        self.undated |= {str(one["id"]) for one in session.messages if not one.get("at")}
         start, spent = perf_counter(), Spent()
         spoken = [one for one in session.messages if str(one["content"]).strip()]
         refused = self.user.add(spoken, session_id=session.session_id).rejected
@@ -96,7 +99,7 @@ class Ours:
     def search(self, query: str, k: int, by: By) -> list[Passage]:
         """What `search_conversation` finds."""
         hits = self.shared.user.search_conversation(query, k, by, ranking=self._ranking)
-        return [passage_of(hit, by) for hit in hits]
+        return [passage_of(hit, by, self.shared.undated) for hit in hits]
 
     def answer(self, question: Question, k: int, reader: ContextReader) -> Reply:
         """From the hits."""
@@ -190,11 +193,12 @@ class Reasoning(Ours):
         super().close()
 
 
-def passage_of(hit: MessageHit, by: By) -> Passage:
+def passage_of(hit: MessageHit, by: By, undated: Collection[str] = ()) -> Passage:
     """A hit as others' passages are."""
+    at = "" if hit.message_id in undated else hit.at.isoformat()
     own = hit.session_id if by == "session" else hit.message_id
     said = f"{hit.name or hit.role}: {hit.text}"
-    return Passage(own, said, hit.at.isoformat(), hit.session_id)
+    return Passage(own, said, at, hit.session_id)
 
 
 def context_of(found: Recall) -> Context:
