@@ -30,7 +30,8 @@ class Log:
         self.file = file
         self._rows: dict[tuple[str, ...], Row] = {}
         for row in _read(file):
-            if not (row.get("failures") and row["system"] in retry):
+            again = row["row"] == "asked" and row["system"] in retry
+            if not (again and row["failures"]):
                 self._rows.setdefault(_key(row), row)
         file.parent.mkdir(parents=True, exist_ok=True)
         new = file.with_suffix(".new")  # a crash on the way leaves the old one whole

@@ -57,6 +57,8 @@ def test_only_failures_of_who_is_asked_now_are_forgotten(tmp_path):
     first.add(row("q1", failures=["answer: gone"]))
     first.add(row("q1", system="ours", failures=["answer: gone"]))
     first.add(row("q2"))
+    first.add(row(row="added", place=0, failures=["memory: unread"]))  # perhaps not read again
     Log(file, retry=["bm25"])
+    assert len(Log(file).rows("added")) == 1
     kept = [(one["system"], one["question"]) for one in Log(file).rows("asked")]
     assert kept == [("ours", "q1"), ("bm25", "q2")]
