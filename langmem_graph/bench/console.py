@@ -31,4 +31,10 @@ def progress() -> Progress:
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table; the first column is text, the others are numbers."""
     marks = ["---", *["---:"] * (len(header) - 1)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in [header, marks, *rows])
+    lines = [header, marks, *rows]
+    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    """On one line, and no end of the cell within it."""
+    return " ".join(text.split("\n")).replace("|", "\\|")

@@ -17,6 +17,7 @@ from langmem_graph.bench.items import Conversation, DataSet, Question
 from langmem_graph.bench.readers import ContextReader
 from langmem_graph.bench.speaking import Speaker
 from langmem_graph.bench.systems.catalogue import Spec
+from langmem_graph.embeddings._embedder import Embedder
 from langmem_graph.user import By
 
 _CHUNK = 1 << 20
@@ -78,7 +79,7 @@ class Job:
             "context_tokens": self.reader.tokens if self.reader else 0,
             "model": self.names[0],
             "judge": self.names[1],
-            "embeddings": getattr(self.embeddings, "model_name", type(self.embeddings).__name__),
+            "embeddings": Embedder(self.embeddings).name,
             "cold": self.cold,
             "limit": self.limit,
             "full_tokens": self.full_tokens if self.reader else 0,
@@ -105,20 +106,31 @@ def fingerprint(files: Iterable[Path]) -> str:
     return done.hexdigest()[:16]
 
 
-def commit() -> str:
-    """The checkout's commit, with `+` when something is not committed; empty when installed."""
-    here = Path(__file__).resolve().parent
-    ran = []
-    for asked in (["rev-parse", "--short", "HEAD"], ["status", "--porcelain", "--", "."]):
-        try:
-            command = ["git", "-C", str(here), *asked]
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)  # noqa: S603
-        except (OSError, subprocess.TimeoutExpired):
-            return ""
-        if done.returncode:
-            return ""
-        ran.append(done.stdout.strip())
-    return ran[0] + ("+" if ran[1] else "")
+def commit(package: Path | None = None) -> str:
+    """The commit of the checkout that holds the package; empty where it is only installed.
+
+    What is not committed is told by a hash behind a `+`, as other code is another run.
+    """
+    place = package or Path(__file__).resolve().parents[1]
+    if not _git(place, "ls-files", "."):
+        return ""
+    changed = _git(place, "diff", "HEAD", "--", ".") or ""
+    new = _git(place, "ls-files", "--others", "--exclude-standard", ".") or ""
+    short = _git(place, "rev-parse", "--short", "HEAD") or ""
+    if not changed and not new:
+        return short
+    added = fingerprint(place / name for name in new.splitlines())
+    return f"{short}+{hashlib.sha256(f'{changed}{added}'.encode()).hexdigest()[:6]}"
+
+
+def _git(place: Path, *words: str) -> str | None:
+    """What git says, or None where it is not there or refuses."""
+    command = ["git", "-C", str(place), "-c", "core.quotePath=false", *words]
+    try:
+        done = subprocess.run(command, capture_output=True, check=False, timeout=20)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else None
 
 
 def machine() -> str:

@@ -90,8 +90,9 @@ def _judged(done: Judgement, question: Question, reply: Reply, judging: Speaker 
     if question.rule == "abstain":
         done.scores["f1"] = float(abstains(reply.text))
     elif question.answer and question.rule in ("answer", "temporal", "update"):
-        done.scores["f1"] = answer_f1(reply.text, question.answer)
-        done.scores["bleu1"] = answer_bleu1(reply.text, question.answer)
+        said = not reply.failed  # no answer is wrong, even where the right one has no word
+        done.scores["f1"] = said * answer_f1(reply.text, question.answer)
+        done.scores["bleu1"] = said * answer_bleu1(reply.text, question.answer)
     if judging is None:
         return
     done.scores["score"] = 0.0

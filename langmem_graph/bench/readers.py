@@ -5,8 +5,9 @@ together for it.
 """
 
 import json
+import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
 from typing import Any, Literal
 
@@ -21,6 +22,7 @@ from langmem_graph.tokens import token_counter
 from langmem_graph.user import UserMemory
 
 LETTERS = "ABCDEFGHIJ"
+_LETTER = re.compile(r"\W*(?:option\s+)?([A-J])(?:\W*|\s*[:.)].*)", re.IGNORECASE | re.DOTALL)
 LONGEST = 2_000
 """Characters that are quoted of one passage."""
 
@@ -116,18 +118,16 @@ class ContextReader:
             return self._call(question, asked)
         if question.options:
             return self._choose(question, asked)
-        free = question.memories or question.rule in ("act", "preference")
+        free = question.rule in ("act", "preference", "reply")
         said = self.speaker.say(prompt_text("reply" if free else "answer"), asked)
         return _reply(said, text=said.content or "")
 
     def _choose(self, question: Question, asked: str) -> Reply:
         letters = LETTERS[: len(question.options)]
-        options = zip(letters, question.options, strict=True)
-        lines = [f"{letter}: {as_data(text)}" for letter, text in options]
         said = self.speaker.ask(
             Chosen,
             prompt_text("choose"),
-            "\n".join([asked, "Options:", *lines]),
+            "\n".join([asked, *_options(question)]),
             lambda one: None if one.letter in letters else f"give one of {letters}",
         )
         if said.content is None:
@@ -156,35 +156,51 @@ class NavigateReader(ContextReader):
         """Answer by navigating."""
         start = perf_counter()
         asked = f"{question.text} (asked at {question.at})" if question.at else question.text
+        if question.options:
+            rule = "The answer is the letter of the option that fits this user best."
+            asked = "\n".join([asked, *_options(question), rule])
         done = run_navigator(self.speaker.model, user, asked, budget=self.budget)
-        calls = done.turns + bool(done.answer)
+        calls = done.turns + (done.finish != "token_limit")  # the one that ended it
         spent = Spent(perf_counter() - start, calls, done.input_tokens, done.output_tokens)
+        choice = _chosen(done.answer, question.options)
+        usable = choice if question.options else done.answer
         return Reply(
             text=done.answer,
-            shown=[question.text],
+            choice=choice,
+            shown=[question.text, *(m["content"] for m in done.messages if m["role"] == "tool")],
             shown_ids=sorted(done.shown),
             spent=spent,
             navigation=done.model_dump(mode="json", exclude={"messages"}),
-            failed=not done.answer,
-            problems=done.problems if done.answer else [*done.problems, done.finish],
+            failed=not usable,
+            problems=done.problems if usable else [*done.problems, f"{done.finish}, no answer"],
         )
 
 
-def quoted(passages: Sequence[Passage], tokens: int) -> Context:
-    """The passages by rank, each that still fits, shown in the order of their dates."""
+def quoted(
+    passages: Sequence[Passage], tokens: int, *, longest: int | None = LONGEST, last: bool = False
+) -> Context:
+    """The passages by rank, each that still fits, shown in the order of their dates.
+
+    Args:
+        passages: best first.
+        tokens: room for all of them.
+        longest: characters of one passage, None for all.
+        last: they are ranked by what was said last, which then also orders those of one date.
+    """
     counter = token_counter(Settings().encoding)
-    kept: list[tuple[str, Passage, str]] = []
+    kept: list[tuple[Passage, str]] = []
     for passage in passages:
-        line = f"[{passage.at[:10] or 'no date'}] {as_data(passage.text[:LONGEST])}"
+        cut = replace(passage, text=passage.text[:longest])
+        line = f"[{cut.at[:10] or 'no date'}] {as_data(cut.text)}"
         cost = counter.count(line)
         if cost <= tokens:
             tokens -= cost
-            kept.append((passage.at, passage, line))
-    ordered = sorted(kept, key=lambda one: one[0])
+            kept.append((cut, line))
+    ordered = sorted(kept[::-1] if last else kept, key=lambda one: one[0].at)
     return Context(
-        "\n".join(line for _, _, line in ordered),
-        [passage.id for _, passage, _ in kept],
-        [passage.text for _, passage, _ in kept],
+        "\n".join(line for _, line in ordered),
+        [passage.id for passage, _ in kept],
+        [passage.text for passage, _ in kept],
         len(passages) - len(kept),
     )
 
@@ -193,6 +209,18 @@ def _asked(question: Question, context: Context) -> str:
     now = f"Now: {question.at}\n" if question.at else ""
     remembered = context.text or "(nothing)"
     return f"{now}Remembered:\n{remembered}\n\nThe user says: {as_data(question.text)}"
+
+
+def _options(question: Question) -> list[str]:
+    options = zip(LETTERS[: len(question.options)], question.options, strict=True)
+    return ["Options:", *(f"{letter}: {as_data(text)}" for letter, text in options)]
+
+
+def _chosen(answer: str, options: Sequence[str]) -> str:
+    """The option whose letter was said; empty where there is none."""
+    said = _LETTER.fullmatch(answer.strip())
+    place = LETTERS.index(said[1].upper()) if said else len(options)
+    return options[place] if place < len(options) else ""
 
 
 def _no_object(filled: Filled) -> str | None:

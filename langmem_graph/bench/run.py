@@ -1,5 +1,6 @@
 """run: sessions in order, questions where they belong, every system, one log line each."""
 
+import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ from langmem_graph.bench.job import Job
 from langmem_graph.bench.judges import judge
 from langmem_graph.bench.log import Log, Row
 from langmem_graph.bench.readers import Passage, Reply
+from langmem_graph.bench.speaking import Spent
 from langmem_graph.bench.systems.catalogue import Spec, Workshop
 from langmem_graph.bench.systems.protocol import System
 
@@ -24,7 +26,7 @@ def run(job: Job, *, retry: bool = False, fresh: bool = False) -> Log:
 
     Args:
         job: what to measure.
-        retry: ask again where an answer or a judgement failed.
+        retry: ask these systems again where an answer or a judgement failed.
         fresh: forget an earlier run of the same job.
 
     Returns:
@@ -33,7 +35,8 @@ def run(job: Job, *, retry: bool = False, fresh: bool = False) -> Log:
     folder = job.folder
     if fresh:
         shutil.rmtree(folder, ignore_errors=True)
-    log = Log(folder / "items.jsonl", retry=retry)
+    names = [spec.name for spec in job.specs]
+    log = Log(folder / "items.jsonl", retry=names if retry else ())
     (folder / "config.json").write_text(json.dumps(job.settings, indent=1), encoding="utf-8")
     talks = job.data.conversations
     with progress() as bar:
@@ -65,18 +68,18 @@ class _Run:
     ) -> None:
         self.job, self.talk, self.log, self.bar, self.every = job, talk, log, bar, every
         self.specs = [spec for spec in job.specs if _open(spec, talk, log)]
-        safe = "".join(sign if sign.isalnum() else "-" for sign in talk.name)[:60]
-        self.folder = job.folder / "memories" / safe
+        own = hashlib.sha256(talk.name.encode("utf-8", "replace")).hexdigest()[:16]
+        self.folder = job.folder / "memories" / own
         if self._knows_too_much():
             shutil.rmtree(self.folder)
 
     def _knows_too_much(self) -> bool:
         """Whether the memory of a stopped run holds sessions that an open question may not see."""
-        rows = self.log.rows("added")
-        added = {row["session"] for row in rows if row["conversation"] == self.talk.name}
+        rows = self.log.rows("begun")
+        begun = sum(row["conversation"] == self.talk.name for row in rows)
         waiting = [q.before for spec in self.specs for q in _open(spec, self.talk, self.log)]
-        seen = min((one for one in waiting if one is not None), default=len(added))
-        return self.folder.exists() and len(added) > seen
+        seen = min((one for one in waiting if one is not None), default=begun)
+        return self.folder.exists() and begun > seen
 
     @contextmanager
     def systems(self) -> Iterator[list[System]]:
@@ -97,22 +100,29 @@ def _measure(run: _Run) -> None:
     if not run.specs:
         return
     with run.systems() as systems:
-        for questions, session in run.talk.steps():
+        for place, (questions, session) in enumerate(run.talk.steps()):
             for question in questions:
                 _ask_all(run, systems, question)
             if session is not None:
-                _add_to_all(run, systems, session)
+                _add_to_all(run, systems, session, place)
         for system in systems:
             key = {"system": system.name, "conversation": run.talk.name}
             turns = sum(len(session.messages) for session in run.talk.sessions)
             run.log.add({"row": "size", **key, "bytes": system.size(), "turns": turns})
 
 
-def _add_to_all(run: _Run, systems: Sequence[System], session: Session) -> None:
+def _add_to_all(run: _Run, systems: Sequence[System], session: Session, place: int) -> None:
+    key = {"conversation": run.talk.name, "place": place, "session": session.session_id}
+    run.log.add({"row": "begun", **key})
     for system in systems:
         spent = system.add(session)
-        key = {"system": system.name, "conversation": run.talk.name, "session": session.session_id}
-        run.log.add({"row": "added", **key, "turns": len(session.messages), **asdict(spent)})
+        row = {"row": "added", "system": system.name, **key, "turns": len(session.messages)}
+        run.log.add(row | asdict(spent) | {"failures": _trouble(spent)})
+
+
+def _trouble(spent: Spent) -> list[str]:
+    """Of memory itself, as one failure."""
+    return [f"memory: {'; '.join(spent.problems)[:500]}"] if spent.problems else []
 
 
 def _ask_all(run: _Run, systems: Sequence[System], question: Question) -> None:
@@ -161,9 +171,9 @@ def _answered(job: Job, system: System, question: Question) -> Row:
     reply.spent.seconds = perf_counter() - start
     verdict = judge(job.data.task, question, reply, job.judge)
     return {
-        "reply": reply.as_dict(),
+        "reply": reply.as_dict() | ({} if job.data.task == "tool" else {"shown": []}),
         "scores": verdict.scores,
         "judged": asdict(verdict.spent),
         "reason": verdict.reason,
-        "failures": verdict.failures,
+        "failures": [*verdict.failures, *_trouble(reply.spent)],
     }

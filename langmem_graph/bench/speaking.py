@@ -27,6 +27,8 @@ class Spent:
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    problems: list[str] = field(default_factory=list)
+    """What memory could not take in, and calls of its own model that gave nothing usable."""
 
     def plus(self, other: "Spent") -> "Spent":
         """The sum."""

@@ -8,7 +8,12 @@ from pathlib import Path
 import numpy as np
 from langchain_core.embeddings import Embeddings
 
-_KEPT = ("model_name", "split")  # what the library asks an embedder for, beside vectors
+from langmem_graph.embeddings import HashEmbeddings, MiniLMEmbeddings
+from langmem_graph.embeddings._embedder import NAME_FIELDS, Embedder
+
+_KEPT = (*NAME_FIELDS, "split")  # what the library asks an embedder for, beside vectors
+_ALIKE = (MiniLMEmbeddings, HashEmbeddings)
+"""Embed a query as they embed a text, so that one vector serves both."""
 _CHUNK = 500
 
 
@@ -25,7 +30,7 @@ class CachedEmbeddings(Embeddings):
         for name in _KEPT:
             if hasattr(inner, name):
                 setattr(self, name, getattr(inner, name))
-        self._prefix = f"{type(inner).__name__}:{getattr(inner, 'model_name', '')}\0"
+        self._prefix = f"{Embedder(inner).name}\0"
         file.parent.mkdir(parents=True, exist_ok=True)
         self._database = sqlite3.connect(file, check_same_thread=False)
         self._database.execute("PRAGMA synchronous = OFF")  # a lost cache is only made again
@@ -39,11 +44,15 @@ class CachedEmbeddings(Embeddings):
         if new:
             made = self._inner.embed_documents(list(new.values()))
             known |= self._write(dict(zip(new, made, strict=True)))
-        return [np.frombuffer(known[key], dtype=np.float32).tolist() for key in keys]
+        return [_vector(known[key]) for key in keys]
 
     def embed_query(self, text: str) -> list[float]:
-        """The vector of one text."""
-        return self.embed_documents([text])[0]
+        """The vector of one query."""
+        if isinstance(self._inner, _ALIKE):
+            return self.embed_documents([text])[0]
+        key = self._key(f"query\0{text}")
+        known = self._read([key]) or self._write({key: self._inner.embed_query(text)})
+        return _vector(known[key])
 
     def missing(self, texts: Iterable[str]) -> list[str]:
         """The texts that are not in the file."""
@@ -80,6 +89,11 @@ class CachedEmbeddings(Embeddings):
         with self._database:
             self._database.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", rows.items())
         return rows
+
+
+def _vector(kept: bytes) -> list[float]:
+    vector: list[float] = np.frombuffer(kept, dtype=np.float32).tolist()
+    return vector
 
 
 def cached(inner: Embeddings, file: Path) -> CachedEmbeddings:

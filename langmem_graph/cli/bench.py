@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
+from urllib.parse import urlsplit
 
 from langchain_core.embeddings import Embeddings
 
@@ -120,7 +121,26 @@ def _job(
         cold=options.cold,
         limit=options.limit,
         full_tokens=options.full_tokens,
+        extra=_answering(options) if speaker else {},
     )
+
+
+def _answering(options: Options) -> dict[str, Any]:
+    """How the models are called, which answers depend on."""
+    return {
+        "server": _address(options.base_url),
+        "judge_server": _address(options.judge_base_url),
+        "max_tokens": options.max_tokens,
+        "method": options.method,
+    }
+
+
+def _address(url: str | None) -> str | None:
+    """Without what may be secret."""
+    if url is None:
+        return None
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def _specs(options: Options, *, answering: bool) -> list[Spec]:
@@ -129,8 +149,10 @@ def _specs(options: Options, *, answering: bool) -> list[Spec]:
         raise InvalidInputError("--ablate, --depths and --breadths change answers: name a --model.")
     names = [one.strip() for one in options.systems.split(",") if one.strip()]
     if added and not names:
-        return [catalogue()["ours-reason"], *added]
-    return [*chosen(names, answering=answering, has_model=answering), *added]
+        specs = [catalogue()["ours-reason"], *added]
+    else:
+        specs = [*chosen(names, answering=answering, has_model=answering), *added]
+    return list({spec.name: spec for spec in specs}.values())
 
 
 def _variants(options: Options) -> list[Spec]:
@@ -192,6 +214,8 @@ def _reader(options: Options, speaker: Speaker | None) -> ContextReader | None:
     kinds = {"context": ContextReader, "navigate": NavigateReader}
     if options.reader not in kinds:
         raise InvalidInputError(f"No reader {options.reader!r}; there are {', '.join(kinds)}.")
+    if speaker is None and options.reader != ContextReader.name:
+        raise InvalidInputError("--reader says how answers are read: name a --model.")
     return kinds[options.reader](speaker, options.context_tokens) if speaker else None
 
 

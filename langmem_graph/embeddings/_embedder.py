@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # importing LangChain takes longer than everything else here
 Vectors = NDArray[np.float32]
 Span = tuple[int, int]
 PIECE_CHARS = 1_000  # for embedders that do not say where to split: about 250 tokens of English
-_NAME_FIELDS = ("model_name", "model", "model_id", "repo_id", "deployment")
+NAME_FIELDS = ("model_name", "model", "model_id", "repo_id", "deployment")
 
 
 @runtime_checkable
@@ -80,7 +80,7 @@ class Embedder:
 
 def _name(embeddings: "Embeddings") -> str:
     """Names the vectors' maker, to be recorded beside them: class and model."""
-    named = (getattr(embeddings, field, None) for field in _NAME_FIELDS)
+    named = (getattr(embeddings, field, None) for field in NAME_FIELDS)
     model = next((value for value in named if value and isinstance(value, str)), "")
     return f"{type(embeddings).__name__}:{model}" if model else type(embeddings).__name__
 

@@ -62,7 +62,7 @@ class Score(BaseModel):
     well_formed: bool
     correct: bool
     used: bool
-    """A memory tool was called."""
+    """A memory tool was called; a call that failed was none."""
     evidence: float | None = None
 
 
@@ -91,7 +91,7 @@ class Rubric:
         """The reward of one navigation; one that has not answered is malformed."""
         well_formed = navigation.finish == "answered" and navigation.well_formed
         correct = well_formed and self.judge(item, navigation.answer) >= ENOUGH
-        used = bool(navigation.tool_calls)
+        used = any(use.error is None for use in navigation.tool_calls)
         counted = used or not self.usage or not item.needs_memory
         reward = napmem_reward(well_formed=well_formed, correct=correct, used=counted)
         share = evidence_shown(item, navigation)

@@ -60,12 +60,18 @@ def trajectory(
 def write_trajectories(path: str | Path, trajectories: Iterable[Trajectory]) -> int:
     """Write one per line, over what was there; how many it was.
 
-    They hold what users said: keep them as safe as the memory.
+    The file changes when all are written, so they may come out of the file itself. They hold what
+    users said: keep them as safe as the memory.
     """
-    count = 0
-    with Path(path).open("w", encoding="utf-8", newline="\n") as file:
-        for count, one in enumerate(trajectories, 1):  # noqa: B007
-            file.write(one.model_dump_json() + "\n")
+    place, count = Path(path), 0
+    new = place.with_name(f"{place.name}.new")
+    try:
+        with new.open("w", encoding="utf-8", newline="\n") as file:
+            for count, one in enumerate(trajectories, 1):  # noqa: B007
+                file.write(one.model_dump_json() + "\n")
+        new.replace(place)
+    finally:
+        new.unlink(missing_ok=True)
     return count
 
 
@@ -75,7 +81,7 @@ def read_trajectories(path: str | Path) -> Iterator[Trajectory]:
     Raises:
         InvalidInputError: naming the line that is no trajectory.
     """
-    with Path(path).open(encoding="utf-8") as file:
+    with Path(path).open("rb") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue

@@ -109,14 +109,14 @@ class TrlEnvironment:
     ) -> tuple[QuestionItem, Navigation]:
         item = self._asked()
         finish, answer = ending(completion)
-        turns = sum(bool(one.get("tool_calls")) for one in completion)
+        asking = [bool(one.get("tool_calls")) for one in completion]
         navigation = Navigation(
             user_id=item.user_id,
             question=item.question,
             **vars(answer),
             finish=finish,
             tool_calls=in_turns(completion, self._uses),
-            turns=turns - (finish == "over_budget"),
+            turns=sum(asking[:-1]),  # calls at the very end were not made
             messages=as_openai([*prompt, *completion]),
         )
         return item, navigation

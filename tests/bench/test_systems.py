@@ -1,13 +1,17 @@
 """All systems, the vector cache, and a run on a tiny conversation with the test embedder."""
 
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from langchain_core.embeddings import Embeddings
+from rich.progress import Progress
 
 from langmem_graph.bench import run as running
 from langmem_graph.bench.items import Conversation, DataSet, Question, Session
-from langmem_graph.bench.job import Job
+from langmem_graph.bench.job import Job, commit
 from langmem_graph.bench.log import Log
 from langmem_graph.bench.report.write import write_report
 from langmem_graph.bench.systems import baselines
@@ -138,6 +142,79 @@ def test_a_continued_memory_does_not_know_the_future(tmp_path):
     assert not (first.folder / "memories").exists()
 
 
+def test_a_session_that_was_begun_and_not_logged_is_known_too(tmp_path, monkeypatch):
+    """The process may die when a session is in memory, and its line not yet in the log."""
+    late = Question("q2", "roof", frozenset({"s1"}))
+    specs = chosen(["ours"], answering=False, has_model=False)
+    whole = Log.add
+
+    def dies(self, row):
+        if row["row"] == "added":
+            raise KeyboardInterrupt
+        whole(self, row)
+
+    monkeypatch.setattr(Log, "add", dies)
+    with pytest.raises(KeyboardInterrupt):
+        running.run(job(tmp_path, [late], "session", specs))
+    monkeypatch.undo()
+    first = Question("q0", "shed", frozenset({"s1"}), before=0)
+    log = running.run(job(tmp_path, [first, late], "session", specs))
+    (early,) = [row for row in log.rows("asked") if row["question"] == "q0"]
+    assert early["found"] == []
+
+
+def test_two_sessions_of_one_name_are_both_remembered(tmp_path):
+    shop = Workshop(tmp_path, HashEmbeddings())
+    parts = [Session("s1", [message(1, "A red shed.")]), Session("s1", [message(2, "A boat.")])]
+    for spec in chosen(["ours", "bm25"], answering=False, has_model=False):
+        system = spec.make(shop)
+        for part in parts:
+            system.add(part)
+        assert [one.id for one in system.search("boat", 1, "message")] == ["m2"]
+        system.close()
+    talk = Conversation("tiny", parts, [Question("q", "boat", frozenset({"m2"}))])
+    made = job(tmp_path)
+    made = replace(made, data=replace(made.data, conversations=[talk]))
+    assert {row["turns"] for row in running.run(made).rows("size")} == {2}
+    assert len(Log(made.folder / "items.jsonl").rows("added")) == 2 * len(RETRIEVAL)
+
+
+def test_conversations_with_names_alike_have_memories_of_their_own(tmp_path):
+    made = job(tmp_path)
+    (talk,) = made.data.conversations
+    names = ["a.b", "a-b", "x" * 80 + "1", "x" * 80 + "2"]
+    log = Log(tmp_path / "items.jsonl")
+    with Progress() as bar:
+        runs = [
+            running._Run(made, replace(talk, name=name), log, bar, bar.add_task(""))
+            for name in names
+        ]
+    assert len({one.folder for one in runs}) == 4
+
+
+def test_no_system_shows_a_date_that_nobody_gave(tmp_path):
+    """Memory dates what has no date to the moment of storing, which would also order the quotes."""
+    shop = Workshop(tmp_path, HashEmbeddings())
+    said = [message(1, "A red shed."), message(2, "A shed.") | {"at": "2024-03-01T00:00:00+00:00"}]
+    for spec in chosen(["ours", "ours+records", "bm25"], answering=False, has_model=False):
+        system = spec.make(shop)
+        system.add(Session("s", said))
+        dates = {one.id: one.at[:10] for one in system.search("shed", 2, "message")}
+        assert dates == {"m1": "", "m2": "2024-03-01"}
+        system.close()
+
+
+def test_what_memory_refuses_is_said(tmp_path):
+    bad = [message(1, "A shed."), message(2, "A boat.") | {"at": "no date"}, message(3, " ")]
+    talk = Conversation("tiny", [Session("s", bad)], [Question("q", "boat", frozenset({"m2"}))])
+    made = job(tmp_path, specs=chosen(["ours"], answering=False, has_model=False))
+    made = replace(made, data=replace(made.data, conversations=[talk]))
+    log = running.run(made)
+    (row,) = log.rows("added")
+    assert len(row["problems"]) == 1  # an empty message is no loss
+    assert "- ours: memory: " in write_report(made, log, 1.0)
+
+
 def test_a_failing_system_is_counted_and_asked_again_when_wanted(tmp_path, counting):
     Counting.fails = True
     log = running.run(job(tmp_path, specs=counting))
@@ -158,7 +235,7 @@ def test_report_names_every_system_and_what_ran(tmp_path):
     assert "## Tiny: 1 questions" in text
     assert "| ours | 1.000 | 1.000 | 1.000 | 1.000–1.000 | 1.000 |" in text
     assert all(f"| {name} |" in text for name in RETRIEVAL)
-    assert "embeddings hash" in text
+    assert "embeddings HashEmbeddings:hash" in text
     assert {file.name for file in made.folder.iterdir()} == {
         "items.jsonl",
         "config.json",
@@ -174,6 +251,32 @@ def test_other_data_is_another_run(tmp_path):
     again = job(tmp_path)
     again.data.files[0].write_text("[]")
     assert again.folder != first
+
+
+def test_the_commit_is_of_this_package_and_tells_changes_apart(tmp_path):
+    def git(*words):
+        who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", "-C", str(tmp_path), *who, *words], check=True, capture_output=True)
+
+    git("init", "-q")
+    inside = tmp_path / "site" / "package"
+    inside.mkdir(parents=True)
+    (tmp_path / "own.py").write_text("1")
+    git("add", "own.py")
+    git("commit", "-qm", "one")
+    (inside / "code.py").write_text("1")
+    assert commit(inside) == ""  # installed somewhere in another's checkout
+    git("add", ".")
+    git("commit", "-qm", "two")
+    clean = commit(inside)
+    (tmp_path / "own.py").write_text("2")
+    assert commit(inside) == clean
+    (inside / "code.py").write_text("2")
+    first = commit(inside)
+    (inside / "code.py").write_text("3")
+    second = commit(inside)
+    assert first.startswith(f"{clean}+")
+    assert len({clean, first, second}) == 3
 
 
 def test_systems_are_named_or_refused():
@@ -217,6 +320,31 @@ def test_cache_keeps_vectors_name_and_split(tmp_path: Path):
     again.close()
 
 
+class Named(Embeddings):
+    """Another provider's: it names its model otherwise, and embeds queries otherwise."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def embed_documents(self, texts):
+        return [[len(self.model), 0.0] for _ in texts]
+
+    def embed_query(self, text):
+        return [0.0, len(self.model)]
+
+
+def test_cache_tells_models_and_queries_apart(tmp_path):
+    caches = [cached(Named(model), tmp_path / "vectors.sqlite") for model in ("a", "bb")]
+    for size, cache in enumerate(caches, 1):
+        assert cache.embed_documents(["one"]) == [[size, 0.0]]
+        assert [cache.embed_query("one"), cache.embed_query("one")] == [[0.0, size]] * 2
+        assert cache.embed_documents(["one"]) == [[size, 0.0]]
+    folders = {replace(job(tmp_path), embeddings=cache).folder for cache in caches}
+    assert len(folders) == 2
+    for cache in caches:
+        cache.close()
+
+
 def test_cache_takes_vectors_made_elsewhere(tmp_path: Path):
     inner = Embedder()
     cache = cached(inner, tmp_path / "vectors.sqlite")
@@ -225,3 +353,16 @@ def test_cache_takes_vectors_made_elsewhere(tmp_path: Path):
     assert np.allclose(cache.embed_query("one"), HashEmbeddings().embed_query("one"))
     assert inner.texts == 0
     cache.close()
+
+
+def test_naive_rag_is_by_cosine_whatever_the_length_of_the_vectors():
+    class Long(HashEmbeddings):
+        def embed_documents(self, texts):
+            return [
+                [10 * x * len(t) for x in v]
+                for t, v in zip(texts, super().embed_documents(texts), strict=True)
+            ]
+
+    system = baselines.NaiveRag(Long())
+    system.add(Session("s", [message(1, "a shed"), message(2, "a shed " + "word " * 50)]))
+    assert [one.id for one in system.search("a shed", 2, "message")] == ["m1", "m2"]

@@ -54,6 +54,9 @@ def test_equality_is_strict_on_types_and_lax_on_form():
     assert same(" Rome ", "rome")
     assert same(["a", {"b": 1}], ["A", {"b": 1.0}])
     assert not same("5", 5)
+    assert not same(12345678901234567890, 12345678901234567891)  # as floats they are one
+    assert not same(5, 10**400)
+    assert same("cafe\u0301", "caf\u00e9")
     assert not same(True, 1)
     assert not same(None, "")
     assert not same([1], [1, 2])
@@ -162,6 +165,20 @@ def test_summary():
 def test_a_wrong_tools_arguments_fill_no_slot():
     figures = measures.summary([replace(TASK, predicted_tool="other")])
     assert figures["slot_f1"] == figures["slot_f1_micro"] == 0
+    # 1 right of 3 predicted, of which the wrong tool's 2 count, and 2 gold
+    slots = (GoldSlot("x", 1),)
+    pair = [ToolTask("a", slots, "a", {"x": 1}), ToolTask("a", slots, "b", {"x": 1, "y": 2})]
+    assert measures.summary(pair)["slot_f1_micro"] == pytest.approx(2 * 1 / (3 + 2))
+
+
+@pytest.mark.parametrize("made", [None, "other"])
+def test_a_call_without_arguments_has_to_be_made_all_the_same(made):
+    figures = measures.summary([ToolTask("ping", (), made, {})])
+    assert figures["slot_f1"] == figures["slot_f1_micro"] == figures["exact_match"] == 0
+    assert figures["value_f1"] == figures["value_bleu1"] == (made is not None)
+    assert (figures["call_bleu1"] > 0) == (made is not None)
+    right = measures.summary([ToolTask("ping", (), "ping", {})])
+    assert right["slot_f1"] == right["value_f1"] == right["exact_match"] == 1
 
 
 def test_gold_slots_are_read():

@@ -93,6 +93,14 @@ def test_the_papers_table(case: tuple[bool, bool, bool], reward: float) -> None:
     )
 
 
+def test_a_call_that_read_nothing_is_no_look() -> None:
+    """Or a policy earns the third term with calls of tools that do not exist."""
+    broken = ToolUse(name="unknown", arguments={}, turn=1, error="The call names no tool.")
+    score = Rubric(usage=True).score(SEAT, walked(broken, answer="Aisle seat."))
+    assert (score.used, score.reward) == (False, 0.0)
+    assert Rubric(usage=True).score(SEAT, walked(broken, used(), answer="Aisle.")).reward == 1.0
+
+
 @pytest.mark.parametrize(
     "finish", ["over_budget", "no_answer", "token_limit", "model_error", "unfinished"]
 )
@@ -226,6 +234,19 @@ def test_trajectories_are_read_back_as_they_were(known: Memory, tmp_path: Path) 
     assert [one.reward for one in made] == [1.2, -1.0, None]
     assert write_trajectories(path, iter(made[:1])) == 1  # over what was there
     assert list(read_trajectories(path)) == made[:1]
+    write_trajectories(path, made)
+    right = (one for one in read_trajectories(path) if one.reward and one.reward > 0)
+    assert write_trajectories(path, right) == 1  # out of the very file that is written
+    assert list(read_trajectories(path)) == made[:1]
+
+    def broken() -> Any:
+        yield made[1]
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        write_trajectories(path, broken())
+    assert list(read_trajectories(path)) == made[:1]
+    assert [file.name for file in tmp_path.glob("walks*")] == [path.name]
     assert write_trajectories(path, []) == 0
     assert list(read_trajectories(path)) == []
 
@@ -269,3 +290,10 @@ def test_a_line_that_is_no_trajectory_is_named(tmp_path: Path, line: str) -> Non
     assert next(found).metadata.question == SEAT.question
     with pytest.raises(InvalidInputError, match="line 3"):
         next(found)
+
+
+def test_bytes_that_are_no_text_are_named_too(tmp_path: Path) -> None:
+    path = tmp_path / "walks.jsonl"
+    path.write_bytes(b"\xff\xfe{")
+    with pytest.raises(InvalidInputError, match=r"walks\.jsonl, line 1"):
+        list(read_trajectories(path))

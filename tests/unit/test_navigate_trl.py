@@ -124,6 +124,16 @@ def test_rollouts_that_end_badly(
     assert trl_reward()([prompt], [completion], [environment]) == [reward]
 
 
+def test_a_rollout_that_is_cut_off_behind_an_answered_call_has_taken_that_turn(
+    known: Memory,
+) -> None:
+    environment, prompt, completion = rollout(
+        known, calling(("search_records", {"query": "seat"})), answering()
+    )
+    _, done = trl_navigation(environment, prompt, completion[:-1])
+    assert (done.finish, done.turns, len(done.tool_calls)) == ("over_budget", 1, 1)
+
+
 def test_calls_that_fail_are_calls(known: Memory) -> None:
     bad = [("search_records", {"text": "seat"}), ("delete", {}), ("read_file", {"name": 7})]
     environment, prompt, completion = rollout(

@@ -5,7 +5,7 @@ The layout is taken from public code that reads the file; the file itself could 
 
 from pathlib import Path
 
-from langmem_graph.bench.data.files import find
+from langmem_graph.bench.data.files import find, only
 from langmem_graph.bench.data.haystacks import load_haystacks
 from langmem_graph.bench.items import DataSet
 
@@ -20,7 +20,7 @@ _NOTES = (
 
 def load_actmemeval(data: Path) -> DataSet:
     """A JSON or JSONL file of requests, or a folder with one."""
-    files = find(data, "actmemeval", "[Aa]ct[Mm]em[Ee]val*.json*", _WANTED)
+    files = only(find(data, "actmemeval", "[Aa]ct[Mm]em[Ee]val*.json*", _WANTED))
     conversations = load_haystacks("ActMemEval", files, lambda row: "act")
     cuts = (5, 10, 20)
     title = "ActMemEval"

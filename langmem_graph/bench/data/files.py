@@ -25,20 +25,40 @@ def find(data: Path, name: str, pattern: str, wanted: str) -> list[Path]:
     if data.is_file():
         return [data]
     for folder in (data / name, data):
-        if found := sorted(folder.glob(pattern)):
+        if found := sorted(one for one in folder.glob(pattern) if one.is_file()):
             return found
     raise BenchDataError(f"No {pattern} in {data / name} or {data}. Wanted: {wanted}.")
 
 
+def only(files: Sequence[Path]) -> list[Path]:
+    """The one file there is.
+
+    Raises:
+        BenchDataError: there are several, which are versions of one data set.
+    """
+    if len(files) > 1:
+        names = ", ".join(str(file) for file in files)
+        raise BenchDataError(f"Which one? There are {names}. Name the file with --data.")
+    return list(files)
+
+
 def read_json(file: Path) -> Any:
     """A JSON file, or the lines of a JSONL file."""
-    text = file.read_text(encoding="utf-8-sig")
     try:
+        text = file.read_text(encoding="utf-8-sig")
         if file.suffix == ".jsonl":
-            return [json.loads(line) for line in text.splitlines() if line.strip()]
-        return json.loads(text)
-    except ValueError as error:
+            return [_loaded(line) for line in text.split("\n") if line.strip()]
+        return _loaded(text)
+    except (ValueError, RecursionError) as error:
         raise BenchDataError(f"{file} is not JSON: {error}") from error
+
+
+def _loaded(text: str) -> Any:
+    """JSON; half a pair of signs, which it may hold and no file or database takes, is replaced."""
+    data = json.loads(text)
+    if "\\ud" not in text and "\\uD" not in text:
+        return data
+    return json.loads(json.dumps(data, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def read_all(files: Sequence[Path]) -> list[Any]:
@@ -57,7 +77,7 @@ def in_layout(title: str, files: Sequence[Path], build: Callable[[], T]) -> T:
     """
     try:
         return build()
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError) as error:
         names = ", ".join(str(file) for file in files[:3])
         problem = f"{type(error).__name__}: {error}"
         raise BenchDataError(f"Not in {title}'s layout: {names} ({problem}).") from error

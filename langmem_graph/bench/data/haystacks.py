@@ -22,22 +22,28 @@ def load_haystacks(title: str, files: list[Path], rule: Rule) -> list[Conversati
 
 
 def _conversation(row: dict[str, Any], number: int, rule: Rule) -> Conversation:
+    """Sessions are called by their place: gold ones of LongMemEval are `answer_…` in the file."""
     own = str(row.get("question_id") or number)
     talks = row["haystack_sessions"]
     names = row.get("haystack_session_ids") or [f"session_{n}" for n in range(1, len(talks) + 1)]
     dates = row.get("haystack_dates") or [None] * len(talks)
     placed = list(zip(names, dates, talks, strict=True))
     placed.sort(key=lambda one: when(one[1]) or "")  # LongMemEval's are not always in order
+    wanted = {str(one) for one in row.get("answer_session_ids") or ()}
+    gold = {f"s{n}" for n, (name, _, _) in enumerate(placed, 1) if str(name) in wanted}
+    applied = rule(row)
     question = Question(
         id=own,
         text=str(row["question"]),
-        gold=frozenset(map(str, row.get("answer_session_ids") or ())) & set(map(str, names)),
+        gold=frozenset() if applied == "abstain" else frozenset(gold),
         category=str(row.get("question_type") or row.get("category") or ""),
         at=when(row.get("question_date")),
         answer=str(row["answer"]),
-        rule=rule(row),
+        rule=applied,
     )
-    sessions = [Session(str(name), _messages(str(name), at, talk)) for name, at, talk in placed]
+    sessions = [
+        Session(f"s{n}", _messages(f"s{n}", at, talk)) for n, (_, at, talk) in enumerate(placed, 1)
+    ]
     return Conversation(own, sessions, [question])
 
 

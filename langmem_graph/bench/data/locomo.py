@@ -47,7 +47,8 @@ def _conversation(sample: dict[str, Any], number: int) -> Conversation:
         for n, talk in enumerate(talks, 1)
     ]
     known = {message["id"] for session in sessions for message in session.messages}
-    questions = [_question(row, n, known) for n, row in enumerate(sample["qa"], 1)]
+    at = sessions[-1].messages[-1]["at"] if sessions and sessions[-1].messages else None
+    questions = [_question(row, n, known, at) for n, row in enumerate(sample["qa"], 1)]
     return Conversation(str(sample.get("sample_id", number)), sessions, questions)
 
 
@@ -66,8 +67,8 @@ def _observations(
     return rows
 
 
-def _question(row: dict[str, Any], number: int, known: set[str]) -> Question:
-    """Ids that name no turn are dropped from the evidence."""
+def _question(row: dict[str, Any], number: int, known: set[str], at: str | None) -> Question:
+    """Ids that name no turn are dropped from the evidence; it is asked when all was said."""
     category = CATEGORIES[row["category"]]
     abstain = category == ADVERSARIAL
     return Question(
@@ -75,6 +76,7 @@ def _question(row: dict[str, Any], number: int, known: set[str]) -> Question:
         text=str(row["question"]),
         gold=evidence_ids(row.get("evidence") or []) & known,
         category=category,
+        at=at,
         answer="" if abstain else str(row.get("answer", "")),
         rule="abstain" if abstain else "answer",
     )

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from langmem_graph.bench.data.files import find
+from langmem_graph.bench.data.files import find, only
 from langmem_graph.bench.data.haystacks import load_haystacks
 from langmem_graph.bench.items import DataSet
 
@@ -21,7 +21,7 @@ _NOTES = (
 
 def load_longmemeval(data: Path) -> DataSet:
     """A file of questions, or a folder with one."""
-    files = find(data, "longmemeval", "longmemeval*.json", _WANTED)
+    files = only(find(data, "longmemeval", "longmemeval*.json", _WANTED))
     conversations = load_haystacks("LongMemEval", files, _rule)
     cuts = (5, 10, 20)
     title = "LongMemEval"

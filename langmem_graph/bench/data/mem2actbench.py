@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from langmem_graph.bench.data.files import find, in_layout, read_all
+from langmem_graph.bench.data.files import find, in_layout, only, read_all
 from langmem_graph.bench.items import (
     BenchDataError,
     Conversation,
@@ -34,25 +34,33 @@ _NOTES = (
 
 
 def load_mem2actbench(data: Path) -> DataSet:
-    """A folder with the files of either layout."""
-    if data.is_file():
-        data = data.parent
-    files = find(data, "mem2actbench", "*.jsonl", _WANTED)
+    """A folder with the files of either layout, or one of the files."""
+    folder = data.parent if data.is_file() else data
+    files = find(folder, "mem2actbench", "*.jsonl", _WANTED)
     own = [file for file in files if file.name.startswith("acting")]
-    by, conversation = in_layout("Mem2ActBench", own or files, lambda: _load(own, files))
+    read = own or [_version(files, name, data) for name in ("qa_dataset", "toolmem_conversation")]
+    by, conversation = in_layout("Mem2ActBench", read, lambda: _load(own, read))
     title, cuts = "Mem2ActBench", (1, 5, 10, 20)
-    return DataSet("mem2actbench", title, by, cuts, "tool", [conversation], own or files, _NOTES)
+    return DataSet("mem2actbench", title, by, cuts, "tool", [conversation], read, _NOTES)
 
 
-def _load(own: list[Path], files: list[Path]) -> tuple[By, Conversation]:
+def _version(files: list[Path], name: str, named: Path) -> Path:
+    """The file that the user named, else the one of that very name, else the only one like it."""
+    like = [file for file in files if file.name.startswith(name)]
+    if not like:
+        names = ", ".join(file.name for file in files)
+        raise BenchDataError(f"{names}: not all there. Wanted: {_WANTED}.")
+    meant = [file for file in like if file == named]
+    same = [file for file in like if file.stem == name]
+    (file,) = only(meant or same or like)
+    return file
+
+
+def _load(own: list[Path], read: list[Path]) -> tuple[By, Conversation]:
     if own:
         return "message", _own_layout(read_all(own))
-    by_name = {file.name: file for file in files}
-    tasks = [file for name, file in by_name.items() if name.startswith("qa_dataset")]
-    talks = [file for name, file in by_name.items() if name.startswith("toolmem_conversation")]
-    if not tasks or not talks:
-        raise BenchDataError(f"{', '.join(by_name)}: not all there. Wanted: {_WANTED}.")
-    return "session", _papers_layout(read_all(tasks[:1]), read_all(talks[:1]))
+    tasks, talks = read
+    return "session", _papers_layout(read_all([tasks]), read_all([talks]))
 
 
 # --- the paper's ---------------------------------------------------------------------------------

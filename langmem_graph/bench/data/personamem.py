@@ -12,13 +12,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from langmem_graph.bench.data.files import find, in_layout, read_json
+from langmem_graph.bench.data.files import find, in_layout, only, read_json
 from langmem_graph.bench.items import BenchDataError, Conversation, DataSet, Question, Session
 
 _WANTED = (
     "benchmark/text/benchmark.csv with the data/chat_history_32k/*.json it names "
     "(huggingface.co/datasets/bowen-upenn/PersonaMem-v2, CC BY 4.0)"
 )
+_LONGEST_FIELD = 1 << 30
 _LINKS = ("chat_history_32k_link", "chat_history_link")
 _NOTES = (
     "Options are shuffled once per question, from a fixed seed; the letter decides, no judge.",
@@ -29,31 +30,47 @@ _NOTES = (
 
 def load_personamem(data: Path) -> DataSet:
     """The CSV, or the data set's folder with it."""
-    (file, *_) = find(data, "personamem", "**/benchmark*.csv", _WANTED)
-    with file.open(encoding="utf-8", newline="") as lines:
-        rows = list(csv.DictReader(lines))
-    conversations = in_layout("PersonaMem-v2", [file], lambda: _people(rows, file))
+    tables = find(data, "personamem", "**/benchmark*.csv", _WANTED)
+    (file,) = only([one for one in tables if one.parent.name == "text"] or tables)
+    groups = in_layout("PersonaMem-v2", [file], lambda: _people(_table(file)))
+    people = [(name, rows, _history_file(link, file)) for (name, link), rows in groups.items()]
+    conversations = in_layout(
+        "PersonaMem-v2", [file], lambda: [_person(*person) for person in people]
+    )
     title, cuts = "PersonaMem-v2", (1, 5, 10, 20)
-    return DataSet("personamem", title, "message", cuts, "choice", conversations, [file], _NOTES)
+    read = [file, *dict.fromkeys(history for _, _, history in people)]
+    return DataSet("personamem", title, "message", cuts, "choice", conversations, read, _NOTES)
 
 
-def _people(rows: list[dict[str, str]], file: Path) -> list[Conversation]:
-    by_person: dict[str, list[dict[str, str]]] = {}
+def _table(file: Path) -> list[dict[str, str]]:
+    csv.field_size_limit(_LONGEST_FIELD)
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as lines:
+            return list(csv.DictReader(lines))
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise BenchDataError(f"{file} is no CSV: {error}") from error
+
+
+def _people(rows: list[dict[str, str]]) -> dict[tuple[str, str], list[dict[str, str]]]:
+    """The rows by person and history."""
+    found: dict[tuple[str, str], list[dict[str, str]]] = {}
     for row in rows:
-        by_person.setdefault(row["persona_id"], []).append(row)
-    return [_person(person, own, file) for person, own in by_person.items()]
+        found.setdefault((row["persona_id"], _link(row)), []).append(row)
+    return found
 
 
 def _person(person: str, rows: list[dict[str, str]], file: Path) -> Conversation:
-    history = _history(_link(rows[0]), file)
+    content = read_json(file)
+    history = content["chat_history"] if isinstance(content, dict) else content
     said = [one for one in history if one.get("role") != "system"]
     messages: list[dict[str, Any]] = [
         {"id": f"m{n}", "role": one.get("role"), "content": _text(one.get("content"))}
         for n, one in enumerate(said, 1)
     ]
-    places = {message["content"].strip(): message["id"] for message in messages}
-    questions = [_question(row, n, person, places) for n, row in enumerate(rows, 1)]
-    return Conversation(f"persona-{person}", [Session("history", messages)], questions)
+    texts = [message["content"].strip() for message in messages]
+    questions = [_question(row, n, person, texts) for n, row in enumerate(rows, 1)]
+    name = f"persona-{person} {file.stem}"
+    return Conversation(name, [Session("history", messages)], questions)
 
 
 def _link(row: dict[str, str]) -> str:
@@ -63,24 +80,23 @@ def _link(row: dict[str, str]) -> str:
     return found
 
 
-def _history(link: str, file: Path) -> list[dict[str, Any]]:
+def _history_file(link: str, file: Path) -> Path:
     """The links are relative to the data set's folder, some levels above the CSV."""
     tried = [folder / link for folder in file.resolve().parents]
     found = next((one for one in tried if one.is_file()), None)
     if found is None:
         raise BenchDataError(f"No {link} beside or above {file}. Wanted: {_WANTED}.")
-    content = read_json(found)
-    return list(content["chat_history"] if isinstance(content, dict) else content)
+    return found
 
 
-def _question(row: dict[str, str], number: int, person: str, places: dict[str, str]) -> Question:
+def _question(row: dict[str, str], number: int, person: str, texts: list[str]) -> Question:
     wrong = [str(one) for one in _literal(row.get("incorrect_answers") or "[]")]
     options = [row["correct_answer"], *wrong]
     random.Random(f"{person}:{number}").shuffle(options)  # noqa: S311  # no secret
     return Question(
         id=f"q{number}",
         text=_said(_literal(row["user_query"])),
-        gold=frozenset(_gold(row.get("related_conversation_snippet") or "[]", places)),
+        gold=frozenset(_gold(row.get("related_conversation_snippet") or "[]", texts)),
         category=str(row.get("pref_type") or ""),
         kind=str(row.get("topic_query") or row.get("conversation_scenario") or ""),
         answer=row["correct_answer"],
@@ -88,10 +104,18 @@ def _question(row: dict[str, str], number: int, person: str, places: dict[str, s
     )
 
 
-def _gold(snippet: str, places: dict[str, str]) -> Iterable[str]:
+def _gold(snippet: str, texts: list[str]) -> Iterable[str]:
+    """Where the snippet stands as a whole; else wherever one of its turns does."""
     turns = _literal(snippet)
-    texts = [_said(turn) for turn in turns] if isinstance(turns, list) else []
-    return (places[text.strip()] for text in texts if text.strip() in places)
+    said = [_said(turn).strip() for turn in turns] if isinstance(turns, list) else []
+    wanted = [text for text in said if text]
+    starts = range(len(texts) - len(wanted) + 1) if wanted else range(0)
+    whole = next((n for n in starts if texts[n : n + len(wanted)] == wanted), None)
+    if whole is not None:
+        places = list(range(whole, whole + len(wanted)))
+    else:
+        places = [n for n, text in enumerate(texts) if text in wanted]
+    return (f"m{n + 1}" for n in places)
 
 
 def _literal(text: str) -> Any:

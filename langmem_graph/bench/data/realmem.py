@@ -23,7 +23,8 @@ _NOTES = (
     "files, Proactive Alignment is `Implicit Preference`.",
     "The paper does not say whether its R@k is any or all; both are given, and the fraction. NDCG "
     "is given twice: usual, and as the paper's script has it, where ranks 1 and 2 weigh the same.",
-    "The answer prompt holds memories and the question alone, without the session's earlier turns.",
+    "The answer prompt holds memories, the session's date and the question, not the session's "
+    "earlier turns.",
 )
 
 
@@ -41,7 +42,7 @@ def _person(file: Path) -> Conversation:
         Session(talk.session_id, talk.messages, _memory_points(talk.messages, raw))
         for talk, raw in zip(read_realmem(data), data["dialogues"], strict=True)
     ]
-    return Conversation(file.stem, sessions, list(_questions(data["dialogues"])))
+    return Conversation(file.stem, sessions, list(_questions(data["dialogues"], sessions)))
 
 
 def _memory_points(messages: list[dict[str, Any]], raw: dict[str, Any]) -> list[dict[str, Any]]:
@@ -55,7 +56,7 @@ def _memory_points(messages: list[dict[str, Any]], raw: dict[str, Any]) -> list[
     return rows
 
 
-def _questions(dialogues: list[dict[str, Any]]) -> Iterator[Question]:
+def _questions(dialogues: list[dict[str, Any]], sessions: list[Session]) -> Iterator[Question]:
     earlier: set[str] = set()
     nothing: dict[str, Any] = {}
     for place, session in enumerate(dialogues):
@@ -65,22 +66,29 @@ def _questions(dialogues: list[dict[str, Any]]) -> Iterator[Question]:
                 reply = next(
                     (one for one in turns[number:] if one["speaker"] == "Assistant"), nothing
                 )
-                yield _question(turn, reply, f"{session['session_uuid']}:{number}", place, earlier)
+                asked = sessions[place].messages[number - 1]
+                yield _question(turn, reply, asked, place, earlier)
         earlier.add(session["session_uuid"])
 
 
 def _question(
-    turn: dict[str, Any], reply: dict[str, Any], own: str, place: int, earlier: set[str]
+    turn: dict[str, Any],
+    reply: dict[str, Any],
+    asked: dict[str, Any],
+    place: int,
+    earlier: set[str],
 ) -> Question:
-    """The gold stands on the assistant's next turn."""
+    """The gold stands on the assistant's next turn; the time is that of the session."""
     label = str(turn.get("category_name"))
     return Question(
-        id=own,
+        id=asked["id"],
         text=turn["content"],
         gold=frozenset(set(reply.get("memory_session_uuids") or []) & earlier),
         category=CATEGORIES.get(label, label),
         kind=str(turn.get("session_type")),
         before=place,
+        at=asked["at"],
         answer=str(reply.get("content", "")),
+        rule="reply",
         memories=tuple(str(one["content"]) for one in reply.get("memory_used") or []),
     )

@@ -2,22 +2,21 @@
 
 import re
 
-from langmem_graph.bench.metrics.overlap import bleu1, token_f1
+from langmem_graph.bench.metrics.overlap import bleu1, token_f1, words
 
-_WORD = re.compile(r"\w+")
 _ARTICLES = frozenset({"a", "an", "the"})
 _ABSTAINS = re.compile(
     r"\b(?:don['’]?t|do not|does not|doesn['’]?t|can(?:not|['’]t)|could not|couldn['’]?t) "
     r"(?:know|say|tell|determine|be (?:determined|answered))"
-    r"|\bunknown\b|\bno (?:information|record|mention|memory)\b"
-    r"|\bnot (?:mentioned|known|stated|said)\b|\b(?:unanswerable|no such)\b",
+    r"|\bunknown\b|\bno (?:information|record|mention|memory|evidence)\b"
+    r"|\bnot (?:mentioned|known|stated|said|specified|sure)\b|\b(?:unanswerable|no such)\b",
     re.IGNORECASE,
 )
 
 
 def answer_tokens(text: str) -> list[str]:
     """Words, case-folded, without articles; not stemmed."""
-    return [word for word in _WORD.findall(text.casefold()) if word not in _ARTICLES]
+    return [word for word in words(text) if word not in _ARTICLES]
 
 
 def answer_f1(answer: str, gold: str) -> float:

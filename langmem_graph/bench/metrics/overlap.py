@@ -1,8 +1,17 @@
 """overlap: how many tokens two lists share, as F1 and as BLEU-1."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from math import exp
+from unicodedata import normalize
+
+_WORD = re.compile(r"\w+")
+
+
+def words(text: str) -> list[str]:
+    """Words, case-folded; a letter with an accent is one, however it is written."""
+    return _WORD.findall(normalize("NFC", text).casefold())
 
 
 def shared_tokens(predicted: Sequence[str], gold: Sequence[str]) -> int:

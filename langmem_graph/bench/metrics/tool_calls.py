@@ -5,16 +5,16 @@ could not be read is given as a prediction without a tool name: it is counted, a
 """
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, Literal, get_args
+from unicodedata import normalize
 
 from rapidfuzz.distance import Levenshtein
 
-from langmem_graph.bench.metrics.overlap import bleu1, token_f1
+from langmem_graph.bench.metrics.overlap import bleu1, token_f1, words
 from langmem_graph.grounding.matchers import supports
 from langmem_graph.write.values import find_values
 
@@ -30,7 +30,6 @@ LONGEST_SIMPLE = 30
 """Characters of a simple string; a longer one is complex."""
 RETAINED = 0.6
 """Edit likeness from which a wrong value is the right one, corrupted."""
-_TOKEN = re.compile(r"\w+")
 _ABSENT = object()
 
 
@@ -78,6 +77,11 @@ class ToolTask:
         return {slot.name: slot.value for slot in self.gold}
 
     @property
+    def was_read(self) -> bool:
+        """Whether there is a call at all."""
+        return self.predicted_tool is not None
+
+    @property
     def right_tool(self) -> bool:
         """Whether the tool of that name was called."""
         return self.predicted_tool == self.tool
@@ -97,9 +101,9 @@ def same_value(gold: Any, predicted: Any, *, exact_links: bool = False) -> bool:
     if isinstance(gold, bool) or isinstance(predicted, bool):
         return gold is predicted
     if isinstance(gold, int | float) and isinstance(predicted, int | float):
-        return float(gold) == float(predicted)
+        return gold == predicted
     if isinstance(gold, str) and isinstance(predicted, str):
-        one, other = gold.strip(), predicted.strip()
+        one, other = normalize("NFC", gold.strip()), normalize("NFC", predicted.strip())
         strict = exact_links and "://" in one
         return one == other if strict else one.casefold() == other.casefold()
     if isinstance(gold, list) and isinstance(predicted, list):
@@ -120,13 +124,13 @@ def is_right(slot: GoldSlot, predicted: Mapping[str, Any]) -> bool:
 def value_tokens(arguments: Mapping[str, Any]) -> list[str]:
     """The words of the values alone, case-folded, in the order of the sorted keys."""
     texts = (_written(arguments[key]) for key in sorted(arguments))
-    return [token for text in texts for token in _TOKEN.findall(text.casefold())]
+    return [token for text in texts for token in words(text)]
 
 
 def call_tokens(tool: str | None, arguments: Mapping[str, Any]) -> list[str]:
     """The words of the whole call, serialised: the tool's name, the keys and the values."""
     call = {"name": tool, "arguments": arguments}
-    return _TOKEN.findall(_written(call).casefold())
+    return words(_written(call))
 
 
 def _written(value: Any) -> str:
@@ -149,6 +153,8 @@ def value_bleu1(gold: Mapping[str, Any], predicted: Mapping[str, Any]) -> float:
 
 def call_bleu1(task: ToolTask) -> float:
     """BLEU-1 of the whole serialised call."""
+    if not task.was_read:
+        return 0.0
     made = call_tokens(task.predicted_tool, task.predicted)
     return bleu1(made, call_tokens(task.tool, task.arguments))
 
@@ -284,14 +290,19 @@ def summary(tasks: Sequence[ToolTask]) -> dict[str, float]:
     """
     if not tasks:
         return {}
-    counts = [slot_counts(task.arguments, _given(task)) for task in tasks]
+    counts = [_counts(task) for task in tasks]
     right_tool = [task for task in tasks if task.right_tool]
-    f1s = [value_f1(task.arguments, task.predicted) for task in right_tool]
+    f1s = [task_f1(task) for task in right_tool]
     return {
-        "value_f1": fmean(value_f1(task.arguments, task.predicted) for task in tasks),
-        "value_bleu1": fmean(value_bleu1(task.arguments, task.predicted) for task in tasks),
+        "value_f1": fmean(map(task_f1, tasks)),
+        "value_bleu1": fmean(
+            value_bleu1(task.arguments, task.predicted) if task.was_read else 0.0 for task in tasks
+        ),
         "call_bleu1": fmean(call_bleu1(task) for task in tasks),
-        "slot_f1": fmean(f1_of_counts(*one) for one in counts),
+        "slot_f1": fmean(
+            f1_of_counts(*one) if task.right_tool else 0.0
+            for task, one in zip(tasks, counts, strict=True)
+        ),
         "slot_f1_micro": f1_of_counts(*map(sum, zip(*counts, strict=True))),
         "exact_match": fmean(exact_match(task) for task in tasks),
         "tool_accuracy": len(right_tool) / len(tasks),
@@ -300,6 +311,13 @@ def summary(tasks: Sequence[ToolTask]) -> dict[str, float]:
     }
 
 
-def _given(task: ToolTask) -> Mapping[str, Any]:
-    """A wrong tool's arguments fill no slot of the right one."""
-    return task.predicted if task.right_tool else {}
+def task_f1(task: ToolTask) -> float:
+    """F1 of the values' words; 0 where no call could be read, even if nothing was to be filled."""
+    return value_f1(task.arguments, task.predicted) if task.was_read else 0.0
+
+
+def _counts(task: ToolTask) -> tuple[int, int, int]:
+    """`slot_counts`; a wrong tool's arguments fill no slot of the right one, but were given."""
+    right, predicted, gold = slot_counts(task.arguments, task.predicted)
+    missed = not task.right_tool and not predicted + gold  # nothing to fill, and yet wrong
+    return right if task.right_tool else 0, predicted + missed, gold

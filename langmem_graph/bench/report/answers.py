@@ -16,6 +16,7 @@ from langmem_graph.bench.report.figures import (
     interval,
     mean,
     mean_of_means,
+    measured_of,
 )
 from langmem_graph.bench.report.navigation import navigation_table
 
@@ -29,9 +30,20 @@ _TITLES = {
 }
 
 
-def score(row: Row) -> float:
-    """What tables lead with."""
-    return float(row["scores"].get("score", 0.0))
+def lead(rows: Sequence[Row]) -> str | None:
+    """The measure that tables lead with: the score, or what there is without a judge."""
+    return next((name for name in _TITLES if any(name in row["scores"] for row in rows)), None)
+
+
+def scored(name: str | None, row: Row) -> float | None:
+    """A measure of one answer; None where the question does not have it."""
+    value = row["scores"].get(name)
+    return None if value is None else float(value)
+
+
+def lead_title(rows: Sequence[Row]) -> str:
+    """How tables call it."""
+    return _TITLES.get(lead(rows) or "", "")
 
 
 def answer_tables(data: DataSet, rows: Sequence[Row], names: Sequence[str]) -> list[str]:
@@ -51,10 +63,10 @@ def answer_tables(data: DataSet, rows: Sequence[Row], names: Sequence[str]) -> l
         parts += ["\nWithout category 5 (adversarial):\n", _overall(kept)]
     if data.task == "scale":
         parts += ["\nShare of replies by score:\n", _shares(systems)]
-    lead = "score" if any("score" in row["scores"] for row in rows) else "f1"
-    for title, label in (("Category", "category"), ("Question kind", "kind")):
+    first = lead(rows)
+    for title, label in (("Category", "category"), ("Question kind", "kind")) if first else ():
         name = partial(_label, label)
-        parts += breakdown(title, systems, name, partial(_scored, lead), lead)
+        parts += breakdown(title, systems, name, partial(scored, first), lead_title(rows))
     return parts + navigation
 
 
@@ -62,31 +74,30 @@ def _label(kind: str, row: Row) -> str:
     return str(row[kind])
 
 
-def _scored(name: str, row: Row) -> float:
-    return float(row["scores"].get(name, 0.0))
-
-
 def _overall(systems: dict[str, list[Row]]) -> str:
     """A measure that a question does not have is not counted for it; a failure is 0."""
     every = [row for own in systems.values() for row in own]
     shown = [name for name in _TITLES if any(name in row["scores"] for row in every)]
-    header = ["system", *(_TITLES[name] for name in shown), "95% interval", "mean of conversations"]
-    header += ["answers failed", "judgements failed"]
+    header = ["system", *(_TITLES[name] for name in shown)]
+    header += ["95% interval", "mean of conversations"] if shown else []
+    header += ["answers failed", "judgements failed", "memory failed"]
     lines = []
     for name, own in systems.items():
-        scored = {one: [r["scores"][one] for r in own if one in r["scores"]] for one in shown}
-        values = [f"{mean(scored[one]):.3f}" for one in shown]
-        lead = scored[shown[0]] if shown else []
-        middle = mean_of_means(own, lambda r: r["scores"].get(shown[0], 0.0)) if shown else 0.0
-        values += [interval(lead), f"{middle:.3f}", *failed(own)]
+        found = [measured_of(own, partial(scored, one)) for one in shown]
+        values = [f"{mean(one):.3f}" for one in found]
+        if shown:
+            middle = mean_of_means(own, partial(scored, shown[0]))
+            values += [interval(found[0]), f"{middle:.3f}"]
+        values += failed(own)
         lines.append([name, *values])
     return table(header, lines)
 
 
 def failed(own: Sequence[Row]) -> list[str]:
-    """How many answers and how many judgements failed."""
+    """How many answers and how many judgements failed, and how often memory's own reasoning did."""
     kinds = [one.split(":")[0] for row in own for one in row["failures"]]
-    return [str(kinds.count("answer") + kinds.count("system")), str(kinds.count("judge"))]
+    answers = kinds.count("answer") + kinds.count("system")
+    return [str(answers), str(kinds.count("judge")), str(kinds.count("memory"))]
 
 
 def _shares(systems: dict[str, list[Row]]) -> str:
@@ -114,7 +125,7 @@ def tool_tables(data: DataSet, systems: dict[str, list[Row]]) -> list[str]:
             name,
             *(f"{value:.3f}" for value in own.values()),
             failed(systems[name])[0],
-            interval([calls.value_f1(one.arguments, one.predicted) for one in tasks[name]]),
+            interval([calls.task_f1(one) for one in tasks[name]]),
         ]
         for name, own in figures.items()
     ]

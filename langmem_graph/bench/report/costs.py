@@ -35,7 +35,12 @@ def _efficiency(log: Log, names: Sequence[str]) -> str:
     answered = any("reply" in row for row in log.rows("asked"))
     kinds = _TOKENS if answered else ()
     header = ["system", "turns", "add s", *(f"add {_TITLES[kind]}" for kind in kinds)]
-    header += ["MB on disk", "s a question", *(f"{_TITLES[kind]} a question" for kind in kinds)]
+    header += [
+        "sessions with failures",
+        "MB on disk",
+        "s a question",
+        *(f"{_TITLES[kind]} a question" for kind in kinds),
+    ]
     sizes = by_system(log.rows("size"), names)
     asked = by_system(log.rows("asked"), names)
     lines = []
@@ -43,6 +48,7 @@ def _efficiency(log: Log, names: Sequence[str]) -> str:
         turns = sum(row["turns"] for row in own)
         values = [f"{turns:,}", f"{_per_1000(own, 'seconds', turns):.2f}"]
         values += [f"{_per_1000(own, kind, turns):,.0f}" for kind in kinds]
+        values.append(str(sum(bool(row["failures"]) for row in own)))
         stored = sizes.get(name, [])
         kept = sum(row["turns"] for row in stored)
         values.append(f"{_per_1000(stored, 'bytes', kept) / 1e6:.2f}" if kept else "–")

@@ -7,7 +7,8 @@ from langmem_graph.bench.console import table
 from langmem_graph.bench.log import Row
 from langmem_graph.bench.metrics.statistics import bootstrap_interval
 
-Measure = Callable[[Row], float]
+Measure = Callable[[Row], float | None]
+"""None where a question does not measure it, which is not 0."""
 
 
 def by_system(rows: Sequence[Row], names: Sequence[str]) -> dict[str, list[Row]]:
@@ -40,14 +41,25 @@ def breakdown(
         return []
     lines = []
     for one in labels:
-        columns = [[measure(r) for r in own if label(r) == one] for own in systems.values()]
-        lines.append([one or "(none)", str(len(columns[0])), *(f"{mean(c):.3f}" for c in columns)])
+        columns = [[row for row in own if label(row) == one] for own in systems.values()]
+        cells = [_cell(measured_of(rows, measure)) for rows in columns]
+        lines.append([one or "(none)", str(len(columns[0])), *cells])
     return [f"\n{title}, {measured}:\n", table(["", "questions", *systems], lines)]
+
+
+def measured_of(rows: Sequence[Row], measure: Measure) -> list[float]:
+    """The values of those that measure it."""
+    return [value for row in rows if (value := measure(row)) is not None]
+
+
+def _cell(values: Sequence[float]) -> str:
+    return f"{mean(values):.3f}" if values else "–"
 
 
 def mean_of_means(own: Sequence[Row], measure: Measure) -> float:
     """The unweighted mean of the conversations' means, as RealMem aggregates."""
-    talks: dict[str, list[float]] = {}
+    talks: dict[str, list[Row]] = {}
     for row in own:
-        talks.setdefault(row["conversation"], []).append(measure(row))
-    return mean([mean(values) for values in talks.values()])
+        talks.setdefault(row["conversation"], []).append(row)
+    values = [measured_of(rows, measure) for rows in talks.values()]
+    return mean([mean(one) for one in values if one])

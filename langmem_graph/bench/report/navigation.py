@@ -31,7 +31,10 @@ def navigation_table(data: DataSet, rows: Sequence[Row], names: Sequence[str]) -
         found = [Navigation.model_validate(row["reply"]["navigation"]) for row in done]
         if found:
             pairs = [asked[row["conversation"], row["question"]] for row in done]
-            gold = [_item(data, *pair, of) for pair, of in zip(pairs, found, strict=True)]
+            if data.by == "session":
+                walks = zip(pairs, found, strict=True)
+                found = [_by_session(talk, of) for (talk, _), of in walks]
+            gold = [_item(question, of) for (_, question), of in zip(pairs, found, strict=True)]
             figures = navigation_metrics(found, gold).model_dump()
             lines.append([name, *(_shown(figures[one]) for one in _TITLES)])
     if not lines:
@@ -40,20 +43,25 @@ def navigation_table(data: DataSet, rows: Sequence[Row], names: Sequence[str]) -
     return [title, table(["system", *_TITLES.values()], lines)]
 
 
-def _item(data: DataSet, talk: Conversation, question: Question, done: Navigation) -> QuestionItem:
-    evidence = question.gold if data.by == "message" else _messages_of(talk, question.gold)
+def _item(question: Question, done: Navigation) -> QuestionItem:
     return QuestionItem(
         user_id=done.user_id,
         question=done.question,
-        evidence=sorted(evidence),
+        evidence=sorted(question.gold),
         needs_memory=question.category != CATEGORY,
     )
 
 
-def _messages_of(talk: Conversation, sessions: frozenset[str]) -> set[str]:
-    """Where the gold are sessions, any of their messages is evidence."""
-    held = [session.messages for session in talk.sessions if session.session_id in sessions]
-    return {str(message["id"]) for messages in held for message in messages if "id" in message}
+def _by_session(talk: Conversation, done: Navigation) -> Navigation:
+    """Where the gold are sessions, a message that was shown stands for its session."""
+    held = {str(m.get("id")): one.session_id for one in talk.sessions for m in one.messages}
+    uses = [
+        use.model_copy(
+            update={"message_ids": [held[id_] for id_ in use.message_ids if id_ in held]}
+        )
+        for use in done.tool_calls
+    ]
+    return done.model_copy(update={"tool_calls": uses})
 
 
 def _shown(value: float | None) -> str:

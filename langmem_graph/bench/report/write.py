@@ -1,21 +1,17 @@
 """The report of a run: report.md and its plots, from the log alone."""
 
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from langmem_graph.bench.items import ToolGoal
+from langmem_graph.bench.data.general import CATEGORY as GENERAL
 from langmem_graph.bench.job import Job, machine
 from langmem_graph.bench.log import Log, Row
-from langmem_graph.bench.metrics.tool_calls import value_f1
+from langmem_graph.bench.metrics.tool_calls import task_f1
 from langmem_graph.bench.report import plots
-from langmem_graph.bench.report.answers import answer_tables, score
+from langmem_graph.bench.report.answers import answer_tables, lead, lead_title, scored, tool_task
 from langmem_graph.bench.report.costs import cost_tables
-from langmem_graph.bench.report.figures import by_system, mean
+from langmem_graph.bench.report.figures import by_system, mean, measured_of
 from langmem_graph.bench.report.retrieval import recall_at, retrieval_tables
-
-
-def _values(goal: ToolGoal) -> dict[str, Any]:
-    return {slot.name: slot.value for slot in goal.slots}
 
 
 def write_report(job: Job, log: Log, seconds: float) -> str:
@@ -24,8 +20,9 @@ def write_report(job: Job, log: Log, seconds: float) -> str:
     own = {(t.name, q.id) for t in job.data.conversations for q in t.questions}
     rows = [row for row in log.rows("asked") if (row["conversation"], row["question"]) in own]
     rows = [row for row in rows if row["system"] in names]
+    added = [row for row in log.rows("added") if row["system"] in names]
     build = answer_tables if job.reader else retrieval_tables
-    parts = [*build(job.data, rows, names), *_failures(rows)]
+    parts = [*build(job.data, rows, names), *_failures([*rows, *added])]
     parts += cost_tables(log, names, job.prices, cold=job.cold)
     parts += ["\n## Run\n", *_header(job, seconds), *(f"- {one}" for one in job.data.notes)]
     text = "\n".join([*parts, ""])
@@ -65,7 +62,8 @@ def _failures(rows: list[Row]) -> list[str]:
     first: dict[str, str] = {}
     for row in rows:
         for failure in row["failures"]:
-            first.setdefault(row["system"], failure[:200])
+            plain = " ".join(failure.split()).encode("utf-8", "replace").decode("utf-8")
+            first.setdefault(row["system"], plain[:200])
     if not first:
         return []
     return ["\nFirst failures:\n", *(f"- {name}: {what}" for name, what in first.items())]
@@ -79,17 +77,21 @@ def _plot(job: Job, rows: list[Row], names: list[str], folder: Path) -> None:
             name: [mean([recall_at(row, k) for row in own]) for k in job.data.cuts]
             for name, own in systems.items()
         }
-        plots.curves(lines, job.data.cuts, folder / "recall.png")
+        if lines:
+            plots.curves(lines, job.data.cuts, folder / "recall.png")
         title = f"{job.data.title}: recall@10"
     elif job.data.task == "tool":
-        gold = {q.id: q.goal for t in job.data.conversations for q in t.questions if q.goal}
+        asked = {(t.name, q.id): q for t in job.data.conversations for q in t.questions}
         found = {
-            name: [value_f1(_values(gold[r["question"]]), r["reply"]["arguments"]) for r in own]
+            name: [task_f1(tool_task(r, asked[r["conversation"], r["question"]])) for r in own]
             for name, own in by_system(rows, names).items()
         }
         title = f"{job.data.title}: value F1"
     else:
-        found = {name: [score(row) for row in own] for name, own in by_system(rows, names).items()}
-        title = f"{job.data.title}: score"
+        known = [row for row in rows if row["category"] != GENERAL and row["scores"]]
+        measure = partial(scored, lead(known))
+        found = {name: measured_of(own, measure) for name, own in by_system(known, names).items()}
+        title = f"{job.data.title}: {lead_title(known)}"
+    found = {name: values for name, values in found.items() if values}
     if found:
         plots.bars({title: found}, folder / "scores.png")

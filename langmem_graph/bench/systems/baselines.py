@@ -130,7 +130,9 @@ class NaiveRag(Baseline):
         if not self._blocks:
             return []
         vector = np.asarray(self._embeddings.embed_query(query), dtype=np.float32)
-        order = np.argsort(-(np.concatenate(self._blocks) @ vector), kind="stable")
+        blocks = np.concatenate(self._blocks)
+        lengths = np.maximum(np.linalg.norm(blocks, axis=1), 1e-12)
+        order = np.argsort(-(blocks @ vector) / lengths, kind="stable")
         return [self.messages[place] for place in order.tolist()]
 
 
@@ -152,5 +154,6 @@ class FullContext(Baseline):
         return self.messages[::-1]
 
     def answer(self, question: Question, k: int, reader: ContextReader) -> Reply:
-        """From everything."""
-        return reader.read(question, quoted(self.messages[::-1], self._tokens))
+        """From everything, each message whole."""
+        latest = self.messages[::-1]
+        return reader.read(question, quoted(latest, self._tokens, longest=None, last=True))

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from langchain_core.embeddings import Embeddings
+from pydantic import ValidationError
 
 from langmem_graph.bench.systems.baselines import BM25, FullContext, NaiveRag
 from langmem_graph.bench.systems.ours import Ours, Reasoning, SharedMemory
 from langmem_graph.bench.systems.protocol import System
-from langmem_graph.errors import InvalidInputError
+from langmem_graph.config import Settings
+from langmem_graph.errors import InvalidInputError, explain
 
 RETRIEVAL = ("ours", "ours+records", "rrf", "dense", "words", "bm25", "naive-rag")
 ANSWER = ("ours", "ours-reason", "bm25", "naive-rag", "full-context")
@@ -132,15 +134,21 @@ def _ablation(part: str) -> Spec:
 
 
 def sweep(depths: list[int], breadths: list[int]) -> list[Spec]:
-    """`ours-reason` with every depth of the goal loop and every breadth."""
+    """`ours-reason` with every depth of the goal loop and every breadth.
+
+    Raises:
+        InvalidInputError: there is no such depth or breadth.
+    """
     return [_swept(depth, breadth) for depth in depths for breadth in breadths]
 
 
 def _swept(depth: int, breadth: int) -> Spec:
-    name, settings = (
-        f"depth {depth}, breadth {breadth}",
-        {"goal_depth": depth, "goal_breadth": breadth},
-    )
+    name = f"depth {depth}, breadth {breadth}"
+    settings = {"goal_depth": depth, "goal_breadth": breadth}
+    try:
+        Settings.model_validate(settings)
+    except ValidationError as error:
+        raise InvalidInputError(f"No {name}: {explain(error)}.") from error
     return Spec(name, partial(_reasoning, name, settings), True, True)
 
 

@@ -1,6 +1,6 @@
 """The library itself: its look-up, its parts alone, and its reasoning with a model."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -41,27 +41,37 @@ class SharedMemory:
         self._with_records = with_records
         self._memory = Memory(folder, embeddings=embeddings, model=model)
         self.user = self._memory.user("bench")
-        self.rejected = 0
-        self._added: dict[str, Spent] = {}
+        self._added: dict[int, Spent] = {}
+        self.undated: set[str] = set()
+        """Ids of messages without a date; memory dates them to when they were stored."""
         self._closed = False
 
     def add(self, session: Session) -> Spent:
         """Store a session unless it is there."""
-        if session.session_id not in self._added:
-            self._added[session.session_id] = self._add(session)
-        return self._added[session.session_id]
+        own = id(session)  # two sessions may have one name
+        if own not in self._added:
+            self._added[own] = self._add(session)
+        return self._added[own]
 
     def _add(self, session: Session) -> Spent:
+        self.undated |= {str(one["id"]) for one in session.messages if not one.get("at")}
         start, spent = perf_counter(), Spent()
-        done = self.user.add(session.messages, session_id=session.session_id)
-        self.rejected += len(done.rejected)
+        spoken = [one for one in session.messages if str(one["content"]).strip()]
+        refused = self.user.add(spoken, session_id=session.session_id).rejected
+        problems = [one.reason for one in refused]
         if self._with_records and session.records:
-            self.rejected += len(self.user.add_records(session.records).rejected)
+            problems += [one.reason for one in self.user.add_records(session.records).rejected]
         if self._reads:
             read = self.user.flush()
             spent = Spent(0.0, read.llm_calls, read.input_tokens, read.output_tokens)
-        spent.seconds = perf_counter() - start
+            problems += unusable(read.problems, read.repairs)
+        spent.seconds, spent.problems = perf_counter() - start, problems
         return spent
+
+    @property
+    def holds_something(self) -> bool:
+        """Whether there is anything to open beside it."""
+        return bool(self._added)
 
     def size(self) -> int:
         """Bytes of all its files."""
@@ -89,11 +99,11 @@ class Ours:
     def search(self, query: str, k: int, by: By) -> list[Passage]:
         """What `search_conversation` finds."""
         hits = self.shared.user.search_conversation(query, k, by, ranking=self._ranking)
-        return [passage_of(hit, by) for hit in hits]
+        return [passage_of(hit, by, self.shared.undated) for hit in hits]
 
     def answer(self, question: Question, k: int, reader: ContextReader) -> Reply:
         """From the hits."""
-        if isinstance(reader, NavigateReader) and question.goal is None and not question.options:
+        if isinstance(reader, NavigateReader) and question.goal is None:
             return reader.navigate(self.shared.user, question)
         return reader.read_passages(question, self.search(question.text, k, "message"))
 
@@ -113,7 +123,8 @@ class Reasoning(Ours):
         name: as tables show it.
         shared: a memory with a model.
         settings: what differs from the default, such as `{"use_goals": False}`. The memory is
-            then read beside its writer, so that one reading serves all settings.
+            read beside its writer, so that one reading serves all settings, and in the same way
+            with each of them.
     """
 
     def __init__(
@@ -125,7 +136,7 @@ class Reasoning(Ours):
 
     @property
     def _user(self) -> Any:
-        if self._settings == Settings():
+        if not self.shared.holds_something:
             return self.shared.user
         if self._reading is None:  # opened after the writer, which makes the folder
             self._reading = Memory(
@@ -141,13 +152,14 @@ class Reasoning(Ours):
         """By navigating, by grounding a call, or from what reasoning recalled."""
         if question.goal is not None:
             return self._call(question)
-        if isinstance(reader, NavigateReader) and not question.options:
+        if isinstance(reader, NavigateReader):
             return reader.navigate(self._user, question)
         start = perf_counter()
         found = self._user.recall(
             question.text, k=k, mode="reason", at=question.at, max_tokens=reader.tokens
         )
-        recalled = Spent(perf_counter() - start, *_cost(found))
+        failed = unusable(found.report.problems, found.report.repairs)
+        recalled = Spent(perf_counter() - start, *_cost(found), failed)
         reply = reader.read(question, context_of(found))
         reply.spent = reply.spent.plus(recalled)
         reply.problems += found.report.problems
@@ -160,6 +172,9 @@ class Reasoning(Ours):
         tool = question.goal.as_function()
         done: GroundedCall = self._user.ground(tool, question.text, at=question.at)
         spent = Spent(perf_counter() - start, done.llm_calls, done.input_tokens, done.output_tokens)
+        filling = [one for one in done.warnings if one.startswith("ToolFill: ")]
+        if len(filling) > 1:  # asked twice, and neither answer could be used
+            return Reply(failed=True, spent=spent, problems=filling)
         grounding = done.grounding.values()
         return Reply(
             tool=done.name,
@@ -178,11 +193,12 @@ class Reasoning(Ours):
         super().close()
 
 
-def passage_of(hit: MessageHit, by: By) -> Passage:
+def passage_of(hit: MessageHit, by: By, undated: Collection[str] = ()) -> Passage:
     """A hit as others' passages are."""
+    at = "" if hit.message_id in undated else hit.at.isoformat()
     own = hit.session_id if by == "session" else hit.message_id
     said = f"{hit.name or hit.role}: {hit.text}"
-    return Passage(own, said, hit.at.isoformat(), hit.session_id)
+    return Passage(own, said, at, hit.session_id)
 
 
 def context_of(found: Recall) -> Context:
@@ -190,6 +206,11 @@ def context_of(found: Recall) -> Context:
     ids = [hit.message_id for hit in found.evidence]
     texts = [fact.text for fact in found.facts] or [hit.text for hit in found.evidence]
     return Context(found.context, ids, texts)
+
+
+def unusable(problems: list[str], repairs: int) -> list[str]:
+    """The problems, where more came up than a second asking has put right."""
+    return problems if len(problems) > repairs else []
 
 
 def _cost(found: Recall) -> tuple[int, int, int]:
