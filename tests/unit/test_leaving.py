@@ -247,9 +247,12 @@ def test_a_child_gets_its_error_even_if_a_lock_was_held_at_the_fork(memory: Memo
 
 
 def test_a_small_add_does_not_wait_for_a_large_one(tmp_path: Path) -> None:
+    begun, added = threading.Event(), threading.Event()
+
     class Slow(HashEmbeddings):
         def embed_documents(self, texts: list[str]) -> list[list[float]]:
-            time.sleep(0.1)
+            begun.set()
+            added.wait(0.5)
             return super().embed_documents(texts)
 
     with Memory(tmp_path / "m", embeddings=Slow()) as memory:
@@ -257,9 +260,10 @@ def test_a_small_add_does_not_wait_for_a_large_one(tmp_path: Path) -> None:
         talk = [said(f"text {n}", id=str(n)) for n in range(64 * 30)]
         thread = threading.Thread(target=lambda: user.add(talk, session_id="bulk"))
         thread.start()
-        time.sleep(0.5)
+        begun.wait()
         report = user.add(said("a short one", id="short"), session_id="other")
         assert thread.is_alive(), "it waited for the whole bulk"
+        added.set()
         assert report.not_yet_embedded == []
         thread.join()
         assert user.doctor().problems == []
