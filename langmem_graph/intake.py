@@ -32,6 +32,7 @@ ROLES: dict[str, Role] = {
     "developer": "system",
 }
 MAX_ID_CHARS = 2_000
+_CALLS = "[calls"
 
 
 class UnusableMessageError(Exception):
@@ -252,12 +253,19 @@ def _text(content: object, calls: list[dict[str, Any]]) -> str:
     """The words of a message. Images and sounds hold none; a bare tool call is its own words."""
     text = "\n".join(part for part in _parts(content) if part.strip())
     if not text.strip() and calls:
-        text = "\n".join(f"[calls {json.dumps(call, ensure_ascii=False)}]" for call in calls)
+        text = "\n".join(f"{_CALLS} {json.dumps(call, ensure_ascii=False)}]" for call in calls)
     if not text.strip():
         raise UnusableMessageError("no text in the message")
     if not is_unicode(text):
         raise UnusableMessageError("the text holds half of a character (a lone surrogate)")
     return text
+
+
+def is_bare_call(message: Message) -> bool:
+    """True for an assistant's tool calls without a word beside them."""
+    return (
+        message.role == "assistant" and message.text.startswith(_CALLS) and bool(message.tool_calls)
+    )
 
 
 def _parts(content: object) -> list[str]:
