@@ -40,7 +40,7 @@ def search_different(
         found, ranking, best = _ranked(room, embedder, query, depths, settings, trail)
         with trail.stage("texts"):
             hits = _different_hits(room, found, ranking, best, k)
-        all_seen = len(best) < depths.dense
+        all_seen = len(best) < depths.dense or ranking.scores[best[-1]] == NOT_FOUND
         if len(hits) == k or all_seen or trail.warnings:
             break
         depths = Depths(depths.dense * DEEPER, depths.words * DEEPER)
