@@ -120,7 +120,7 @@ def read_messages(
     """Normalise one call's messages; what cannot be stored comes back with its reason.
 
     Args:
-        messages: LangChain messages or dicts, or one of them.
+        messages: LangChain messages, dicts or pairs, or a message or a dict alone.
         session_id: the session they all belong to.
         at: time of messages that carry none; None is now.
         max_chars: longest text accepted.
@@ -169,9 +169,14 @@ def _is_langchain(raw: object) -> bool:
 
 
 def _fields(raw: object) -> Mapping[str, Any]:
-    """The same fields from a dict or a LangChain message (recognised by shape, to import light)."""
+    """The same fields from a dict, a pair of role and text, or a LangChain message.
+
+    The last is recognised by its shape, to import light.
+    """
     if isinstance(raw, Mapping):
         return raw
+    if isinstance(raw, tuple) and len(raw) == 2:
+        return {"role": raw[0], "content": raw[1]}
     if not _is_langchain(raw):
         raise UnusableMessageError(
             f"not a message: {type(raw).__name__}; give a dict or a LangChain message"
