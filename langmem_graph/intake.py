@@ -32,6 +32,7 @@ ROLES: dict[str, Role] = {
     "developer": "system",
 }
 MAX_ID_CHARS = 2_000
+_CALLS = "[calls"
 
 
 class UnusableMessageError(Exception):
@@ -119,7 +120,7 @@ def read_messages(
     """Normalise one call's messages; what cannot be stored comes back with its reason.
 
     Args:
-        messages: LangChain messages or dicts, or one of them.
+        messages: LangChain messages, dicts or pairs, or a message or a dict alone.
         session_id: the session they all belong to.
         at: time of messages that carry none; None is now.
         max_chars: longest text accepted.
@@ -168,9 +169,14 @@ def _is_langchain(raw: object) -> bool:
 
 
 def _fields(raw: object) -> Mapping[str, Any]:
-    """The same fields from a dict or a LangChain message (recognised by shape, to import light)."""
+    """The same fields from a dict, a pair of role and text, or a LangChain message.
+
+    The last is recognised by its shape, to import light.
+    """
     if isinstance(raw, Mapping):
         return raw
+    if isinstance(raw, tuple) and len(raw) == 2:
+        return {"role": raw[0], "content": raw[1]}
     if not _is_langchain(raw):
         raise UnusableMessageError(
             f"not a message: {type(raw).__name__}; give a dict or a LangChain message"
@@ -252,12 +258,19 @@ def _text(content: object, calls: list[dict[str, Any]]) -> str:
     """The words of a message. Images and sounds hold none; a bare tool call is its own words."""
     text = "\n".join(part for part in _parts(content) if part.strip())
     if not text.strip() and calls:
-        text = "\n".join(f"[calls {json.dumps(call, ensure_ascii=False)}]" for call in calls)
+        text = "\n".join(f"{_CALLS} {json.dumps(call, ensure_ascii=False)}]" for call in calls)
     if not text.strip():
         raise UnusableMessageError("no text in the message")
     if not is_unicode(text):
         raise UnusableMessageError("the text holds half of a character (a lone surrogate)")
     return text
+
+
+def is_bare_call(message: Message) -> bool:
+    """True for an assistant's tool calls without a word beside them."""
+    return (
+        message.role == "assistant" and message.text.startswith(_CALLS) and bool(message.tool_calls)
+    )
 
 
 def _parts(content: object) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from langmem_graph.config import Settings
 from langmem_graph.embeddings._embedder import load_embedder
+from langmem_graph.errors import InvalidInputError
 from langmem_graph.intake import user_key
 from langmem_graph.services import Services
 from langmem_graph.store.root import Root
@@ -66,6 +67,8 @@ class Memory:
         settings: Settings | None = None,
         read_only: bool = False,
     ) -> None:
+        if not isinstance(settings, Settings | None):
+            raise InvalidInputError(f"settings must be a Settings() object, not {settings!r}.")
         self.settings = settings or Settings()
         embedder = load_embedder(embeddings)
         root = Root.open(Path(path).expanduser(), self.settings, chroma=chroma, read_only=read_only)
@@ -154,3 +157,12 @@ class Memory:
         trace: TracebackType | None,
     ) -> None:
         await self.aclose()
+
+
+def check_memory(given: object) -> None:
+    """Raise unless it is a `Memory`; a turn would take anything else for a memory that fails."""
+    if not isinstance(given, Memory):
+        what = given if isinstance(given, str) else getattr(given, "__name__", type(given).__name__)
+        raise InvalidInputError(
+            f"{what!r} is not a Memory. Open one and give it: memory = Memory(path)."
+        )

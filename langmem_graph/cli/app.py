@@ -10,6 +10,7 @@ from typing import Annotated, Any, cast
 import typer
 from pydantic import BaseModel
 
+from langmem_graph import __version__
 from langmem_graph.cli import demo as demonstration
 from langmem_graph.cli import views
 from langmem_graph.cli.bench_command import bench_command
@@ -73,6 +74,22 @@ def _print_json(value: object) -> None:
 
 def _plain(value: Any) -> Any:
     return value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"langmem-graph {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Long-term memory for LangGraph agents: import, search and look after it."""
 
 
 @app.command()

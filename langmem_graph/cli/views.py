@@ -192,6 +192,9 @@ def show_flush(user: str, report: FlushReport) -> None:
 
 def show_forgotten(user: str, report: ForgetReport) -> None:
     """What a forgetting removed."""
+    if not report.messages and not report.records:
+        note("Nothing was deleted: there is no such message, record or session.")
+        return
     console.print(
         f"Forgot of [bold]{_plain(user)}[/]: {report.messages:,} messages, {report.records:,} "
         f"records; {report.restored:,} records are true again."

@@ -62,6 +62,8 @@ def create_goal_graph(
             "create_goal_graph takes a LangChain retriever or a function search(query, k), not "
             f"{type(retriever).__name__}."
         )
+    if not isinstance(retriever, BaseRetriever):
+        _check_arguments(retriever)
     chosen = settings or Settings()
     limits = Limits(chosen.recall_calls, chosen.recall_tokens, chosen.recall_call_seconds)
     asker = Asker(as_chat_model(model), chosen.structured_method, limits, chosen.encoding)
@@ -71,6 +73,18 @@ def create_goal_graph(
 
     tools = GoalTools(asker, chosen, search, _likeness, alone=True)
     return graph.build(tools, lambda config: "", GoalQuestion, checkpointer=None)
+
+
+def _check_arguments(search: SearchFunction) -> None:
+    """Said here, since a search that fails finds nothing and the loop goes on."""
+    try:
+        inspect.signature(search).bind("query", 1)
+    except TypeError as error:
+        raise InvalidInputError(
+            f"create_goal_graph calls search(query, k), which does not fit: {error}."
+        ) from error
+    except ValueError:  # built in, without a signature
+        return
 
 
 async def _likeness(text: str, others: Sequence[str], call: Call) -> float:

@@ -15,7 +15,7 @@ from langmem_graph.graphs.nodes import UserContext
 from langmem_graph.grounding import graph
 from langmem_graph.grounding.grounder import Policy, grounding_request, grounding_tools
 from langmem_graph.grounding.state import GroundingState
-from langmem_graph.memory import Memory
+from langmem_graph.memory import Memory, check_memory
 
 
 class GroundingInput(TypedDict, total=False):
@@ -57,6 +57,7 @@ def create_grounding_graph(
     Raises:
         InvalidInputError: the memory has no model, or a tool or the policy cannot be used.
     """
+    check_memory(memory)
     if memory._mind is None:  # same package
         raise InvalidInputError(
             "create_grounding_graph needs a memory with a model: Memory(path, model='openai:…')."

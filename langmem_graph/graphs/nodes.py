@@ -119,7 +119,8 @@ def create_recall_node(
         k: messages to consider; default `Settings.recall_k`.
         max_tokens: budget of the context; default `Settings.context_tokens`.
         messages_key: where the conversation is in the state.
-        report: put the recall's status, milliseconds and usage into `memory_report`.
+        report: put the recall's status, milliseconds and usage into `memory_report`, which is in
+            the output of a graph whose own state is `MemoryState`.
         fail_closed: raise when memory fails, instead of going on without it.
         read_your_writes: with a model, first let it read this user's pending turns (calls it).
         mode: with a model, `auto` or `reason` think about the request over memory; see
@@ -167,7 +168,7 @@ def create_write_node(
         messages_key: where the conversation is in the state.
         reading: when the memory's model, if it has one, reads what was stored: in the `background`,
             `inline` (the node waits for it), or `manual`, with `user.flush()`.
-        report: put what was stored into `memory_report`.
+        report: put what was stored into `memory_report`, as for `create_recall_node`.
         fail_closed: raise when memory fails, instead of going on without it.
 
     Raises:

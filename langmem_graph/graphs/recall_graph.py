@@ -12,7 +12,7 @@ from langmem_graph.graphs.conversation import in_view, messages_in, query_of, qu
 from langmem_graph.graphs.identity import UserId, user_of
 from langmem_graph.graphs.nodes import UserContext, _latest
 from langmem_graph.graphs.turn import TurnMemory
-from langmem_graph.memory import Memory
+from langmem_graph.memory import Memory, check_memory
 from langmem_graph.models import RecallMode
 from langmem_graph.recall import graph
 from langmem_graph.recall.reasoner import recall_tools
@@ -89,6 +89,7 @@ def create_recall_graph(
     Raises:
         InvalidInputError: the memory has no model, or an option cannot be used.
     """
+    check_memory(memory)
     if memory._mind is None:  # same package
         raise InvalidInputError(
             "create_recall_graph needs a memory with a model: Memory(path, model='openai:…'). "

@@ -16,7 +16,7 @@ from langchain_core.runnables import RunnableConfig
 from langmem_graph.errors import InvalidInputError, for_log
 from langmem_graph.graphs.conversation import in_view, query_of, worth_keeping
 from langmem_graph.graphs.identity import UserId, session_of, user_of
-from langmem_graph.memory import Memory
+from langmem_graph.memory import Memory, check_memory
 from langmem_graph.models import AddReport, FlushReport, GroundedCall, Recall, RecallMode
 from langmem_graph.steps import emitter
 
@@ -43,6 +43,7 @@ class TurnMemory:
     mode: RecallMode = "fast"
 
     def __post_init__(self) -> None:
+        check_memory(self.memory)
         if self.reading not in get_args(Reading):
             raise InvalidInputError(
                 f"reading must be one of {', '.join(get_args(Reading))}, not {self.reading!r}."

@@ -16,7 +16,7 @@ from langmem_graph.errors import InvalidInputError
 from langmem_graph.graphs.conversation import messages_in
 from langmem_graph.graphs.identity import UserId
 from langmem_graph.graphs.turn import TurnMemory
-from langmem_graph.memory import Memory
+from langmem_graph.memory import Memory, check_memory
 
 
 class WriteGraphState(TypedDict, total=False):
@@ -43,6 +43,7 @@ def create_write_graph(
     Raises:
         InvalidInputError: the memory has no model.
     """
+    check_memory(memory)
     mind = memory._mind  # same package
     if mind is None:
         raise InvalidInputError(

@@ -23,7 +23,7 @@ from langmem_graph.grounding.state import (
 from langmem_graph.grounding.values import inferred, typed
 from langmem_graph.llm.contracts import SlotFill, ToolFill
 from langmem_graph.llm.structured import Usage, load_prompt
-from langmem_graph.recall.quotes import as_data
+from langmem_graph.recall.quotes import LONGEST_NAME, as_data, plain_id
 from langmem_graph.steps import Call
 
 
@@ -73,8 +73,9 @@ def _source_line(source: Source) -> str:
         return f"{source.alias}: request: {as_data(source.text)}"
     notes = " (no longer true)" if source.outdated else ""
     notes += f" ({source.confirmation})" if source.confirmation in ("draft", "inferred") else ""
+    speaker = f" {plain_id(source.speaker[:LONGEST_NAME])}" if source.speaker else ""
     said = f" said: {as_data(source.said)}" if source.said else ""
-    return f"{source.alias}: {source.at[:10]}{notes} {as_data(source.text)}{said}"
+    return f"{source.alias}: {source.at[:10]}{notes}{speaker} {as_data(source.text)}{said}"
 
 
 def _filled(slot: Slot, proposed: Sequence[SlotFill], evidence: Evidence) -> Filled:

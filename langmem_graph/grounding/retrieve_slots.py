@@ -36,16 +36,15 @@ async def retrieve_slots(
     """Sources and candidate values for all slots together."""
     spec, slots, request = spec_in(state), slots_in(state), state["request"]
     warnings = list(state.get("warnings") or [])
-    facts: list[Fact] = []
     try:
         facts = _in_turn(await _searched(tools, call, spec, slots[:MOST_SLOTS], request))
-        facts = facts[:MOST_FACTS]
-        sources = await read_sources(tools.services, call, request, facts)
+        sources = await read_sources(tools.services, call, request, facts, MOST_FACTS)
     except Exception as error:  # noqa: BLE001  # without memory the request alone fills slots
         warnings.append(f"memory could not be searched: {type(error).__name__}: {error}")
         _log.warning("memory could not be searched: %s", for_log(error))
-        sources = await read_sources(tools.services, call, request, [])
-    event = {"event": "memory_slots", "slots": len(slots), "facts": [fact.id for fact in facts]}
+        sources = await read_sources(tools.services, call, request, [], MOST_FACTS)
+    shown = [source.fact for source in sources if source.fact]
+    event = {"event": "memory_slots", "slots": len(slots), "facts": shown}
     call.emit(event)
     return {
         "sources": as_json(sources),

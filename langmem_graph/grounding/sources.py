@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from langmem_graph.grounding.matchers import UNSPACED, says
 from langmem_graph.grounding.slots import Slot
+from langmem_graph.intake import is_bare_call
 from langmem_graph.models import Fact, Message
 from langmem_graph.services import Services
 from langmem_graph.steps import Call
@@ -31,6 +32,9 @@ class Source(BaseModel):
 
     alias: str
     text: str
+    fact: str = ""
+    """The id of the fact that it was."""
+    speaker: str = ""
     said: str = ""
     """The message that a record was made of."""
     at: str = ""
@@ -76,16 +80,25 @@ class Evidence:
 
 
 async def read_sources(
-    services: Services, call: Call, request: str, facts: Sequence[Fact]
+    services: Services, call: Call, request: str, facts: Sequence[Fact], most: int
 ) -> list[Source]:
-    """The request and the facts, each record with its newest message."""
+    """The request and the first facts, each record with its newest message.
+
+    What an assistant put into a call is left out: its guess would come back as a memory.
+    """
     ids = [one for fact in facts for one in fact.message_ids]
     records = [fact.record_id for fact in facts if fact.record_id]
     stored = await services.in_known_room(
         call.user, lambda room: _stored(room, ids, records), _Stored({}, set(), {})
     )
     first = Source(alias=REQUEST, text=request)
-    return [first, *(_source(n, fact, stored) for n, fact in enumerate(facts, 1))]
+    said = [fact for fact in facts if not _is_bare_call(fact, stored)][:most]
+    return [first, *(_source(n, fact, stored) for n, fact in enumerate(said, 1))]
+
+
+def _is_bare_call(fact: Fact, stored: "_Stored") -> bool:
+    behind = [stored.messages[one] for one in fact.message_ids if one in stored.messages]
+    return fact.record_id is None and any(is_bare_call(message) for message in behind)
 
 
 async def gone_since(services: Services, call: Call, sources: Sequence[Source]) -> set[str]:
@@ -129,6 +142,8 @@ def _source(number: int, fact: Fact, stored: _Stored) -> Source:
     return Source(
         alias=f"f{number}",
         text=fact.text[:LONGEST],
+        fact=fact.id,
+        speaker=fact.speaker,
         said=said[-1].text[:LONGEST] if said and fact.record_id else "",
         at=fact.at.isoformat() if fact.at else "",
         record_ids=[fact.record_id] if fact.record_id else [],

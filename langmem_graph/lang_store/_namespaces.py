@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from langgraph.store.base import ListNamespacesOp, MatchCondition
+from langgraph.store.base import InvalidNamespaceError, ListNamespacesOp, MatchCondition, Op
 from sqlalchemy import ColumnElement, true
 
 from langmem_graph.errors import InvalidInputError
@@ -32,6 +32,21 @@ def under(prefix: Sequence[str]) -> ColumnElement[bool]:
     own = as_text(prefix)
     column = items.c.namespace
     return (column == own) | ((column > f"{own}.") & (column < f"{own}/"))
+
+
+def check_labels(op: Op) -> None:
+    """Raise for a text: its letters would be the labels, and `al` the beginning of `alice`."""
+    for name in ("namespace", "namespace_prefix"):
+        _refuse_text(getattr(op, name, None))
+    for condition in getattr(op, "match_conditions", None) or ():
+        _refuse_text(condition.path)
+
+
+def _refuse_text(namespace: object) -> None:
+    if isinstance(namespace, str):
+        raise InvalidNamespaceError(
+            f"A namespace is a tuple of labels: {(namespace,)!r}, not {namespace!r}."
+        )
 
 
 def check_conditions(op: ListNamespacesOp) -> None:

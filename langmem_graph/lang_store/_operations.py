@@ -18,7 +18,7 @@ from langgraph.store.base import (
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.lang_store._filters import check_filter
-from langmem_graph.lang_store._namespaces import as_text, check_conditions
+from langmem_graph.lang_store._namespaces import as_text, check_conditions, check_labels
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,7 @@ def check_batch(ops: Iterable[Op], fields: Sequence[str]) -> Batch:
     batch = Batch()
     for place, op in enumerate(ops):
         batch.size = place + 1
+        check_labels(op)
         validate_op_namespace(op)
         if isinstance(op, PutOp):
             put = _checked_put(op, fields)

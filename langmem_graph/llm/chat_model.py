@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
+from pydantic import BaseModel
 
 from langmem_graph.errors import ChatModelError
 
@@ -44,20 +45,38 @@ def load_chat_model(
 
 
 def as_chat_model(model: Any) -> BaseChatModel:
-    """A chat model from a name that `init_chat_model` takes, or from one.
+    """A chat model that memory can ask, from a name that `init_chat_model` takes, or from one.
 
     Raises:
-        ChatModelError: it is neither, or cannot be made.
+        ChatModelError: it is neither, cannot be made, or cannot answer in a schema.
     """
     if isinstance(model, BaseChatModel):
-        return model
+        return _answering_in_a_schema(model)
     if not isinstance(model, str):
         raise ChatModelError(
             f"model must be a name such as 'openai:gpt-4o-mini' or a chat model, not {model!r}."
         )
     made = load_chat_model(model)
     assert made is not None  # only without a name
-    return made
+    return _answering_in_a_schema(made)
+
+
+class _Answer(BaseModel):
+    """Any schema."""
+
+    text: str
+
+
+def _answering_in_a_schema(model: BaseChatModel) -> BaseChatModel:
+    """Said here, since every later call would fail like an answer that cannot be used."""
+    try:
+        model.with_structured_output(_Answer, include_raw=True)
+    except NotImplementedError as error:
+        raise ChatModelError(
+            f"{type(model).__name__} cannot be memory's model: it has no with_structured_output. "
+            "Give a chat model with tool calling or JSON answers."
+        ) from error
+    return model
 
 
 def _served(model: str | None, base_url: str, options: dict[str, Any]) -> BaseChatModel:

@@ -15,7 +15,7 @@ from langmem_graph.config import Settings
 from langmem_graph.embeddings._embedder import Embedder
 from langmem_graph.models import Fact, Message, MessageHit, Record
 from langmem_graph.ranking.search_parts import Trail
-from langmem_graph.recall.search import search_both, with_method
+from langmem_graph.recall.search import search_different, with_method
 from langmem_graph.store import lookups, record_lookups
 from langmem_graph.store.clusters import CAUSAL, neighbours
 from langmem_graph.store.room import Room
@@ -43,7 +43,7 @@ def find_facts(
     exact = relation == "entity"
     wide = 2 * k if relation == "temporal" else k
     chosen = with_method(settings, "words" if exact else None)
-    hits, ranked = search_both(room, embedder, query, wide, chosen, trail)
+    hits, ranked = search_different(room, embedder, query, wide, chosen, trail)
     numbers = ranked.best_numbers(wide, "words" if exact else None)
     with room.database.reading() as connection:
         found = record_lookups.records_by_number(connection, numbers)

@@ -17,7 +17,12 @@ from langmem_graph.recall.clash import Clash, clash_of_words
 from langmem_graph.recall.evidence import evidence, messages_behind
 from langmem_graph.recall.page import Page
 from langmem_graph.recall.quotes import AGAINST, ALSO, URGENT, build_context, framed
-from langmem_graph.recall.search import search_messages, search_sessions, with_method
+from langmem_graph.recall.search import (
+    search_different,
+    search_messages,
+    search_sessions,
+    with_method,
+)
 from langmem_graph.recall.standing import Standing, standing_for
 from langmem_graph.services import Services
 from langmem_graph.tokens import TokenCounter, token_counter
@@ -72,7 +77,9 @@ def recall(
     clash, stands, messages = Clash(), Standing(), {}
     if services.has(user_id):
         with services.room(user_id) as room:
-            found = search_messages(room, services.embedder, query, k + len(seen), settings, trail)
+            found, _ = search_different(
+                room, services.embedder, query, k + len(seen), settings, trail
+            )
             hits = [hit for hit in found if not {hit.text, hit.message_id} & seen][:k]
             with trail.stage("schedule"):
                 clash = clash_of_words(room, query, now, settings, seen)

@@ -15,24 +15,69 @@ from langmem_graph.ranking.sessions import rank_sessions
 from langmem_graph.store import lookups
 from langmem_graph.store.room import Room
 
+LOOKS, DEEPER = 3, 8
+"""When most candidates are the same words: how often to look, how much deeper each time."""
+
 
 def search_messages(
     room: Room, embedder: Embedder, query: str, k: int, settings: Settings, trail: Trail
 ) -> list[MessageHit]:
     """The `k` best messages, best first."""
-    return search_both(room, embedder, query, k, settings, trail)[0]
+    found, ranking, best = _ranked(room, embedder, query, _depths(settings, k), settings, trail)
+    with trail.stage("texts"):
+        return _hits(room, found, ranking, best[:k])
 
 
-def search_both(
+def search_different(
     room: Room, embedder: Embedder, query: str, k: int, settings: Settings, trail: Trail
 ) -> tuple[list[MessageHit], RankedRecords]:
-    """The `k` best messages, best first, and the records as they were ranked beside them."""
-    found = gather(room, embedder, query, _depths(settings, k), trail)
+    """The `k` best messages of different words, and the records as they were ranked beside them.
+
+    For what a model is shown: a question that was asked often would else fill it with itself.
+    """
+    depths = _depths(settings, k)
+    for _ in range(LOOKS):
+        found, ranking, best = _ranked(room, embedder, query, depths, settings, trail)
+        with trail.stage("texts"):
+            hits = _different_hits(room, found, ranking, best, k)
+        all_seen = len(best) < depths.dense or ranking.scores[best[-1]] == NOT_FOUND
+        if len(hits) == k or all_seen or trail.warnings:
+            break
+        depths = Depths(depths.dense * DEEPER, depths.words * DEEPER)
+    return hits, found.ranked_records
+
+
+def _different_hits(
+    room: Room, found: Candidates, ranking: Ranking, best: Sequence[int], k: int
+) -> list[MessageHit]:
+    """Texts are read in growing portions, until there are `k` different ones."""
+    hits: list[MessageHit] = []
+    read = 0
+    while read < len(best) and len(hits) < k:
+        more = best[read : read + max(k, read)]
+        hits = different([*hits, *_hits(room, found, ranking, more)])
+        read += len(more)
+    return hits[:k]
+
+
+def different(hits: Sequence[MessageHit]) -> list[MessageHit]:
+    """Of the same words by the same speaker the newest, where the best of them stands."""
+    newest: dict[tuple[str, str | None, str], MessageHit] = {}
+    for hit in hits:
+        words = (hit.role, hit.name, hit.text)
+        newest[words] = max(newest.get(words, hit), hit, key=lambda one: (one.at, one.position))
+    return list(newest.values())
+
+
+def _ranked(
+    room: Room, embedder: Embedder, query: str, depths: Depths, settings: Settings, trail: Trail
+) -> tuple[Candidates, Ranking, list[int]]:
+    """The candidates, their scores, and their places, best first."""
+    found = gather(room, embedder, query, depths, trail)
     with trail.stage("rank"):
         ranking = rank_messages(found, settings.ranking, settings.rrf_k)
-        best = np.argsort(-ranking.scores, kind="stable")[:k].tolist()
-    with trail.stage("texts"):
-        return _hits(room, found, ranking, best), found.ranked_records
+        best: list[int] = np.argsort(-ranking.scores, kind="stable").tolist()
+    return found, ranking, best
 
 
 def search_sessions(

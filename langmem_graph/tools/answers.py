@@ -7,11 +7,14 @@ from langgraph.types import interrupt
 
 from langmem_graph.models import Message, MessageHit, Record, RecordHit
 from langmem_graph.recall.quotes import as_data, framed, plain_id, quote
+from langmem_graph.recall.search import different
 from langmem_graph.tokens import token_counter
 from langmem_graph.tools.calling import Answer, Call
 
 MAX_HITS = 5
 """Hits of one search (NapMem, Table 7)."""
+AMONG = 100
+"""Messages from which they are taken: what was said often is shown once."""
 MAX_IDS = 20
 """Messages or records of one reading."""
 _NOTHING = "Nothing was found. Try other words, or answer without memory."
@@ -32,8 +35,9 @@ def search_conversation(call: Call, query: str) -> Answer:
     """The best messages, best first, without those in view."""
     if not query.strip():
         return _EMPTY, {"messages": []}
-    found = call.user.search_conversation(query, MAX_HITS + len(call.seen))
-    hits = [hit for hit in found if not {hit.message_id, hit.text} & call.seen][:MAX_HITS]
+    found = call.user.search_conversation(query, AMONG + len(call.seen))
+    unseen = [hit for hit in found if not {hit.message_id, hit.text} & call.seen]
+    hits = different(unseen)[:MAX_HITS]
     return _quoted(call, hits, "best match first") if hits else _NOTHING, _messages(hits)
 
 

@@ -13,7 +13,7 @@ from langmem_graph.config import Settings
 from langmem_graph.errors import InvalidInputError, for_log
 from langmem_graph.graphs.conversation import MARK, in_view, value_in, was_said
 from langmem_graph.graphs.identity import UserId, user_of
-from langmem_graph.memory import Memory
+from langmem_graph.memory import Memory, check_memory
 from langmem_graph.user import UserMemory
 
 _log = logging.getLogger(__name__)
@@ -49,6 +49,7 @@ class Caller:
     """Calls a tool's work; options as for `create_memory_tools`."""
 
     def __init__(self, memory: Memory, user_id: UserId, fail_closed: bool) -> None:
+        check_memory(memory)
         self._memory = memory
         self._user_id = user_id
         self._fail_closed = fail_closed

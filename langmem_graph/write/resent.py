@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
+from langmem_graph.intake import is_bare_call
 from langmem_graph.models import Message
 from langmem_graph.store import lookups
 
@@ -57,11 +58,7 @@ def _is_telling(tail: list[Message], spoken: list[Message], own: bool) -> bool:
 
 def _spoken(messages: Sequence[Message]) -> list[Message]:
     """Without tool results and bare tool calls."""
-    return [m for m in messages if m.role in ("user", "assistant") and not _is_bare_call(m)]
-
-
-def _is_bare_call(message: Message) -> bool:
-    return bool(message.tool_calls) and message.text.startswith("[calls ")
+    return [m for m in messages if m.role in ("user", "assistant") and not is_bare_call(m)]
 
 
 def _same(one: Message, other: Message) -> bool:

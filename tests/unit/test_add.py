@@ -251,3 +251,12 @@ def test_every_message_ends_in_exactly_one_list_and_is_kept(
             kept = {m["content"] for i, m in enumerate(messages) if i not in rejected}
             assert kept <= texts
         assert len(user.export()) == stored
+
+
+def test_messages_may_be_pairs_as_langgraph_takes_them(memory: Memory) -> None:
+    user = memory.user("u")
+    pairs = [("user", "Which seat?"), ("ai", "12A."), ("nobody", "x"), ("user", "a", "b")]
+    report = user.add(pairs, session_id="s")
+    assert [row["role"] for row in user.export()] == ["user", "assistant"]
+    assert [one.position for one in report.rejected] == [2, 3]
+    assert user.add([{"role": "user", "content": "Which seat?"}], session_id="s").stored == []

@@ -319,6 +319,20 @@ def test_labels_that_langgraph_refuses(store: ChromaStore, labels: Any) -> None:
         store.put(("langgraph", "x"), "k", NUTS)
 
 
+def test_a_text_is_no_namespace(store: ChromaStore) -> None:
+    """Its letters would be labels, and `al` would find what is of `alice`."""
+    for use in (
+        lambda: store.put("alice", "k", {"text": "nuts"}),  # type: ignore[arg-type]
+        lambda: store.get("alice", "k"),  # type: ignore[arg-type]
+        lambda: store.delete("alice", "k"),  # type: ignore[arg-type]
+        lambda: store.search("al"),  # type: ignore[arg-type]
+        lambda: store.list_namespaces(prefix="al"),  # type: ignore[arg-type]
+        lambda: store.list_namespaces(suffix="ce"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(InvalidNamespaceError, match="tuple of labels"):
+            use()
+
+
 def test_a_large_namespace_does_not_hide_a_small_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

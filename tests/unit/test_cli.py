@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,10 @@ def run(*arguments: str, code: int = 0) -> str:
 
 def run_json(*arguments: str) -> Any:
     return json.loads(run(*arguments, "--json"))
+
+
+def test_the_version() -> None:
+    assert run("--version").strip() == f"langmem-graph {version('langmem-graph')}"
 
 
 def test_import_then_search_then_export_then_erase(tmp_path: Path) -> None:
@@ -182,6 +187,7 @@ def test_the_pyramid_is_shown_exported_and_imported_again(tmp_path: Path) -> Non
     assert run("show", "--record", "r2").count("Lives in Berlin.") == 1
 
     assert "1 messages, 1 records; 1 records are true again" in run("forget", "--message", "m2")
+    assert "Nothing was deleted" in run("forget", "--message", "m2")
     assert "Lives in Porto." in run("show")
     assert "There are: none yet" in run_error("show", "--file", "profile.md")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
 
 from langmem_graph import Memory, Settings
 from langmem_graph.embeddings import HashEmbeddings
@@ -25,6 +26,7 @@ from langmem_graph.errors import (
     SchemaTooNewError,
     StorageError,
 )
+from langmem_graph.graphs import create_goal_graph
 from langmem_graph.store import schema
 from langmem_graph.store.root import folder_name
 from tests.conftest import TroubledEmbeddings, said
@@ -328,6 +330,18 @@ def test_a_closed_memory_says_so(memory: Memory) -> None:
     memory.close()
     with pytest.raises(ClosedMemoryError):
         user.search_conversation("x")
+
+
+def test_a_model_that_cannot_answer_in_a_schema_is_refused(tmp_path: Path) -> None:
+    """Else each of its errors would count as an answer, and what it is to read be given up."""
+    words = FakeListChatModel(responses=["hello"])
+    for make in (
+        lambda: Memory(tmp_path / "m", embeddings="hash", model=words),
+        lambda: create_goal_graph(lambda query, k: [], model=words),
+    ):
+        with pytest.raises(ChatModelError, match=r"FakeListChatModel.*with_structured_output"):
+            make()
+    Memory(tmp_path / "m", embeddings="hash").close()
 
 
 def test_an_unusable_model_is_refused_and_leaves_nothing_open(tmp_path: Path) -> None:

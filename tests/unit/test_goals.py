@@ -399,6 +399,14 @@ def test_the_loop_is_private_to_a_parent_graph() -> None:
 def test_what_cannot_be_searched_is_refused() -> None:
     with pytest.raises(InvalidInputError, match=r"search\(query, k\)"):
         create_goal_graph(["a", "b"], model=Mind())  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match=r"search\(query, k\).*too many"):
+        create_goal_graph(lambda query: [], model=Mind())  # type: ignore[arg-type,misc]
+
+
+@pytest.mark.parametrize("given", [{}, {"query": ""}, {"query": None}, {"query": 7}])
+def test_a_loop_without_a_question_says_what_is_missing(given: Any) -> None:
+    with pytest.raises(InvalidInputError, match="'query' must be a text"):
+        create_goal_graph(lambda query, k: [], model=Mind()).invoke(given)
 
 
 # --- what code checks of a binding ---

@@ -140,6 +140,38 @@ def test_what_is_forgotten_while_the_model_answers_fills_nothing(memory: Memory,
     assert call.warnings == ["seat is left out: was forgotten or changed meanwhile"]
 
 
+def test_what_an_agent_put_into_a_call_is_no_source(memory: Memory) -> None:
+    """Its guess would come back as what memory says."""
+    guess = {"name": "Trip", "args": {"seat": "30F", "bags": 9}, "id": "c"}
+    rows = [
+        {"role": "assistant", "content": "", "tool_calls": [guess], "id": "call"},
+        {"role": "assistant", "content": "Booked.", "id": "done"},
+        {"role": "user", "content": '[calls {"seat": "44K"}]', "id": "typed"},
+    ]
+    memory.user("ana").add(rows, session_id="earlier")
+
+    shown: list[str] = []
+
+    def copied(prompt: str) -> Any:
+        shown.append(prompt)
+        every = re.findall(r"^(f\d+):", prompt, re.MULTILINE)
+        return {"slots": [{"slot": "seat", "how": "copy", "words": "30F", "sources": every}]}
+
+    assert answered(memory, Trip, copied, "Book my trip with a seat and bags").arguments == {}
+    assert "30F" not in shown[0]
+    assert "44K" in shown[0]  # a user's own words, whatever they look like
+
+
+def test_the_model_sees_who_said_it(memory: Memory) -> None:
+    told = {"role": "tool", "name": "book", "content": "booked seat 30F", "tool_call_id": "c"}
+    memory.user("ana").add([told], session_id="earlier")
+
+    shown: list[str] = []
+    answered(memory, Trip, lambda prompt: shown.append(prompt) or {})
+    assert re.search(r'^f\d+: 2025-03-01 user "My seat is 12A', shown[0], re.MULTILINE)
+    assert re.search(r'^f\d+: \S+ book "booked seat 30F"', shown[0], re.MULTILINE)
+
+
 def test_words_that_a_model_wrote_into_an_object_were_not_copied(memory: Memory) -> None:
     tool = {"name": "ship", "parameters": {"properties": {"to": {"type": "object"}}}}
 

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -27,14 +28,18 @@ from langgraph_sdk.auth.types import StudioUser
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from langmem_graph import Memory
+from langmem_graph import Memory, MemoryMiddleware
 from langmem_graph.errors import InvalidInputError, LangMemGraphError, MissingUserError
 from langmem_graph.graphs import (
     MemoryState,
+    create_grounding_graph,
+    create_recall_graph,
     create_recall_node,
+    create_write_graph,
     create_write_node,
     with_memory,
 )
+from langmem_graph.tools import create_memory_tools
 from tests.conftest import said
 from tests.scripted import ScriptedChatModel
 
@@ -575,6 +580,32 @@ def test_odd_messages_are_kept(memory: Memory) -> None:
 def test_options_are_checked_where_the_node_is_made(memory: Memory, options: Any) -> None:
     with pytest.raises(InvalidInputError, match="above 0"):
         create_recall_node(memory, **options)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        create_recall_node,
+        create_write_node,
+        create_recall_graph,
+        create_write_graph,
+        create_grounding_graph,
+        create_memory_tools,
+        MemoryMiddleware,
+    ],
+)
+def test_what_is_no_memory_is_refused_where_it_is_given(
+    memory: Memory, make: Callable[..., Any]
+) -> None:
+    """At run time it would look like a memory that fails, and every turn would go on without."""
+    for wrong in ("./memory", Path("memory"), Memory, memory.user("ana"), None):
+        with pytest.raises(InvalidInputError, match=r"not a Memory.*Memory\(path\)"):
+            make(wrong)
+
+
+def test_settings_that_are_none_are_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match=r"settings must be.*Settings\(\)"):
+        Memory(tmp_path, settings={"recall_k": 3})  # type: ignore[arg-type]
 
 
 def test_an_unusable_thread_id_does_not_fail_the_turn(memory: Memory) -> None:

@@ -190,6 +190,48 @@ def test_the_context_keeps_its_budget_and_takes_the_best(memory: Memory) -> None
         assert estimate(recall.context) <= budget
 
 
+SEAT = "Which seat do I usually take on a plane?"
+
+
+@pytest.fixture
+def asked_often(memory: Memory) -> Any:
+    """A user who said something once, and asked for it in sixty conversations."""
+    user = memory.user("u")
+    user.add(said("On a plane I always take 12A, by the window.", id="fact"), session_id="s")
+    for n in range(60):
+        asked = [said(SEAT, id=f"q{n}"), said("I don't know.", role="assistant", id=f"a{n}")]
+        user.add(asked, session_id=f"t{n}", at=datetime(2024, 1, 1 + n // 3, n % 3, tzinfo=UTC))
+    return user
+
+
+def test_what_was_said_many_times_does_not_hide_what_was_said_once(asked_often: Any) -> None:
+    recall = asked_often.recall(SEAT)
+    assert [hit.message_id for hit in recall.evidence if "12A" in hit.text] == ["fact"]
+    words = [(hit.role, hit.text) for hit in recall.evidence]
+    assert len(words) == len(set(words)) == 3
+    assert len(asked_often.search_conversation(SEAT, k=200)) == 121  # a search gives each
+
+
+def test_nor_when_there_are_more_of_it_than_candidates(tmp_path: Path) -> None:
+    few = Settings(dense_candidates=5, word_candidates=5)
+    with Memory(tmp_path, embeddings="hash", settings=few) as memory:
+        user = memory.user("u")
+        user.add(said("On a plane I always take 12A, by the window.", id="fact"), session_id="s")
+        asked = [
+            said(SEAT, id=f"q{n}", at=f"2024-01-01T{n // 60:02}:{n % 60:02}") for n in range(90)
+        ]
+        user.add(asked, session_id="t")
+        assert "12A" in user.recall(SEAT, k=4).context
+
+
+def test_of_the_same_words_the_newest_are_quoted(memory: Memory) -> None:
+    user = memory.user("u")
+    for day, city in ((1, "Oslo"), (2, "Berlin"), (3, "Oslo")):
+        user.add(said(f"I live in {city}.", id=f"m{day}", at=f"2024-01-0{day}"), session_id="s")
+    user.add(said("I live in Oslo.", role="assistant", id="a", at="2024-01-04"), session_id="s")
+    assert {hit.message_id for hit in user.recall("Where do I live?").evidence} == {"m2", "m3", "a"}
+
+
 def _hit(
     text: str, name: str | None = None, message_id: str = "m", score: float = 1.0
 ) -> MessageHit:

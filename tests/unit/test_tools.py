@@ -69,6 +69,16 @@ def test_in_a_tool_node(talks: Memory, way: str) -> None:
     assert '"I always take an aisle seat."' in end["messages"][-1].content
 
 
+def test_what_was_asked_often_does_not_hide_what_was_said_once(talks: Memory) -> None:
+    for n in range(20):
+        asked = said("Which seat do I always take?", id=f"q{n}", at=f"2024-05-{n + 1:02}")
+        talks.user("ana").add(asked, session_id=f"t{n}")
+    search, _ = tools_of(talks, user_id="ana")
+    answer = search.invoke({"query": "Which seat do I always take?"})
+    assert "aisle" in answer
+    assert answer.count("Which seat") == 1
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_a_foreign_id_is_as_unknown_as_any_other(talks: Memory, way: str) -> None:
     def read(message_id: str) -> str:

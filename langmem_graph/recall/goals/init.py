@@ -5,6 +5,7 @@ One model call. It sees the first look-up and may say that this is enough; then 
 
 import time
 
+from langmem_graph.errors import InvalidInputError
 from langmem_graph.llm.contracts import GoalPlan
 from langmem_graph.llm.structured import Usage, load_prompt
 from langmem_graph.models import Fact
@@ -55,7 +56,10 @@ def _begun(state: GoalState, *, alone: bool) -> GoalState:
     again = Proof.model_validate(state.get("proof") or {})
     if again.tried and not again.ended:
         return state
-    query = state["query"].encode("utf-8", "replace").decode()
+    query = state.get("query")
+    if not isinstance(query, str) or not query.strip():
+        raise InvalidInputError(f"'query' must be a text with words in it, not {query!r}.")
+    query = query.encode("utf-8", "replace").decode()
     fresh: GoalState = {**state, "query": query, "proof": {}}
     if alone:
         fresh |= {"usage": {}, "trace": [], "started": time.time()}
