@@ -20,7 +20,7 @@ from langmem_graph.errors import (
 )
 from langmem_graph.store import ledger, lookups, reading
 from langmem_graph.store.database import Database
-from langmem_graph.store.turns import Turns
+from langmem_graph.store.fair_lock import FairLock
 from langmem_graph.store.vectors import VectorIndex
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Room:
         self.folder = folder
         self.user_id = user_id
         self.read_only = read_only
-        self.working = Turns()  # one thread at a time does the room's due work
+        self.working = FairLock()  # one thread at a time does the room's due work
         self.healed = read_only
         self.database = Database(
             folder / "ledger.db",

@@ -4,7 +4,7 @@ import threading
 from types import TracebackType
 
 
-class Turns:
+class FairLock:
     """A lock that a thread which let go of it gets again only after one that waited.
 
     A plain lock may be taken again before anybody else wakes up: a large add, which works batch by
