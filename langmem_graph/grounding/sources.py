@@ -5,19 +5,22 @@ values are found in them by their form; everything else is quoted from a source 
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, Field
 
-from langmem_graph.grounding.matchers import UNSPACED, says
+from langmem_graph.grounding.matchers import says
+from langmem_graph.grounding.quantities import is_part
 from langmem_graph.grounding.slots import Slot
 from langmem_graph.models import Fact, Message
 from langmem_graph.services import Services
 from langmem_graph.steps import Call
 from langmem_graph.store import lookups, record_lookups
 from langmem_graph.store.room import Room
+from langmem_graph.write.boundaries import tokens
 from langmem_graph.write.values import find_values
 
 REQUEST = "f0"
@@ -147,6 +150,8 @@ def candidates_in(sources: Sequence[Source], slots: Sequence[Slot]) -> list[Cand
     for source in sources:
         for text in source.texts:
             for value in find_values(text):
+                if not _stands_alone(value.raw, text):
+                    continue
                 found.setdefault((value.raw, value.type), (value.type, source.alias))
             for choice in choices:
                 if says(text, choice):
@@ -159,21 +164,35 @@ def candidates_in(sources: Sequence[Source], slots: Sequence[Slot]) -> list[Cand
 
 def quoted_in(words: str, source: Source) -> str | None:
     """The words as they stand in the source, byte for byte; None where they do not."""
-    if not words.strip():
-        return None
-    exact = _whole(words)
-    for pattern in (exact, re.compile(exact.pattern, re.IGNORECASE)):
+    spelled = dict.fromkeys(unicodedata.normalize(form, words) for form in ("NFC", "NFD"))
+    for case in (re.NOFLAG, re.IGNORECASE):
         for text in source.texts:
-            if found := pattern.search(text):
-                return found.group()
+            for one in (words, *spelled):
+                if (found := whole_in(one, text, case)) is not None:
+                    return found
     return None
 
 
-def _whole(words: str) -> re.Pattern[str]:
-    """The words, not as a part of longer ones; scripts without spaces have no such bounds."""
-    before = r"(?<!\w)" if words[0] < UNSPACED else ""
-    after = r"(?!\w)" if words[-1] < UNSPACED else ""
-    return re.compile(f"{before}{re.escape(words)}{after}")
+def whole_in(words: str, text: str, case: re.RegexFlag = re.NOFLAG) -> str | None:
+    """The words as they stand in the text, not as a part of longer ones or of a longer number.
+
+    Blanks between them may be others: a line may end there.
+    """
+    pattern = re.compile(r"\s+".join(map(re.escape, words.split())), case)
+    if not pattern.pattern:
+        return None
+    for found in tokens(pattern, text):
+        if not is_part(text, *found.span()):
+            return found.group()
+    plain = words.strip()
+    in_range = any(one.raw == plain for one in find_values(text))  # the 7 of "7-10"
+    return plain if in_range and _stands_alone(plain, text) else None
+
+
+def _stands_alone(raw: str, text: str) -> bool:
+    """True where a value is not everywhere a part of a longer number."""
+    places = tokens(re.compile(re.escape(raw)), text, ranges=True)
+    return any(not is_part(text, *found.span()) for found in places)
 
 
 def as_json(items: Sequence[BaseModel]) -> list[dict[str, Any]]:

@@ -161,6 +161,11 @@ def test_a_schema_that_refers_to_itself_ends() -> None:
         ("Ana lives in Porto", {"who": "Ana", "where": "Porto"}, True),
         ("some vegetarian food", "vegetarian foods", True),
         ("我住在东京", "东京", True),
+        ("ฉันไปกรุงเทพกัน", "กรุงเทพ", True),
+        ("a raise of 3.5k", 3, False),
+        ("5 million people", 5, False),
+        ("12 500 kr", 500, False),
+        ("it was −5 outside", -5, True),
     ],
 )
 def test_texts_support_values(text: str, value: Any, supported: bool) -> None:
