@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from langchain_core.messages import ToolMessage
@@ -19,6 +19,8 @@ from langmem_graph.steps import emitter
 
 OnContradiction = Literal["flag", "interrupt"]
 """Tell the model after the call, or ask a human before it."""
+Question = dict[str, Any] | None
+"""The `arguments` and `contradictions` that a human is asked about."""
 _log = logging.getLogger(__name__)
 
 
@@ -54,22 +56,28 @@ class GroundedTools:
         return {**about, "parameters": spec["schema"]}
 
     def checked(
-        self, name: str, given: Mapping[str, Any], known: GroundedCall, request: str
-    ) -> tuple[dict[str, Any] | None, list[str]]:
-        """The arguments to call with, and what contradicts memory.
-
-        None where a human has refused the call.
-        """
+        self, name: str, given: Mapping[str, Any], known: GroundedCall | None, request: str
+    ) -> "Checked":
+        """The arguments to call with, and what contradicts memory; as they are where it failed."""
+        if known is None:
+            return Checked(dict(given), [])
         completed, added = _completed(given, known)
         against = _contradictions(given, known, request)
         event = {"event": "memory_tool_call", "tool": name, "added": added}
         emitter()({**event, "contradictions": [slot for slot, _ in against]})
-        notes = [note for _, note in against]
-        if against and self.asks:
-            return _agreed(name, completed, notes), []
-        for note in notes:
-            _log.info("a tool call differs from memory in %s", note.split(" ")[0])
-        return completed, notes
+        if not self.asks:
+            for slot, _ in against:
+                _log.info("a tool call differs from memory in %s", slot)
+        return Checked(completed, [note for _, note in against])
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A call as it may run."""
+
+    arguments: dict[str, Any]
+    notes: list[str]
+    """What contradicts memory."""
 
 
 def _completed(given: Mapping[str, Any], known: GroundedCall) -> tuple[dict[str, Any], list[str]]:
@@ -126,41 +134,43 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _agreed(name: str, arguments: dict[str, Any], notes: list[str]) -> dict[str, Any] | None:
+def agreed(name: str, question: Mapping[str, Any]) -> Checked | None:
     """Ask a human: True goes on as it is, other arguments replace these, False stops the call."""
-    answer = interrupt({"tool": name, "arguments": arguments, "contradictions": notes})
+    answer = interrupt({"tool": name, **question})
     if isinstance(answer, Mapping):
-        return {**arguments, **answer}
-    return arguments if answer is True else None
+        return Checked({**question["arguments"], **answer}, [])
+    return Checked(question["arguments"], []) if answer is True else None
 
 
-def once(work: Callable[[], GroundedCall | None]) -> GroundedCall | None:
-    """Look into memory once for a tool call.
+def to_ask(checked: Checked) -> dict[str, Any] | None:
+    """What a human has to decide; None where nothing contradicts memory."""
+    if not checked.notes:
+        return None
+    return {"arguments": checked.arguments, "contradictions": checked.notes}
 
-    A graph that is resumed after an interrupt runs the tool's node again. The model might then
-    answer otherwise or not at all, and what a human has refused would run: so the outcome is kept
-    with the node's other results.
+
+def once(work: Callable[[], Question]) -> Question:
+    """Find out once for a tool call what a human has to be asked.
+
+    A graph that is resumed after an interrupt runs the tool's node again, perhaps in another
+    process. The model might then answer otherwise or not at all, and what a human has refused
+    would run: so the question is kept with the node's other results. It is streamed with them, and
+    says no more than the interrupt does.
     """
 
-    def memory_grounding() -> dict[str, Any] | None:
-        known = work()
-        return None if known is None else known.model_dump(mode="json")
+    def memory_grounding() -> Question:
+        return work()
 
-    return _read(task(memory_grounding)().result())
+    return task(memory_grounding)().result()
 
 
-async def aonce(work: Callable[[], Awaitable[GroundedCall | None]]) -> GroundedCall | None:
+async def aonce(work: Callable[[], Awaitable[Question]]) -> Question:
     """Async twin of `once`."""
 
-    async def memory_grounding() -> dict[str, Any] | None:
-        known = await work()
-        return None if known is None else known.model_dump(mode="json")
+    async def memory_grounding() -> Question:
+        return await work()
 
-    return _read(await task(memory_grounding)())
-
-
-def _read(found: dict[str, Any] | None) -> GroundedCall | None:
-    return None if found is None else GroundedCall.model_validate(found)
+    return await task(memory_grounding)()
 
 
 def refused(name: str, call_id: str | None) -> ToolMessage:
