@@ -2,10 +2,14 @@
 
 import json
 import re
+from collections.abc import Iterator
 from datetime import datetime
+from fractions import Fraction
 from typing import Any
 
 from jsonschema import Draft202012Validator, FormatChecker
+from jsonschema.exceptions import ValidationError
+from jsonschema.validators import extend
 
 from langmem_graph.grounding.quantities import number_in
 from langmem_graph.grounding.slots import Slot
@@ -100,6 +104,21 @@ def problem_with(value: Any, slot: Slot) -> str | None:
 
 def problem(value: Any, schema: Any) -> str | None:
     """What a schema has against a value, its formats included; None when it fits."""
-    checker = Draft202012Validator(schema, format_checker=_formats)
-    error = next(checker.iter_errors(value), None)
+    error = next(errors(value, schema), None)
     return None if error is None else str(error.message)[:200]
+
+
+def errors(value: Any, schema: Any) -> Iterator[ValidationError]:
+    """Everything that a schema has against a value."""
+    yield from _Validator(schema, format_checker=_formats).iter_errors(value)
+
+
+def _in_steps(
+    checker: Any, step: float, value: object, schema: object
+) -> Iterator[ValidationError]:
+    """`multipleOf` by the digits: as binary fractions 19.99 is no multiple of 0.01."""
+    if checker.is_type(value, "number") and Fraction(str(value)) % Fraction(str(step)):
+        yield ValidationError(f"{value!r} is not a multiple of {step}")
+
+
+_Validator: Any = extend(Draft202012Validator, {"multipleOf": _in_steps})  # type: ignore[no-untyped-call]

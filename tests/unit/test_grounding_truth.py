@@ -244,3 +244,43 @@ def test_lists_that_were_concluded_stay_flat(memory: Memory) -> None:
         }
 
     assert answered(memory, tool, listed).arguments == {"bags": [2, 2]}
+
+
+# --- the call as a whole -------------------------------------------------------------------------
+
+TEXT: dict[str, Any] = {"type": "string"}
+OBJECT: dict[str, Any] = {"type": "object", "properties": {"a": TEXT, "b": TEXT}}
+BOTH: dict[str, Any] = {"properties": {"a": TEXT, "b": TEXT}}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "slot", "missing"),
+    [
+        ({**BOTH, "dependentRequired": {"a": ["b"]}}, "a", ["b"]),
+        ({**BOTH, "anyOf": [{"required": ["c"]}, {"required": ["b"]}]}, "a", ["c", "b"]),
+        ({**BOTH, "allOf": [{"required": ["b"]}]}, "a", ["b"]),
+        ({**BOTH, "required": ["elsewhere"]}, "a", ["elsewhere"]),
+        ({**BOTH, "if": {"required": ["a"]}, "then": {"required": ["b"]}}, "a", ["b"]),
+        ({"properties": {"o": OBJECT}, "required": ["o"]}, "", ["o"]),
+        ({"properties": {"o": {**OBJECT, "minProperties": 2}}, "required": ["o"]}, "o.a", ["o"]),
+        ({"properties": {"a": False, "b": TEXT}, "required": ["a"]}, "a", ["a"]),
+        ({"properties": {"a": {"type": "integer", "default": "x"}}, "required": ["a"]}, "", ["a"]),
+        ({"properties": {"o": {**OBJECT, "required": ["a"]}}, "required": ["o"]}, "", ["o.a"]),
+        ({"properties": {"o": {**OBJECT, "minProperties": 2}}}, "o.a", []),
+    ],
+)
+def test_a_call_that_its_schema_refuses_says_what_is_missing(
+    memory: Memory, parameters: Any, slot: str, missing: list[str]
+) -> None:
+    oslo = {"slot": slot, "how": "copy", "words": "Oslo", "sources": ["f0"]}
+    call = answered(memory, {"name": "t", "parameters": parameters}, {"slots": [oslo]}, "Oslo")
+    assert [one.name for one in call.missing] == missing
+    assert missing or Draft202012Validator(parameters).is_valid(call.arguments)
+
+
+def test_arguments_that_do_not_go_together_are_told(memory: Memory) -> None:
+    one_of = [{"required": ["a"]}, {"required": ["b"]}]
+    tool = {"name": "t", "parameters": {**BOTH, "oneOf": one_of}}
+    oslo = {"how": "copy", "words": "Oslo", "sources": ["f0"]}
+    call = answered(memory, tool, {"slots": [{"slot": name, **oslo} for name in "ab"]}, "Oslo")
+    assert call.warnings[0].startswith("the arguments do not fit together")

@@ -117,6 +117,12 @@ def test_formats_are_checked() -> None:
     assert problem_with("at ten", start)
 
 
+def test_amounts_are_multiples_by_their_digits() -> None:
+    price = slot({"type": "number", "multipleOf": 0.01})
+    assert [problem_with(value, price) for value in (19.99, 0.29, 1e300, 7)] == [None] * 4
+    assert problem_with(19.999, price)
+
+
 def test_items_of_lists_that_may_be_left_out() -> None:
     class Rooms(BaseModel):
         numbers: list[int] | None = None
