@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import Any
 
 from langmem_graph.grounding.slots import Slot, joined, object_in
-from langmem_graph.grounding.sources import Evidence, gone_since
+from langmem_graph.grounding.sources import Evidence, Source, as_they_are
 from langmem_graph.grounding.state import (
     Filled,
     GroundingState,
@@ -56,10 +56,17 @@ async def _leave_out_forgotten(
 ) -> None:
     """What the user has forgotten or changed while the model was asked fills nothing."""
     cited = evidence.named(alias for one in filled for alias in one.sources)
-    gone = await gone_since(tools.services, call, cited)
+    now = await as_they_are(tools.services, call, cited)
     for one in filled:
-        if gone & set(one.sources):
+        if any(_is_gone(one, now[source.alias]) for source in evidence.named(one.sources)):
             one.how, one.reason, one.text = "missing", "was forgotten or changed meanwhile", ""
+
+
+def _is_gone(filled: Filled, source: Source | None) -> bool:
+    if source is None or filled.value is None:
+        return source is None
+    values = filled.value if isinstance(filled.value, list) else [filled.value]
+    return any(map(source.has_outlived, (filled.text, *map(str, values))))
 
 
 class _Assembly:

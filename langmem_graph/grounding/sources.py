@@ -48,7 +48,9 @@ class Source(BaseModel):
 
     def has_outlived(self, raw: str) -> bool:
         """True for words that stand in what was replaced, and not in what is true."""
-        return raw not in self.text and any(raw in text for text in self.replaced)
+        if whole_in(raw, self.text, re.IGNORECASE) is not None:
+            return False
+        return any(whole_in(raw, text, re.IGNORECASE) is not None for text in self.replaced)
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -91,19 +93,25 @@ async def read_sources(
     return [first, *(_source(n, fact, stored) for n, fact in enumerate(facts, 1))]
 
 
-async def gone_since(services: Services, call: Call, sources: Sequence[Source]) -> set[str]:
-    """Those of the sources of which something was forgotten, or replaced, since they were read."""
+async def as_they_are(
+    services: Services, call: Call, sources: Sequence[Source]
+) -> dict[str, Source | None]:
+    """The sources as they are now, by alias; None where one was forgotten, or is no longer true."""
     ids = [one for source in sources for one in source.message_ids]
     records = [one for source in sources for one in source.record_ids]
-    if not ids and not records:
-        return set()
-    stored = await services.in_known_room(
-        call.user, lambda room: _stored(room, ids, records), _Stored({}, set(), {})
-    )
+    stored = _Stored({}, set(), {})
+    if ids or records:
+        stored = await services.in_known_room(
+            call.user, lambda room: _stored(room, ids, records), stored
+        )
+    return {source.alias: _as_it_is(source, stored) for source in sources}
+
+
+def _as_it_is(source: Source, stored: "_Stored") -> Source | None:
     there = stored.current | stored.messages.keys()
-    return {
-        source.alias for source in sources if not {*source.message_ids, *source.record_ids} <= there
-    }
+    if not {*source.message_ids, *source.record_ids} <= there:
+        return None
+    return source.model_copy(update={"replaced": stored.outlived(source.message_ids)})
 
 
 @dataclass(frozen=True)
@@ -115,6 +123,10 @@ class _Stored:
     """Of the records those that are true now."""
     replaced: dict[str, list[str]]
     """By message: records made of it that are no longer true."""
+
+    def outlived(self, messages: Sequence[str]) -> list[str]:
+        """The texts of such records of these messages."""
+        return [text for one in messages for text in self.replaced.get(one, [])]
 
 
 def _stored(room: Room, messages: Sequence[str], records: Sequence[str]) -> _Stored:
@@ -128,7 +140,6 @@ def _stored(room: Room, messages: Sequence[str], records: Sequence[str]) -> _Sto
 
 def _source(number: int, fact: Fact, stored: _Stored) -> Source:
     said = [stored.messages[one] for one in fact.message_ids if one in stored.messages]
-    replaced = [text for one in fact.message_ids for text in stored.replaced.get(one, [])]
     return Source(
         alias=f"f{number}",
         text=fact.text[:LONGEST],
@@ -138,7 +149,7 @@ def _source(number: int, fact: Fact, stored: _Stored) -> Source:
         message_ids=fact.message_ids,
         outdated=fact.outdated
         or (fact.record_id is not None and fact.record_id not in stored.current),
-        replaced=replaced,
+        replaced=stored.outlived(fact.message_ids),
         **fact.model_dump(include={"subject", "attribute", "confirmation"}),
     )
 

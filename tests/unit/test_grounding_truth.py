@@ -140,6 +140,33 @@ def test_what_is_forgotten_while_the_model_answers_fills_nothing(memory: Memory,
     assert call.warnings == ["seat is left out: was forgotten or changed meanwhile"]
 
 
+def test_what_is_changed_while_the_model_answers_is_not_quoted_from_its_message(
+    memory: Memory,
+) -> None:
+    ana = memory.user("ana")
+    old = [
+        {"text": "The seat is 12A.", "source_message_ids": ["a"], "record_id": "old"},
+        {"text": "Ana takes 3 bags.", "source_message_ids": ["a"]},
+    ]
+    assert not ana.add_records(old).rejected
+
+    def late(prompt: str) -> Any:
+        bags = showing(prompt, "Ana takes 3 bags.")
+        new = {"text": "The seat is 14C.", "source_message_ids": ["b"], "supersedes": ["old"]}
+        assert not ana.add_records([new]).rejected
+        copied = {"how": "copy", "sources": bags}
+        return {
+            "slots": [
+                {"slot": "seat", "words": "12A", **copied},
+                {"slot": "bags", "words": "3", **copied},
+            ]
+        }
+
+    call = answered(memory, Trip, late)
+    assert call.arguments == {"bags": 3}
+    assert call.warnings == ["seat is left out: was forgotten or changed meanwhile"]
+
+
 def test_words_that_a_model_wrote_into_an_object_were_not_copied(memory: Memory) -> None:
     tool = {"name": "ship", "parameters": {"properties": {"to": {"type": "object"}}}}
 
@@ -284,3 +311,18 @@ def test_arguments_that_do_not_go_together_are_told(memory: Memory) -> None:
     oslo = {"how": "copy", "words": "Oslo", "sources": ["f0"]}
     call = answered(memory, tool, {"slots": [{"slot": name, **oslo} for name in "ab"]}, "Oslo")
     assert call.warnings[0].startswith("the arguments do not fit together")
+
+
+def test_what_was_replaced_is_not_concluded_from_the_rest_of_its_message(memory: Memory) -> None:
+    replaced(memory)
+    seat = {"text": "Ana sits by the aisle.", "source_message_ids": ["a"]}
+    assert not memory.user("ana").add_records([seat]).rejected
+
+    def concluded(prompt: str) -> Any:
+        sources = showing(prompt, "Ana sits by the aisle.")
+        bags = {"slot": "bags", "how": "infer", "value": "3", "sources": sources}
+        return {"slots": [bags, {**bags, "slot": "seat", "value": "12A"}]}
+
+    call = answered(memory, Trip, concluded)
+    assert call.arguments == {}
+    assert all("no longer true" in warning for warning in call.warnings)
