@@ -21,7 +21,7 @@ from langmem_graph.steps import Call
 from langmem_graph.store import lookups, record_lookups
 from langmem_graph.store.room import Room
 from langmem_graph.write.boundaries import tokens
-from langmem_graph.write.values import find_values
+from langmem_graph.write.values import find_values, raws
 
 REQUEST = "f0"
 """The request's own name among the sources."""
@@ -160,10 +160,9 @@ def candidates_in(sources: Sequence[Source], slots: Sequence[Slot]) -> list[Cand
     found: dict[tuple[str, str], tuple[str, str]] = {}
     for source in sources:
         for text in source.texts:
-            for value in find_values(text):
-                if not _stands_alone(value.raw, text):
-                    continue
-                found.setdefault((value.raw, value.type), (value.type, source.alias))
+            for raw, kind in dict.fromkeys((one.raw, one.type) for one in find_values(text)):
+                if (raw, kind) not in found and _stands_alone(raw, text):
+                    found[raw, kind] = (kind, source.alias)
             for choice in choices:
                 if says(text, choice):
                     found.setdefault((choice, "choice"), ("choice", source.alias))
@@ -196,7 +195,7 @@ def whole_in(words: str, text: str, case: re.RegexFlag = re.NOFLAG) -> str | Non
         if not is_part(text, *found.span()):
             return found.group()
     plain = words.strip()
-    in_range = any(one.raw == plain for one in find_values(text))  # the 7 of "7-10"
+    in_range = any(map(str.isdigit, plain)) and plain in raws(text)  # the 7 of "7-10"
     return plain if in_range and _stands_alone(plain, text) else None
 
 
