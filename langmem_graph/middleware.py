@@ -4,16 +4,19 @@ Before the model is called, the user's message is looked up, and what is new in 
 stored. What was found is placed into the request. At the end the rest of the turn is stored.
 """
 
+import json
 import threading
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, NotRequired, cast
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any, Generic, NotRequired, TypeVar, cast
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
 from langchain.agents.middleware.types import OmitFromInput, PrivateStateAttr, ToolCallRequest
 from langchain_core.messages import AnyMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
+from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime
 
 from langmem_graph.errors import InvalidInputError
@@ -22,15 +25,21 @@ from langmem_graph.graphs.identity import UserId
 from langmem_graph.graphs.ownership import own_part, owner_of
 from langmem_graph.graphs.turn import Reading, Report, TurnMemory, combined
 from langmem_graph.memory import Memory
-from langmem_graph.models import RecallMode
+from langmem_graph.models import GroundedCall, RecallMode
 from langmem_graph.tool_calls import (
     Checked,
     GroundedTools,
     OnContradiction,
-    checked_call,
+    Question,
+    agreed,
+    aonce,
+    once,
     refused,
+    to_ask,
     with_notes,
 )
+
+T = TypeVar("T")
 
 
 class MemoryAgentState(AgentState[Any]):
@@ -108,7 +117,8 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
                 "ground_tools needs a memory with a model: Memory(path, model='openai:…')."
             )
         self._report = report
-        self._held = _HeldContexts()
+        self._held = _Held[str]()
+        self._held_calls = _Held[Checked]()
 
     def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> None:
         """A new run looks up anew."""
@@ -160,47 +170,69 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]
     ) -> Any:
         """Complete and check a call of one of `ground_tools`; others run as they are."""
-        name, given = request.tool_call["name"], request.tool_call["args"]
-        tool = self._grounded.schema_of(name)
+        tool = self._grounded.schema_of(request.tool_call["name"])
         if tool is None:
             return handler(request)
         messages, config = messages_in(request.state), get_config()
+        key = self._call_key(request, config)
+        held = self._held_calls.get(key)
 
-        def look() -> Checked | None:
-            known = self._turn.ground(tool, messages, config)
-            return checked_call(given, known, query_of(messages)) if known else None
+        def look() -> Checked:
+            nonlocal held
+            held = held or self._checked(request, self._turn.ground(tool, messages, config))
+            return held
 
-        checked = self._grounded.once(look)
+        question = once(lambda: to_ask(look())) if self._grounded.asks else None
+        checked = agreed(tool["name"], question) if question else look()
         if checked is None:
-            return handler(request)
-        agreed = self._grounded.agreed(name, checked)
-        if agreed is None:
-            return refused(name, request.tool_call["id"])
-        answer = handler(_calling(request, agreed["arguments"]))
-        return with_notes(answer, agreed["contradictions"])
+            return refused(tool["name"], request.tool_call["id"])
+        with self._while_interrupted(key, checked):
+            return with_notes(handler(_calling(request, checked.arguments)), checked.notes)
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
         """Async twin of `wrap_tool_call`."""
-        name, given = request.tool_call["name"], request.tool_call["args"]
-        tool = self._grounded.schema_of(name)
+        tool = self._grounded.schema_of(request.tool_call["name"])
         if tool is None:
             return await handler(request)
         messages, config = messages_in(request.state), get_config()
+        key = self._call_key(request, config)
+        held = self._held_calls.get(key)
 
-        async def look() -> Checked | None:
-            known = await self._turn.aground(tool, messages, config)
-            return checked_call(given, known, query_of(messages)) if known else None
+        async def look() -> Checked:
+            nonlocal held
+            held = held or self._checked(request, await self._turn.aground(tool, messages, config))
+            return held
 
-        checked = await self._grounded.aonce(look)
+        async def ask() -> Question:
+            return to_ask(await look())
+
+        question = await aonce(ask) if self._grounded.asks else None
+        checked = agreed(tool["name"], question) if question else await look()
         if checked is None:
-            return await handler(request)
-        agreed = self._grounded.agreed(name, checked)
-        if agreed is None:
-            return refused(name, request.tool_call["id"])
-        answer = await handler(_calling(request, agreed["arguments"]))
-        return with_notes(answer, agreed["contradictions"])
+            return refused(tool["name"], request.tool_call["id"])
+        with self._while_interrupted(key, checked):
+            return with_notes(await handler(_calling(request, checked.arguments)), checked.notes)
+
+    def _checked(self, request: ToolCallRequest, known: GroundedCall | None) -> Checked:
+        call, asked = request.tool_call, query_of(messages_in(request.state))
+        return self._grounded.checked(call["name"], call["args"], known, asked)
+
+    def _call_key(self, request: ToolCallRequest, config: RunnableConfig) -> tuple[str, ...]:
+        given = json.dumps(request.tool_call["args"], sort_keys=True, default=str)
+        user, thread = self._turn.user(config), _thread(config)
+        return user, thread, str(request.tool_call["id"]), given
+
+    @contextmanager
+    def _while_interrupted(self, key: tuple[str, ...], checked: Checked) -> Iterator[None]:
+        """What a human agrees to inside the tool is what runs after the interrupt."""
+        try:
+            yield
+        except GraphBubbleUp:
+            self._held_calls.put(key, checked)
+            raise
+        self._held_calls.drop(key)
 
     def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Store the rest of the turn."""
@@ -219,8 +251,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         return self._reports(state, None, written)
 
     def _key(self, messages: list[BaseMessage], config: RunnableConfig) -> tuple[str, ...]:
-        thread = str((config.get("configurable") or {}).get("thread_id", ""))
-        return self._turn.user(config), thread, question_key(messages)
+        return self._turn.user(config), _thread(config), question_key(messages)
 
     def _owner(
         self, state: MemoryAgentState, messages: list[BaseMessage], config: RunnableConfig
@@ -247,8 +278,12 @@ def _calling(request: ToolCallRequest, arguments: dict[str, Any]) -> ToolCallReq
     return request.override(tool_call={**request.tool_call, "args": arguments})
 
 
-class _HeldContexts:
-    """Recalled text of the questions being answered right now, by user, thread and question.
+def _thread(config: RunnableConfig) -> str:
+    return str((config.get("configurable") or {}).get("thread_id", ""))
+
+
+class _Held(Generic[T]):
+    """What memory gave for runs that are going on: contexts, and calls that a tool interrupted.
 
     It is here and not in the agent's state, which is streamed and saved. After an interrupt that
     another process resumes it is looked up again.
@@ -257,19 +292,19 @@ class _HeldContexts:
     MOST = 1_024
 
     def __init__(self) -> None:
-        self._contexts: OrderedDict[tuple[str, ...], str] = OrderedDict()
+        self._values: OrderedDict[tuple[str, ...], T] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: tuple[str, ...]) -> str | None:
+    def get(self, key: tuple[str, ...]) -> T | None:
         with self._lock:
-            return self._contexts.get(key)
+            return self._values.get(key)
 
-    def put(self, key: tuple[str, ...], context: str) -> None:
+    def put(self, key: tuple[str, ...], value: T) -> None:
         with self._lock:
-            self._contexts[key] = context
-            while len(self._contexts) > self.MOST:
-                self._contexts.popitem(last=False)
+            self._values[key] = value
+            while len(self._values) > self.MOST:
+                self._values.popitem(last=False)
 
     def drop(self, key: tuple[str, ...]) -> None:
         with self._lock:
-            self._contexts.pop(key, None)
+            self._values.pop(key, None)

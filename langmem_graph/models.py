@@ -157,7 +157,7 @@ class GroundedCall(_Model):
 
     name: str
     arguments: dict[str, Any]
-    """Valid by the tool's schema, but for what is missing."""
+    """Valid by the tool's schema, but for what is missing or warned of."""
     grounding: dict[str, Grounding] = Field(default_factory=dict)
     """By argument; a part of a nested object is `guest.email`."""
     missing: list[MissingSlot] = Field(default_factory=list)

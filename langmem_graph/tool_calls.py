@@ -2,13 +2,12 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from langchain_core.messages import ToolMessage
 from langgraph.func import task
 from langgraph.types import Command, interrupt
-from typing_extensions import TypedDict
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.grounding.matchers import supports
@@ -20,15 +19,9 @@ from langmem_graph.steps import emitter
 
 OnContradiction = Literal["flag", "interrupt"]
 """Tell the model after the call, or ask a human before it."""
+Question = dict[str, Any] | None
+"""The `arguments` and `contradictions` that a human is asked about."""
 _log = logging.getLogger(__name__)
-
-
-class Checked(TypedDict):
-    """A call as it may be made."""
-
-    arguments: dict[str, Any]
-    contradictions: list[str]
-    """What memory says against them."""
 
 
 class GroundedTools:
@@ -50,7 +43,7 @@ class GroundedTools:
             )
         specs = [tool_spec(tool) for tool in tools]
         self._by_name = {spec.name: vars(spec) for spec in specs}
-        self._asks = on_contradiction == "interrupt"
+        self.asks = on_contradiction == "interrupt"
         if len(self._by_name) < len(specs):
             raise InvalidInputError("Two of ground_tools have the same name.")
 
@@ -62,50 +55,29 @@ class GroundedTools:
         about = {"name": spec["name"], "description": spec["description"]}
         return {**about, "parameters": spec["schema"]}
 
-    def once(self, look: Callable[[], Checked | None]) -> Checked | None:
-        """Look into memory, once for a call where a human may be asked.
-
-        A graph that is resumed after an interrupt runs the tool's node again. The model might then
-        answer otherwise or not at all, and what a human has refused would run: so the outcome is
-        kept with the node's other results.
-        """
-
-        def memory_tool_call() -> Checked | None:
-            return look()
-
-        return task(memory_tool_call)().result() if self._asks else look()
-
-    async def aonce(self, look: Callable[[], Awaitable[Checked | None]]) -> Checked | None:
-        """Async twin of `once`."""
-
-        async def memory_tool_call() -> Checked | None:
-            return await look()
-
-        return await (task(memory_tool_call)() if self._asks else look())
-
-    def agreed(self, name: str, checked: "Checked") -> Checked | None:
-        """What to call with and to tell the model; None where a human has refused the call.
-
-        A human says True for the call as it is, other arguments to replace these, or False.
-        """
-        if not (checked["contradictions"] and self._asks):
-            return checked
-        answer = interrupt({"tool": name, **checked})
-        if isinstance(answer, Mapping):
-            return Checked(arguments={**checked["arguments"], **answer}, contradictions=[])
-        agreed = Checked(arguments=checked["arguments"], contradictions=[])
-        return agreed if answer is True else None
+    def checked(
+        self, name: str, given: Mapping[str, Any], known: GroundedCall | None, request: str
+    ) -> "Checked":
+        """The arguments to call with, and what contradicts memory; as they are where it failed."""
+        if known is None:
+            return Checked(dict(given), [])
+        completed, added = _completed(given, known)
+        against = _contradictions(given, known, request)
+        event = {"event": "memory_tool_call", "tool": name, "added": added}
+        emitter()({**event, "contradictions": [slot for slot, _ in against]})
+        if not self.asks:
+            for slot, _ in against:
+                _log.info("a tool call differs from memory in %s", slot)
+        return Checked(completed, [note for _, note in against])
 
 
-def checked_call(given: Mapping[str, Any], known: GroundedCall, request: str) -> Checked:
-    """The arguments that the agent gave, completed, and what contradicts memory."""
-    completed, added = _completed(given, known)
-    against = _contradictions(given, known, request)
-    event = {"event": "memory_tool_call", "tool": known.name, "added": added}
-    emitter()({**event, "contradictions": [slot for slot, _ in against]})
-    for slot, _ in against:
-        _log.info("a tool call differs from memory in %s", slot)
-    return Checked(arguments=completed, contradictions=[note for _, note in against])
+@dataclass(frozen=True)
+class Checked:
+    """A call as it may run."""
+
+    arguments: dict[str, Any]
+    notes: list[str]
+    """What contradicts memory."""
 
 
 def _completed(given: Mapping[str, Any], known: GroundedCall) -> tuple[dict[str, Any], list[str]]:
@@ -160,6 +132,45 @@ def _same(one: Any, other: Any) -> bool:
     if isinstance(one, str) and isinstance(other, str):
         return one.strip().casefold() == other.strip().casefold()
     return bool(one == other)
+
+
+def agreed(name: str, question: Mapping[str, Any]) -> Checked | None:
+    """Ask a human: True goes on as it is, other arguments replace these, False stops the call."""
+    answer = interrupt({"tool": name, **question})
+    if isinstance(answer, Mapping):
+        return Checked({**question["arguments"], **answer}, [])
+    return Checked(question["arguments"], []) if answer is True else None
+
+
+def to_ask(checked: Checked) -> dict[str, Any] | None:
+    """What a human has to decide; None where nothing contradicts memory."""
+    if not checked.notes:
+        return None
+    return {"arguments": checked.arguments, "contradictions": checked.notes}
+
+
+def once(work: Callable[[], Question]) -> Question:
+    """Find out once for a tool call what a human has to be asked.
+
+    A graph that is resumed after an interrupt runs the tool's node again, perhaps in another
+    process. The model might then answer otherwise or not at all, and what a human has refused
+    would run: so the question is kept with the node's other results. It is streamed with them, and
+    says no more than the interrupt does.
+    """
+
+    def memory_grounding() -> Question:
+        return work()
+
+    return task(memory_grounding)().result()
+
+
+async def aonce(work: Callable[[], Awaitable[Question]]) -> Question:
+    """Async twin of `once`."""
+
+    async def memory_grounding() -> Question:
+        return await work()
+
+    return await task(memory_grounding)()
 
 
 def refused(name: str, call_id: str | None) -> ToolMessage:

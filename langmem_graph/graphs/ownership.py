@@ -8,9 +8,7 @@ from langchain_core.messages import BaseMessage
 from langmem_graph.graphs.conversation import question_in
 
 
-def owner_of(
-    messages: Sequence[BaseMessage], user: str, before: Mapping[str, Any] | None
-) -> dict[str, Any]:
+def owner_of(messages: Sequence[BaseMessage], user: str, before: object) -> dict[str, Any]:
     """Who speaks in the thread, and from which message on; kept in the graph's state.
 
     Args:
@@ -18,10 +16,11 @@ def owner_of(
         user: whose turn it is.
         before: what this function returned in the thread's last turn, if anything.
     """
-    if before and before.get("user") == user:
-        return dict(before)
+    known = before if isinstance(before, Mapping) else {}  # a server's client may send anything
+    if known.get("user") == user:
+        return {"user": user, "since": known.get("since")}
     question = question_in(messages)
-    since = question[0].id if before and question else None
+    since = question[0].id if known and question else None
     return {"user": user, "since": since}
 
 

@@ -6,10 +6,11 @@ costs more right answers than it saves (methods 3.5).
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from langmem_graph.grounding.slots import Slot, joined, object_in
-from langmem_graph.grounding.sources import Evidence, gone_since
+from langmem_graph.grounding.sources import Evidence, Source, as_they_are
 from langmem_graph.grounding.state import (
     Filled,
     GroundingState,
@@ -18,7 +19,7 @@ from langmem_graph.grounding.state import (
     slots_in,
     spec_in,
 )
-from langmem_graph.grounding.values import problem
+from langmem_graph.grounding.values import errors, problem, problem_with
 from langmem_graph.models import GroundedCall, Grounding, MissingSlot
 from langmem_graph.steps import Call
 
@@ -32,6 +33,7 @@ async def decide(tools: GroundingTools, state: GroundingState, call: Call) -> Gr
     for slot in slots:
         done.take(slot, filled.get(slot.name) or Filled(slot=slot.name, how="missing"), evidence)
     done.leave_out_unusable(spec_in(state).schema)
+    done.name_what_is_wrong(spec_in(state).schema)
     usage = state.get("usage") or {}
     outcome = GroundedCall(
         name=spec_in(state).name,
@@ -54,10 +56,17 @@ async def _leave_out_forgotten(
 ) -> None:
     """What the user has forgotten or changed while the model was asked fills nothing."""
     cited = evidence.named(alias for one in filled for alias in one.sources)
-    gone = await gone_since(tools.services, call, cited)
+    now = await as_they_are(tools.services, call, cited)
     for one in filled:
-        if gone & set(one.sources):
+        if any(_is_gone(one, now[source.alias]) for source in evidence.named(one.sources)):
             one.how, one.reason, one.text = "missing", "was forgotten or changed meanwhile", ""
+
+
+def _is_gone(filled: Filled, source: Source | None) -> bool:
+    if source is None or filled.value is None:
+        return source is None
+    values = filled.value if isinstance(filled.value, list) else [filled.value]
+    return any(map(source.has_outlived, (filled.text, *map(str, values))))
 
 
 class _Assembly:
@@ -80,11 +89,12 @@ class _Assembly:
             if doubtful:
                 self.warnings.append(f"{slot.name}: {filled.value!r} does not surely follow")
             self._put(slot, filled.value, filled, evidence)
-        elif slot.has_default and filled.how != "conflict":
+        elif slot.has_default and filled.how != "conflict" and not _bad_default(slot):
             if filled.reason:
                 self.warnings.append(f"{slot.name} has its default: {filled.reason}")
             self._put(slot, slot.schema["default"], Filled(slot=slot.name, how="default"), evidence)
         else:
+            filled.reason = filled.reason or _bad_default(slot)
             self._miss(slot, filled, evidence, ask=doubtful and self._policy == "ask")
 
     def _put(self, slot: Slot, value: Any, filled: Filled, evidence: Evidence) -> None:
@@ -109,6 +119,18 @@ class _Assembly:
     def leave_out_unusable(self, schema: Mapping[str, Any]) -> None:
         """Optional objects that lack a part they need, or have nothing but defaults, go whole."""
         self._settle(schema, (), self.arguments)
+
+    def name_what_is_wrong(self, schema: Mapping[str, Any]) -> None:
+        """Whatever the schema still has against the call is missing, or a warning."""
+        for error in errors(self.arguments, schema):
+            lacking = [path for path in _lacking(error) if not self._is_named(path)]
+            reason = str(error.message)[:200]
+            self.missing += [MissingSlot(name=joined(one), reason=reason) for one in lacking if one]
+            if () in lacking:
+                self.warnings.append(f"the arguments do not fit together: {reason}")
+
+    def _is_named(self, path: tuple[str, ...]) -> bool:
+        return bool(path) and any(_is_within(one.name, path) for one in self.missing)
 
     def _settle(
         self, schema: Mapping[str, Any], path: tuple[str, ...], given: dict[str, Any]
@@ -139,6 +161,25 @@ class _Assembly:
         del given[path[-1]]
         self.grounding = {k: g for k, g in self.grounding.items() if not _is_within(k, path)}
         self.missing = [one for one in self.missing if not _is_within(one.name, path)]
+
+
+def _bad_default(slot: Slot) -> str:
+    """What the slot's schema has against its own default."""
+    wrong = problem_with(slot.schema["default"], slot) if slot.has_default else None
+    return f"its default does not fit: {wrong}" if wrong else ""
+
+
+def _lacking(error: Any) -> list[tuple[str, ...]]:
+    """What a schema's error is about: the arguments to be added, or the one it is found in."""
+    names = list(takewhile(lambda part: isinstance(part, str), error.absolute_path))
+    path = tuple(map(str, names))
+    if error.validator == "required":
+        return [(*path, name) for name in error.validator_value if name not in error.instance]
+    if error.validator == "dependentRequired":
+        given = [own for name, own in error.validator_value.items() if name in error.instance]
+        return [(*path, one) for own in given for one in own if one not in error.instance]
+    inside = [one for part in error.context or () for one in _lacking(part)]
+    return list(dict.fromkeys(inside)) or [path]
 
 
 def _is_within(slot: str, path: tuple[str, ...]) -> bool:

@@ -103,6 +103,8 @@ def _taken(slot: Slot, one: SlotFill, evidence: Evidence) -> Filled:
         return Filled(slot=slot.name, how="default", value=slot.schema["default"])
     if one.how == "infer" and sources and one.value.strip():
         value = inferred(one.value, slot)
+        if any(source.has_outlived(str(value)) for source in sources):
+            return Filled(slot=slot.name, how="missing", reason="no longer true")
         said = any(supports(t, value) for source in sources for t in source.texts)
         how = "explicit" if said and not _has_words(value) else "inferred"
         return Filled(slot=slot.name, how=how, value=value, sources=aliases, text=text)

@@ -6,6 +6,8 @@ from typing import Any
 
 from rapidfuzz import fuzz
 
+from langmem_graph.grounding.quantities import is_part
+from langmem_graph.write.boundaries import tokens
 from langmem_graph.write.values import find_values
 
 OVERLAP = 0.8
@@ -14,10 +16,8 @@ FUZZY = 85.0
 """Percent of likeness with the best part of a text."""
 SHORTEST = 3
 """Characters below which a value must stand in a text exactly."""
-_NUMBER = re.compile(r"(?<![\w.,])[-+]?\d[\d,]*(?:\.\d+)?(?![\w])")
+_NUMBER = re.compile(r"(?<![\w.,])[-−+]?\d++(?:,\d+)*+(?:\.\d+)?+(?!\w)")
 _WORD = re.compile(r"\w+")
-UNSPACED = "\u2e80"
-"""From here on scripts put no spaces between words."""
 
 
 def supports(text: str, value: Any) -> bool:
@@ -44,9 +44,7 @@ def says(text: str, value: str) -> bool:
     plain, wanted = _plain(text), _plain(value)
     if not wanted:
         return False
-    before = r"(?<!\w)" if wanted[0] < UNSPACED else ""
-    after = r"(?!\w)" if wanted[-1] < UNSPACED else ""
-    return re.search(f"{before}{re.escape(wanted)}{after}", plain) is not None
+    return any(tokens(re.compile(re.escape(wanted)), plain))
 
 
 def says_nearly(text: str, value: str) -> bool:
@@ -70,8 +68,8 @@ def says_nearly(text: str, value: str) -> bool:
 
 
 def _says_number(text: str, value: float) -> bool:
-    found = (float(number.replace(",", "")) for number in _NUMBER.findall(text))
-    return any(number == value for number in found)
+    whole = (one.group() for one in _NUMBER.finditer(text) if not is_part(text, *one.span()))
+    return any(float(one.replace(",", "").replace("−", "-")) == value for one in whole)
 
 
 def _same_in_another_form(text: str, value: str) -> bool:

@@ -9,6 +9,8 @@ from langmem_graph.grounding.tool_spec import ToolSpec
 
 DEEPEST = 4
 """Levels of nested objects whose parts are slots of their own; below, the object is one."""
+_ANYTHING: Mapping[str, Any] = {}
+_NOTHING: Mapping[str, Any] = {"not": {}}
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|[_\-.]+")
 
 
@@ -85,7 +87,7 @@ def _slots(schema: Mapping[str, Any], path: tuple[str, ...], *, required: bool) 
     for name, part in schema["properties"].items():
         own = (*path, name)
         wanted = required and name in needed
-        plain = part if isinstance(part, Mapping) else {}
+        plain = part if isinstance(part, Mapping) else _ANYTHING if part else _NOTHING
         inside = object_in(plain)
         if inside and len(own) < DEEPEST:
             yield from _slots(inside, own, required=wanted)

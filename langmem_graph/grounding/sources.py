@@ -5,13 +5,15 @@ values are found in them by their form; everything else is quoted from a source 
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, Field
 
-from langmem_graph.grounding.matchers import UNSPACED, says
+from langmem_graph.grounding.matchers import says
+from langmem_graph.grounding.quantities import is_part
 from langmem_graph.grounding.slots import Slot
 from langmem_graph.intake import is_bare_call
 from langmem_graph.models import Fact, Message
@@ -19,7 +21,8 @@ from langmem_graph.services import Services
 from langmem_graph.steps import Call
 from langmem_graph.store import lookups, record_lookups
 from langmem_graph.store.room import Room
-from langmem_graph.write.values import find_values
+from langmem_graph.write.boundaries import tokens
+from langmem_graph.write.values import find_values, raws
 
 REQUEST = "f0"
 """The request's own name among the sources."""
@@ -49,7 +52,9 @@ class Source(BaseModel):
 
     def has_outlived(self, raw: str) -> bool:
         """True for words that stand in what was replaced, and not in what is true."""
-        return raw not in self.text and any(raw in text for text in self.replaced)
+        if whole_in(raw, self.text, re.IGNORECASE) is not None:
+            return False
+        return any(whole_in(raw, text, re.IGNORECASE) is not None for text in self.replaced)
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -101,19 +106,25 @@ def _is_bare_call(fact: Fact, stored: "_Stored") -> bool:
     return fact.record_id is None and any(is_bare_call(message) for message in behind)
 
 
-async def gone_since(services: Services, call: Call, sources: Sequence[Source]) -> set[str]:
-    """Those of the sources of which something was forgotten, or replaced, since they were read."""
+async def as_they_are(
+    services: Services, call: Call, sources: Sequence[Source]
+) -> dict[str, Source | None]:
+    """The sources as they are now, by alias; None where one was forgotten, or is no longer true."""
     ids = [one for source in sources for one in source.message_ids]
     records = [one for source in sources for one in source.record_ids]
-    if not ids and not records:
-        return set()
-    stored = await services.in_known_room(
-        call.user, lambda room: _stored(room, ids, records), _Stored({}, set(), {})
-    )
+    stored = _Stored({}, set(), {})
+    if ids or records:
+        stored = await services.in_known_room(
+            call.user, lambda room: _stored(room, ids, records), stored
+        )
+    return {source.alias: _as_it_is(source, stored) for source in sources}
+
+
+def _as_it_is(source: Source, stored: "_Stored") -> Source | None:
     there = stored.current | stored.messages.keys()
-    return {
-        source.alias for source in sources if not {*source.message_ids, *source.record_ids} <= there
-    }
+    if not {*source.message_ids, *source.record_ids} <= there:
+        return None
+    return source.model_copy(update={"replaced": stored.outlived(source.message_ids)})
 
 
 @dataclass(frozen=True)
@@ -125,6 +136,10 @@ class _Stored:
     """Of the records those that are true now."""
     replaced: dict[str, list[str]]
     """By message: records made of it that are no longer true."""
+
+    def outlived(self, messages: Sequence[str]) -> list[str]:
+        """The texts of such records of these messages."""
+        return [text for one in messages for text in self.replaced.get(one, [])]
 
 
 def _stored(room: Room, messages: Sequence[str], records: Sequence[str]) -> _Stored:
@@ -138,7 +153,6 @@ def _stored(room: Room, messages: Sequence[str], records: Sequence[str]) -> _Sto
 
 def _source(number: int, fact: Fact, stored: _Stored) -> Source:
     said = [stored.messages[one] for one in fact.message_ids if one in stored.messages]
-    replaced = [text for one in fact.message_ids for text in stored.replaced.get(one, [])]
     return Source(
         alias=f"f{number}",
         text=fact.text[:LONGEST],
@@ -150,7 +164,7 @@ def _source(number: int, fact: Fact, stored: _Stored) -> Source:
         message_ids=fact.message_ids,
         outdated=fact.outdated
         or (fact.record_id is not None and fact.record_id not in stored.current),
-        replaced=replaced,
+        replaced=stored.outlived(fact.message_ids),
         **fact.model_dump(include={"subject", "attribute", "confirmation"}),
     )
 
@@ -161,8 +175,9 @@ def candidates_in(sources: Sequence[Source], slots: Sequence[Slot]) -> list[Cand
     found: dict[tuple[str, str], tuple[str, str]] = {}
     for source in sources:
         for text in source.texts:
-            for value in find_values(text):
-                found.setdefault((value.raw, value.type), (value.type, source.alias))
+            for raw, kind in dict.fromkeys((one.raw, one.type) for one in find_values(text)):
+                if (raw, kind) not in found and _stands_alone(raw, text):
+                    found[raw, kind] = (kind, source.alias)
             for choice in choices:
                 if says(text, choice):
                     found.setdefault((choice, "choice"), ("choice", source.alias))
@@ -174,21 +189,35 @@ def candidates_in(sources: Sequence[Source], slots: Sequence[Slot]) -> list[Cand
 
 def quoted_in(words: str, source: Source) -> str | None:
     """The words as they stand in the source, byte for byte; None where they do not."""
-    if not words.strip():
-        return None
-    exact = _whole(words)
-    for pattern in (exact, re.compile(exact.pattern, re.IGNORECASE)):
+    spelled = dict.fromkeys(unicodedata.normalize(form, words) for form in ("NFC", "NFD"))
+    for case in (re.NOFLAG, re.IGNORECASE):
         for text in source.texts:
-            if found := pattern.search(text):
-                return found.group()
+            for one in (words, *spelled):
+                if (found := whole_in(one, text, case)) is not None:
+                    return found
     return None
 
 
-def _whole(words: str) -> re.Pattern[str]:
-    """The words, not as a part of longer ones; scripts without spaces have no such bounds."""
-    before = r"(?<!\w)" if words[0] < UNSPACED else ""
-    after = r"(?!\w)" if words[-1] < UNSPACED else ""
-    return re.compile(f"{before}{re.escape(words)}{after}")
+def whole_in(words: str, text: str, case: re.RegexFlag = re.NOFLAG) -> str | None:
+    """The words as they stand in the text, not as a part of longer ones or of a longer number.
+
+    Blanks between them may be others: a line may end there.
+    """
+    pattern = re.compile(r"\s+".join(map(re.escape, words.split())), case)
+    if not pattern.pattern:
+        return None
+    for found in tokens(pattern, text):
+        if not is_part(text, *found.span()):
+            return found.group()
+    plain = words.strip()
+    in_range = any(map(str.isdigit, plain)) and plain in raws(text)  # the 7 of "7-10"
+    return plain if in_range and _stands_alone(plain, text) else None
+
+
+def _stands_alone(raw: str, text: str) -> bool:
+    """True where a value is not everywhere a part of a longer number."""
+    places = tokens(re.compile(re.escape(raw)), text, ranges=True)
+    return any(not is_part(text, *found.span()) for found in places)
 
 
 def as_json(items: Sequence[BaseModel]) -> list[dict[str, Any]]:

@@ -1,8 +1,9 @@
 """What a tool wants: its name, what it is for, and a JSON schema of its arguments."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
+from itertools import islice
 from typing import Any
 
 from jsonschema import Draft202012Validator
@@ -12,6 +13,10 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langchain_core.utils.json_schema import dereference_refs
 
 from langmem_graph.errors import InvalidInputError
+
+MOST_PARTS = 20_000
+"""Of a schema with its references replaced; a few lines of them can stand for millions."""
+_DEFINED = ("$defs", "definitions")
 
 
 @dataclass(frozen=True)
@@ -86,8 +91,11 @@ def _no_tool(tool: Any) -> InvalidInputError:
 def _resolved(parameters: Any, name: str) -> dict[str, Any]:
     """The schema with every reference replaced; a valid schema of an object."""
     try:
-        schema = dereference_refs(dict(parameters))
-        schema = {key: part for key, part in schema.items() if key not in ("$defs", "definitions")}
+        given = dict(parameters)
+        if next(islice(_parts(given, given), MOST_PARTS, None), None):
+            raise ValueError(f"with its references it has more than {MOST_PARTS:,} parts")
+        schema = dereference_refs(given)
+        schema = {key: part for key, part in schema.items() if key not in _DEFINED}
         Draft202012Validator.check_schema(schema)
     except (
         SchemaError,
@@ -102,3 +110,24 @@ def _resolved(parameters: Any, name: str) -> dict[str, Any]:
     if schema.get("type", "object") != "object":
         raise InvalidInputError(f"The arguments of {name!r} must be an object.")
     return {"type": "object", "properties": {}, **schema}
+
+
+def _parts(part: Any, root: Any, within: frozenset[str] = frozenset()) -> Iterator[bool]:
+    """One for each part of a schema, with those of its references; a reference to itself ends."""
+    yield True
+    if isinstance(part, Mapping):
+        ref = part.get("$ref")
+        if isinstance(ref, str) and ref not in within:
+            yield from _parts(_target(root, ref), root, within | {ref})
+        inside = [one for name, one in part.items() if part is not root or name not in _DEFINED]
+    else:
+        inside = part if isinstance(part, list) else []
+    for one in inside:
+        yield from _parts(one, root, within)
+
+
+def _target(root: Any, ref: str) -> Any:
+    """What `#/$defs/name` names; nothing where it cannot be followed, which is said later."""
+    for name in ref.removeprefix("#/").split("/"):
+        root = root.get(name) if isinstance(root, Mapping) else None
+    return root

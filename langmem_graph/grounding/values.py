@@ -2,14 +2,18 @@
 
 import json
 import re
+from collections.abc import Iterator
 from datetime import datetime
-from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from jsonschema import Draft202012Validator, FormatChecker
+from jsonschema.exceptions import ValidationError
+from jsonschema.validators import extend
 
+from langmem_graph.grounding.quantities import number_in
 from langmem_graph.grounding.slots import Slot
-from langmem_graph.write.value_forms import normalize
+from langmem_graph.write.values import find_values
 
 _TRUE, _FALSE = ("true", "yes", "y", "on"), ("false", "no", "n", "off")
 _JSON_TYPES = {
@@ -23,19 +27,9 @@ _JSON_TYPES = {
 }
 _MOST_BRACKETS = 100
 """Opening brackets of a value; a model that repeats itself nests them by the hundred."""
-_QUANTITY = re.compile(
-    r"(?:the\ |[A-Z]{3}\ ?|[$€£¥₹\#]\ ?)?"
-    r"(?P<number>[+\-−]?(?:\d{1,3}(?:[ ,'’]\d{3})+(?:\.\d+)?|\d{1,40}(?:[.,]\d{1,40})?))"
-    r"(?:\ ?(?P<unit>[$€£¥₹%]|[^\W\d_]{2,20}[²³]?)|\ [^\W\d_])?"
-    r"\.?",
-    re.VERBOSE,
+_BEFORE_A_DAY = re.compile(
+    r"(?:on |the |(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\.?,? )+", re.I
 )
-"""One number with a currency or one unit. `12A`, `7-10`, `1/2` and dates are something else."""
-_MULTIPLIERS = frozenset(
-    "hundred hundreds thousand thousands million millions billion billions trillion dozen dozens "
-    "mio mrd mln bn mn tsd lakh lakhs crore crores percent am pm half and or to".split()
-)
-"""Words after which the value is not the number that stands before them."""
 
 
 def typed(raw: str, slot: Slot) -> Any:
@@ -50,7 +44,7 @@ def typed(raw: str, slot: Slot) -> Any:
     if slot.item:
         return typed(raw, slot.item)
     if slot.schema.get("format") == "date":
-        return normalize("date", raw)
+        return _day(raw)
     if not slot.types or "string" in slot.types:
         return raw
     return _read(raw, slot)
@@ -59,7 +53,7 @@ def typed(raw: str, slot: Slot) -> Any:
 def _read(raw: str, slot: Slot) -> Any:
     plain = raw.strip()
     if {"number", "integer"} & set(slot.types):
-        number = _number(plain, percent="percent" in slot.query() or "%" in slot.query())
+        number = number_in(plain, percent="percent" in slot.query() or "%" in slot.query())
         if number is not None:
             return number
     if "boolean" in slot.types and plain.casefold() in (*_TRUE, *_FALSE):
@@ -67,15 +61,14 @@ def _read(raw: str, slot: Slot) -> Any:
     return inferred(raw, slot)
 
 
-def _number(plain: str, *, percent: bool) -> int | float | None:
-    """The number of a quantity; a per cent only where the slot counts in them."""
-    found = _QUANTITY.fullmatch(plain)
-    unit = (found["unit"] or "").casefold() if found else ""
-    in_percent = unit in ("%", "percent")
-    if not found or (not percent if in_percent else unit in _MULTIPLIERS):
-        return None
-    value = Decimal(normalize("number", found["number"]))
-    return int(value) if value == value.to_integral_value() else float(value)
+def _day(raw: str) -> str:
+    """A day as `2025-05-07` where day, month and year are certain; else the text itself."""
+    plain = raw.strip()
+    opening = _BEFORE_A_DAY.match(plain)
+    plain = plain[opening.end() :] if opening else plain
+    found = find_values(plain)
+    whole = [one for one in found if one.type == "date" and one.raw == plain.rstrip(".")]
+    return whole[0].normalized if len(found) == 1 and whole else raw
 
 
 def inferred(text: str, slot: Slot) -> Any:
@@ -84,7 +77,8 @@ def inferred(text: str, slot: Slot) -> Any:
         return text
     try:
         value = json.loads(text, parse_constant=_no_constant)
-        json.dumps(value, ensure_ascii=False).encode()  # half characters cannot be stored
+        # half characters and infinite numbers cannot be stored
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except ValueError:
         return text
     kinds = _JSON_TYPES[type(value)]
@@ -110,6 +104,21 @@ def problem_with(value: Any, slot: Slot) -> str | None:
 
 def problem(value: Any, schema: Any) -> str | None:
     """What a schema has against a value, its formats included; None when it fits."""
-    checker = Draft202012Validator(schema, format_checker=_formats)
-    error = next(checker.iter_errors(value), None)
+    error = next(errors(value, schema), None)
     return None if error is None else str(error.message)[:200]
+
+
+def errors(value: Any, schema: Any) -> Iterator[ValidationError]:
+    """Everything that a schema has against a value."""
+    yield from _Validator(schema, format_checker=_formats).iter_errors(value)
+
+
+def _in_steps(
+    checker: Any, step: float, value: object, schema: object
+) -> Iterator[ValidationError]:
+    """`multipleOf` by the digits: as binary fractions 19.99 is no multiple of 0.01."""
+    if checker.is_type(value, "number") and Fraction(str(value)) % Fraction(str(step)):
+        yield ValidationError(f"{value!r} is not a multiple of {step}")
+
+
+_Validator: Any = extend(Draft202012Validator, {"multipleOf": _in_steps})  # type: ignore[no-untyped-call]

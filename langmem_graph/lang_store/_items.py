@@ -22,6 +22,7 @@ from langmem_graph.lang_store._tables import items, texts, unembedded, unindexed
 from langmem_graph.store.words import match_expression, searchable
 
 _AT_ONCE = 5_000  # SQLite allows 32,766 variables in one statement
+_LARGEST = 2**63 - 1  # of SQLite's integers
 _NEWEST_FIRST = (items.c.updated_at.desc(), items.c.n.desc())
 _add_words = text("INSERT INTO text_words(rowid, own) VALUES (:n, :own)")
 _drop_words = text("DELETE FROM text_words WHERE rowid = :n")
@@ -110,7 +111,8 @@ def newest(connection: Connection, op: SearchOp) -> list[SearchItem]:
     """A search without a query: what was put last comes first."""
     found = select(items).where(under(op.namespace_prefix)).order_by(*_NEWEST_FIRST)
     if not op.filter:
-        rows = connection.execute(found.limit(op.limit).offset(op.offset))
+        page = found.limit(min(op.limit, _LARGEST)).offset(min(op.offset, _LARGEST))
+        rows = connection.execute(page)
         return [SearchItem(**_fields(row)) for row in rows]
     stop, kept = op.offset + op.limit, list[SearchItem]()
     with connection.execute(found.execution_options(yield_per=500)) as rows:

@@ -1,7 +1,7 @@
 """A batch of operations, checked as a whole before any of it is done."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,8 +72,10 @@ def _check_read(op: Op) -> None:
         return
     if not isinstance(op, (SearchOp, ListNamespacesOp)):
         raise InvalidInputError(f"Unknown operation: {type(op).__name__}.")
-    if op.limit < 0 or op.offset < 0:
-        raise InvalidInputError(f"limit and offset must not be negative: {op.limit}, {op.offset}.")
+    if not all(isinstance(one, int) and one >= 0 for one in (op.limit, op.offset)):
+        raise InvalidInputError(
+            f"limit and offset are whole numbers from 0 on, not {op.limit!r}, {op.offset!r}."
+        )
     if isinstance(op, SearchOp):
         _check_encodable(as_text(op.namespace_prefix))
         check_filter(op.filter or {})
@@ -105,15 +107,24 @@ def _checked_put(op: PutOp, fields: Sequence[str]) -> Put:
 def _as_json(value: Any, key: str) -> str:
     try:
         stored = dict(value)
-        unnamed = [name for name in stored if not isinstance(name, str)]
-        if unnamed:
-            raise TypeError(f"the key {unnamed[0]!r} is no text")
+        unnamed = next(_unnamed(stored), None)
+        if unnamed is not None:
+            raise TypeError(f"the key {unnamed} is no text")
         return json.dumps(stored)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInputError(
             f"The value of {key!r} cannot be written as JSON: {error}. Nothing of this call was "
             "stored. Give a dict of texts, numbers, booleans, None, lists and dicts."
         ) from error
+
+
+def _unnamed(value: Any) -> Iterator[str]:
+    """Keys that JSON would turn into texts, perhaps into others' names: `1` and `"1"`."""
+    if isinstance(value, dict):
+        yield from (repr(name) for name in value if not isinstance(name, str))
+    parts = value.values() if isinstance(value, dict) else value
+    for part in parts if isinstance(value, (dict, list, tuple)) else ():
+        yield from _unnamed(part)
 
 
 def _paths(op: PutOp, fields: Sequence[str]) -> Sequence[str]:

@@ -29,12 +29,17 @@ from langmem_graph.recall.page import Page
 from langmem_graph.recall.quotes import AGAINST, ALSO, URGENT, as_data, framed
 from langmem_graph.recall.standing import Standing, read_profile, standing
 from langmem_graph.recall.state import RecallState, RecallTools
-from langmem_graph.steps import Call
+from langmem_graph.steps import Call, Event
 from langmem_graph.store import record_lookups
 from langmem_graph.store.room import Room
 from langmem_graph.tokens import TokenCounter, token_counter
 
 _log = logging.getLogger(__name__)
+_SAYING = frozenset(
+    "memory_binding memory_conflict memory_overlap memory_proof memory_subgoal "
+    "memory_refinement".split()
+)
+"""Events that say values of facts; the others name facts by their ids."""
 FACTS_OF_A_RISK = 3
 """Facts shown beside one risk; its others follow among the rest."""
 
@@ -68,7 +73,7 @@ async def context(tools: RecallTools, state: RecallState, call: Call) -> RecallS
         report=_report(state, found, page, text, counter),
         facts=list(page.quoted.values()),
         reasoning=found.reasoning,
-        trace=state.get("trace") or [],
+        trace=[one for one in state.get("trace") or [] if _may_be_told(one, stored.gone)],
     )
     return {"recall": outcome.model_dump(mode="json")}
 
@@ -96,26 +101,36 @@ class _Found:
         every = (*proof.facts, *recalled, *further, *colliding)
         seen = set(state.get("in_view") or [])
         shown = {f.id: f for f in every if not {f.text, *f.message_ids} & seen}
-        reasoning = Reasoning(
-            status=proof.status,
-            bindings={name: bound.entity for name, bound in proof.bindings.items()},
-            unresolved=proof.unresolved(),
-            conflicts=proof.conflicts,
-            risks=[Risk.model_validate(one) for one in after.get("risks", [])],
-            overlaps=[one["text"] for one in collisions],
-        )
+        risks = [Risk.model_validate(one) for one in after.get("risks", [])]
+        reasoning = _reasoning(proof, risks, collisions)
         return cls(shown, recalled, further, proof, reasoning, collisions)
 
     def without(self, gone: set[str]) -> "_Found":
         """Without facts that were forgotten or are no longer true since they were found."""
         facts = {n: f for n, f in self.facts.items() if n not in gone}
         still = [one for one in self.collisions if not gone & set(one["facts"])]
-        reasoning = self.reasoning.model_copy(update={"overlaps": [one["text"] for one in still]})
-        return replace(self, facts=facts, collisions=still, reasoning=reasoning)
+        proof = self.proof.without(gone)
+        reasoning = _reasoning(proof, self.reasoning.risks, still)
+        return replace(self, facts=facts, proof=proof, collisions=still, reasoning=reasoning)
 
     def named(self, ids: Sequence[str]) -> list[Fact]:
         """The facts with these ids that may be shown."""
         return [self.facts[one] for one in ids if one in self.facts]
+
+
+def _reasoning(proof: Proof, risks: Sequence[Risk], collisions: Sequence[Collision]) -> Reasoning:
+    return Reasoning(
+        status=proof.status,
+        bindings={name: bound.entity for name, bound in proof.bindings.items()},
+        unresolved=proof.unresolved(),
+        conflicts=proof.conflicts,
+        risks=list(risks),
+        overlaps=[one["text"] for one in collisions],
+    )
+
+
+def _may_be_told(event: Event, gone: set[str]) -> bool:
+    return not gone or event["event"] not in _SAYING
 
 
 def is_vague(state: RecallState) -> bool:

@@ -90,8 +90,10 @@ def recall(
         page = Page(counter, budget - counter.count(framed([ALSO], URGENT)))
         page.add(AGAINST, clash.items)
         stands.write(page, seen)
+        shown = {(one, fact.text) for fact in page.quoted.values() for one in fact.message_ids}
+        rest = [hit for hit in hits if (hit.message_id, hit.text) not in shown]
         context, quoted = build_context(
-            hits, counter, budget=budget, per_quote=settings.excerpt_tokens, before=page.lines
+            rest, counter, budget=budget, per_quote=settings.excerpt_tokens, before=page.lines
         )
     behind = evidence(page.quoted.values(), messages)
     known = {hit.message_id for hit in behind}

@@ -61,7 +61,7 @@ def spoken_time(request: str, now: datetime, zone: str | None = None) -> EventTi
         return None
     try:
         found = _stamped(words, zone) or _phrased(words, now.astimezone(zone_of(zone)), zone)
-    except (InvalidInputError, ValueError):  # the 31st of June, 25:00
+    except (InvalidInputError, ValueError, OverflowError):  # the 31st of June, 25:00, after 9999
         return None
     return found if found and found.start > to_utc(now) else None
 

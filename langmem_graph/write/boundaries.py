@@ -2,12 +2,14 @@
 
 import re
 import unicodedata
+from collections.abc import Iterator
 
 from langmem_graph.write.value_patterns import UNSPACED
 
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 _ALWAYS, _BETWEEN_DIGITS, _IN_CODES, _HYPHENS = "@_.", ",:'’", "/-\u2011", "-\u2011"
 _SIGNS = "-−"
+_LOOK = "\ufe0f"
 
 
 def find_token(raw: str, text: str) -> int | None:
@@ -18,6 +20,15 @@ def find_token(raw: str, text: str) -> int | None:
             return start
         start = text.find(raw, start + 1)
     return None
+
+
+def tokens(pattern: re.Pattern[str], text: str, *, ranges: bool = False) -> Iterator[re.Match[str]]:
+    """Every place where the pattern matches whole tokens, overlapping ones included."""
+    found = pattern.search(text)
+    while found:
+        if is_token(text, *found.span(), ranges=ranges):
+            yield found
+        found = pattern.search(text, found.start() + 1)
 
 
 def is_token(text: str, start: int, end: int, *, ranges: bool = False) -> bool:
@@ -44,7 +55,7 @@ def _joins(left: str, right: str, ranges: bool) -> bool:
     """True when a token goes on from `left` to `right`, directly or over a connector."""
     if not left or not right:
         return False
-    if unicodedata.combining(right[0]) or (_is_word(left[-1]) and _is_word(right[0])):
+    if _is_mark(right[0]) or (_is_word(left[-1]) and _is_word(right[0])):
         return True
     around = (left[-1], right[0], right[1:2]), (left[-2:-1], left[-1], right[0])
     return any(_connects(*signs, ranges) for signs in around)
@@ -64,4 +75,9 @@ def _connects(one: str, connector: str, other: str, ranges: bool) -> bool:
 
 
 def _is_word(sign: str) -> bool:
-    return (sign.isalnum() or sign == "_") and not _UNSPACED.match(sign)
+    return sign.isdigit() or ((sign.isalnum() or sign == "_") and not _UNSPACED.match(sign))
+
+
+def _is_mark(sign: str) -> bool:
+    """True for what belongs to the sign before it: an accent or a vowel, not an emoji's look."""
+    return unicodedata.category(sign)[0] == "M" and sign != _LOOK

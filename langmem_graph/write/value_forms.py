@@ -46,7 +46,8 @@ def _decimal(digits: str) -> str:
     last = max(plain.rfind("."), plain.rfind(","))
     mark, after = plain[last : last + 1], len(plain) - last - 1
     both = "." in plain and "," in plain
-    groups = plain.count(mark) > 1 or (mark == "," and after == 3 and not both)
+    below_one = plain[:last].lstrip("-") == "0"  # 0,125 has no thousands
+    groups = plain.count(mark) > 1 or (mark == "," and after == 3 and not both and not below_one)
     if last < 0 or groups:
         return re.sub(r"[.,]", "", plain)
     return re.sub(r"[.,]", "", plain[:last]) + "." + plain[last + 1 :]

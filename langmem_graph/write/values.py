@@ -131,13 +131,14 @@ def verbatim(raw: str, sources: Iterable[str]) -> str | None:
         start = find_token(raw, source)
         if start is not None:
             return source[start : start + len(raw)]
-        if raw in _raws(source):  # `10` of the range `10-12`
+        if raw in raws(source):  # `10` of the range `10-12`
             return raw
     return None
 
 
 @lru_cache(maxsize=64)
-def _raws(source: str) -> frozenset[str]:
+def raws(source: str) -> frozenset[str]:
+    """The values of a text, as they stand in it."""
     return frozenset(value.raw for value in find_values(source))
 
 

@@ -232,10 +232,13 @@ def test_a_batch_that_cannot_be_done_does_nothing(store: ChromaStore) -> None:
     for bad in (
         PutOp(("n",), "bad", {"v": object()}),
         PutOp(("n",), "bad", {1: "v"}),
+        PutOp(("n",), "bad", {"v": [{1: "a", "1": "b"}]}),
         PutOp(("n",), "bad", NUTS, index="text"),
         PutOp((), "bad", NUTS),
         PutOp(("n", "\ud800"), "bad", NUTS),
         SearchOp(("n",), limit=-1),
+        SearchOp(("n",), limit=1.5),  # type: ignore[arg-type]
+        ListNamespacesOp(limit=None),  # type: ignore[arg-type]
         ListNamespacesOp(match_conditions=(MatchCondition("infix", ("n",)),)),
     ):
         with pytest.raises(ValueError, match=r"\w"):
@@ -254,6 +257,8 @@ def test_pages_are_newest_first_and_do_not_overlap(store: ChromaStore) -> None:
     pages = [keys(store.search(("n",), limit=3, offset=start)) for start in (0, 3, 6, 9)]
     assert pages == [["0", "6", "5"], ["4", "3", "2"], ["1"], []]
     assert keys(store.search(("n",), filter={"even": True}, limit=2, offset=1)) == ["6", "4"]
+    assert len(store.search(("n",), limit=2**70)) == len(store.search(("n",), limit=7))
+    assert store.search(("n",), offset=2**70) == []
     asked = {"query": "even", "limit": 3}
     ranked = [keys(store.search(("n",), offset=start, **asked)) for start in (0, 3, 6)]
     assert sorted(chain(*ranked)) == list("0123456")

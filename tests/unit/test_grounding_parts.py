@@ -126,6 +126,21 @@ def test_what_is_no_tool_is_refused(bad: Any) -> None:
         tool_spec(bad)
 
 
+@pytest.mark.timeout(20)
+def test_a_schema_of_references_that_multiply_is_refused() -> None:
+    chained: dict[str, Any] = {"d30": {"type": "string"}}
+    for n in range(30):
+        twice = {name: {"$ref": f"#/$defs/d{n + 1}"} for name in "ab"}
+        chained[f"d{n}"] = {"type": "object", "properties": twice}
+    names = [f"d{n}" for n in range(12)]
+    each = {name: {"$ref": f"#/$defs/{name}"} for name in names}
+    knotted = {name: {"type": "object", "properties": each} for name in names}
+    for defined in (chained, knotted):
+        parameters = {"properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": defined}
+        with pytest.raises(InvalidInputError, match="more than"):
+            tool_spec({"name": "t", "parameters": parameters})
+
+
 def test_a_schema_that_refers_to_itself_ends() -> None:
     tree = {"type": "object", "properties": {"child": {"$ref": "#/$defs/tree"}}}
     loop = {"name": "x", "parameters": {"$defs": {"tree": tree}, **tree}}
@@ -161,6 +176,11 @@ def test_a_schema_that_refers_to_itself_ends() -> None:
         ("Ana lives in Porto", {"who": "Ana", "where": "Porto"}, True),
         ("some vegetarian food", "vegetarian foods", True),
         ("我住在东京", "东京", True),
+        ("ฉันไปกรุงเทพกัน", "กรุงเทพ", True),
+        ("a raise of 3.5k", 3, False),
+        ("5 million people", 5, False),
+        ("12 500 kr", 500, False),
+        ("it was −5 outside", -5, True),
     ],
 )
 def test_texts_support_values(text: str, value: Any, supported: bool) -> None:

@@ -172,6 +172,33 @@ def test_the_model_sees_who_said_it(memory: Memory) -> None:
     assert re.search(r'^f\d+: \S+ book "booked seat 30F"', shown[0], re.MULTILINE)
 
 
+def test_what_is_changed_while_the_model_answers_is_not_quoted_from_its_message(
+    memory: Memory,
+) -> None:
+    ana = memory.user("ana")
+    old = [
+        {"text": "The seat is 12A.", "source_message_ids": ["a"], "record_id": "old"},
+        {"text": "Ana takes 3 bags.", "source_message_ids": ["a"]},
+    ]
+    assert not ana.add_records(old).rejected
+
+    def late(prompt: str) -> Any:
+        bags = showing(prompt, "Ana takes 3 bags.")
+        new = {"text": "The seat is 14C.", "source_message_ids": ["b"], "supersedes": ["old"]}
+        assert not ana.add_records([new]).rejected
+        copied = {"how": "copy", "sources": bags}
+        return {
+            "slots": [
+                {"slot": "seat", "words": "12A", **copied},
+                {"slot": "bags", "words": "3", **copied},
+            ]
+        }
+
+    call = answered(memory, Trip, late)
+    assert call.arguments == {"bags": 3}
+    assert call.warnings == ["seat is left out: was forgotten or changed meanwhile"]
+
+
 def test_words_that_a_model_wrote_into_an_object_were_not_copied(memory: Memory) -> None:
     tool = {"name": "ship", "parameters": {"properties": {"to": {"type": "object"}}}}
 
@@ -276,3 +303,58 @@ def test_lists_that_were_concluded_stay_flat(memory: Memory) -> None:
         }
 
     assert answered(memory, tool, listed).arguments == {"bags": [2, 2]}
+
+
+# --- the call as a whole -------------------------------------------------------------------------
+
+TEXT: dict[str, Any] = {"type": "string"}
+OBJECT: dict[str, Any] = {"type": "object", "properties": {"a": TEXT, "b": TEXT}}
+BOTH: dict[str, Any] = {"properties": {"a": TEXT, "b": TEXT}}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "slot", "missing"),
+    [
+        ({**BOTH, "dependentRequired": {"a": ["b"]}}, "a", ["b"]),
+        ({**BOTH, "anyOf": [{"required": ["c"]}, {"required": ["b"]}]}, "a", ["c", "b"]),
+        ({**BOTH, "allOf": [{"required": ["b"]}]}, "a", ["b"]),
+        ({**BOTH, "required": ["elsewhere"]}, "a", ["elsewhere"]),
+        ({**BOTH, "if": {"required": ["a"]}, "then": {"required": ["b"]}}, "a", ["b"]),
+        ({"properties": {"o": OBJECT}, "required": ["o"]}, "", ["o"]),
+        ({"properties": {"o": {**OBJECT, "minProperties": 2}}, "required": ["o"]}, "o.a", ["o"]),
+        ({"properties": {"a": False, "b": TEXT}, "required": ["a"]}, "a", ["a"]),
+        ({"properties": {"a": {"type": "integer", "default": "x"}}, "required": ["a"]}, "", ["a"]),
+        ({"properties": {"o": {**OBJECT, "required": ["a"]}}, "required": ["o"]}, "", ["o.a"]),
+        ({"properties": {"o": {**OBJECT, "minProperties": 2}}}, "o.a", []),
+    ],
+)
+def test_a_call_that_its_schema_refuses_says_what_is_missing(
+    memory: Memory, parameters: Any, slot: str, missing: list[str]
+) -> None:
+    oslo = {"slot": slot, "how": "copy", "words": "Oslo", "sources": ["f0"]}
+    call = answered(memory, {"name": "t", "parameters": parameters}, {"slots": [oslo]}, "Oslo")
+    assert [one.name for one in call.missing] == missing
+    assert missing or Draft202012Validator(parameters).is_valid(call.arguments)
+
+
+def test_arguments_that_do_not_go_together_are_told(memory: Memory) -> None:
+    one_of = [{"required": ["a"]}, {"required": ["b"]}]
+    tool = {"name": "t", "parameters": {**BOTH, "oneOf": one_of}}
+    oslo = {"how": "copy", "words": "Oslo", "sources": ["f0"]}
+    call = answered(memory, tool, {"slots": [{"slot": name, **oslo} for name in "ab"]}, "Oslo")
+    assert call.warnings[0].startswith("the arguments do not fit together")
+
+
+def test_what_was_replaced_is_not_concluded_from_the_rest_of_its_message(memory: Memory) -> None:
+    replaced(memory)
+    seat = {"text": "Ana sits by the aisle.", "source_message_ids": ["a"]}
+    assert not memory.user("ana").add_records([seat]).rejected
+
+    def concluded(prompt: str) -> Any:
+        sources = showing(prompt, "Ana sits by the aisle.")
+        bags = {"slot": "bags", "how": "infer", "value": "3", "sources": sources}
+        return {"slots": [bags, {**bags, "slot": "seat", "value": "12A"}]}
+
+    call = answered(memory, Trip, concluded)
+    assert call.arguments == {}
+    assert all("no longer true" in warning for warning in call.warnings)

@@ -705,3 +705,14 @@ def test_reports_and_events_are_json_and_say_what_was_spent(memory: Memory) -> N
 def test_without_report_the_state_holds_no_report(memory: Memory) -> None:
     graph = chatbot(memory, ScriptedChatModel(), schema=MemoryState)
     assert not graph.invoke({"messages": "hi"}, config())["memory_report"]
+
+
+@pytest.mark.parametrize("owner", ["junk", ["ana"], {"user": "ana"}, {"user": "ana", "since": {}}])
+def test_a_client_that_sends_an_odd_owner_is_served(memory: Memory, owner: Any) -> None:
+    builder = StateGraph(MemoryState)
+    builder.add_node("write", create_write_node(memory))
+    builder.add_edge(START, "write")
+    asked = {"messages": [HumanMessage("I like tea.")], "memory_owner": owner}
+    done = builder.compile().invoke(asked, config())
+    assert done["memory_owner"]["user"] == "ana"
+    assert [one["content"] for one in memory.user("ana").export()] == ["I like tea."]

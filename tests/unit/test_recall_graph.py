@@ -817,9 +817,35 @@ def test_what_is_forgotten_meanwhile_is_not_shown(open_memory: Any) -> None:
 
     mind.answers["Unification"] = forgetting  # type: ignore[attr-defined]
     found = memory.user("ana").recall(ASKED, mode="reason")
-    assert SAID["m4"] not in found.context
+    assert "lamp" not in found.context
+    assert found.reasoning.bindings == {"w": "Lena"}
+    assert found.reasoning.unresolved == ["(g:gift)"]
+    assert found.reasoning.status == "partial"
+    assert "lamp" not in str(found.trace)
     assert "message:m4" not in {fact.id for fact in found.facts}
     assert "m4" not in {hit.message_id for hit in found.evidence}
+
+
+@pytest.mark.parametrize("gone", ["m2", "m3"])
+def test_facts_that_are_forgotten_meanwhile_disagree_no_more(open_memory: Any, gone: str) -> None:
+    mind = good()
+    memory = open_memory(mind)
+
+    def disagree(prompt: str) -> dict[str, Any]:
+        wedding, brother = alias(prompt, SAID["m3"]), alias(prompt, SAID["m2"])
+        memory.user("ana").forget(message=gone)
+        return {
+            "bindings": [
+                {"variable": "w", "entity": "Lena", "facts": [wedding]},
+                {"variable": "w", "entity": "Tom", "facts": [brother]},
+            ]
+        }
+
+    mind.answers["Unification"] = disagree  # type: ignore[attr-defined]
+    found = memory.user("ana").recall(ASKED, mode="reason")
+    assert found.reasoning.conflicts == []
+    assert "Facts disagree" not in found.context
+    assert found.reasoning.status in ("partial", "exhausted")
 
 
 def test_the_graph_fails_open_to_its_last_step(

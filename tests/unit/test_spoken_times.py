@@ -122,6 +122,14 @@ def test_the_day_and_the_time_are_those_of_the_users_clock() -> None:
     assert said("Tuesday at 15:00 UTC", MONDAY, "Europe/Madrid") == "2025-06-03 15:00"
 
 
+@pytest.mark.parametrize("zone", [None, "Pacific/Auckland", "America/Los_Angeles"])
+@pytest.mark.parametrize("words", ["on Thursday at 15:00", "tomorrow at 9:00", "today at 8pm"])
+def test_beyond_the_calendar_nothing_is_proposed(words: str, zone: str | None) -> None:
+    ends = [edge.replace(tzinfo=UTC) for edge in (datetime.max, datetime.min)]
+    found = [spoken_time(f"Can we meet {words}?", now, zone) for now in ends]
+    assert found[0] is None
+
+
 def test_a_month_after_a_clock_time_is_no_day_of_the_minutes() -> None:
     assert named_days("at 15:00 June 3") == [NamedDay(None, 6, 3)]
 

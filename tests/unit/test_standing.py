@@ -107,6 +107,13 @@ def sections(context: str) -> list[str]:
     return [line for line in context.splitlines() if line.endswith(":")]
 
 
+def test_words_are_quoted_once(memory: Memory) -> None:
+    for asked in (ASKED, "Can we meet on Thursday at 15:00?"):
+        found = memory.user("ana").recall(asked, at=NOW)
+        assert found.context.count("Dentist on March 5th") == 1
+        assert "m4" in {hit.message_id for hit in found.evidence}
+
+
 def test_fast_recall_brings_what_stands(memory: Memory) -> None:
     found = memory.user("ana").recall(ASKED, at=NOW)
     lines = found.context.splitlines()

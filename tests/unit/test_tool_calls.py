@@ -9,7 +9,7 @@ from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
+from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 
 from langmem_graph import Memory, MemoryMiddleware, Settings
@@ -289,3 +289,64 @@ def test_options_are_checked(memory: Memory, tmp_path: Path) -> None:
         pytest.raises(InvalidInputError, match="needs a memory with a model"),
     ):
         MemoryMiddleware(plain, ground_tools=[book_flight])
+
+
+def asking_tool() -> Any:
+    @tool("book_flight")
+    def asks_before_booking(destination: str, seat: str | None = None, bags: int = 1) -> str:
+        """Book a flight."""
+        if interrupt({"seat": seat}):
+            RAN.append({"destination": destination, "seat": seat, "bags": bags})
+        return "Booked."
+
+    return asks_before_booking
+
+
+@pytest.mark.parametrize("mode", ["flag", "interrupt"])
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+async def test_what_a_human_has_agreed_to_in_the_tool_is_what_runs(
+    memory: Memory, way: str, mode: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def at_first(prompt: str) -> Any:
+        asked.append(prompt)
+        return fill(prompt) if len(asked) == 1 else {"slots": []}
+
+    monkeypatch.setitem(FILL, "fill", at_first)
+    call = {"name": "book_flight", "args": {"destination": "Łódź (Poland)"}, "id": "c1"}
+    options: Any = {"ground_tools": [book_flight], "reading": "manual"}
+    made = create_agent(
+        ScriptedChatModel(script=[AIMessage("", tool_calls=[call]), "Done."]),
+        tools=[asking_tool()],
+        middleware=[MemoryMiddleware(memory, on_contradiction=mode, **options)],
+        checkpointer=InMemorySaver(),
+    )
+
+    async def run(given: Any) -> Any:
+        return made.invoke(given, ANA) if way == "invoke" else await made.ainvoke(given, ANA)
+
+    (question,) = (await run(ask()))["__interrupt__"]
+    assert question.value == {"seat": "aisle"}
+    await run(Command(resume=True))
+    assert RAN == [{"destination": "Łódź (Poland)", "seat": "aisle", "bags": 1}]
+
+
+@pytest.mark.parametrize("seat", [None, "aisle"])
+def test_no_stream_shows_what_memory_knows_beyond_the_question(
+    memory: Memory, seat: str | None
+) -> None:
+    args = {"destination": "Łódź (Poland)", "seat": seat}
+    made = agent(memory, args, on_contradiction="interrupt")
+    seen = list(made.stream(ask(), ANA, stream_mode=["updates", "values", "messages", "custom"]))
+    assert RAN[0]["seat"] == "aisle"
+    looked = [chunk for kind, chunk in seen if kind == "updates" and "memory_grounding" in chunk]
+    assert looked == [{"memory_grounding": None}]
+
+
+def test_what_is_kept_for_a_question_is_the_question(memory: Memory) -> None:
+    args = {"destination": "Łódź (Poland)", "seat": "window"}
+    made = agent(memory, args, on_contradiction="interrupt")
+    seen = {name: update for c in made.stream(ask(), ANA) for name, update in c.items()}
+    (question,) = seen["__interrupt__"]
+    assert question.value == {"tool": "book_flight", **seen["memory_grounding"]}

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
@@ -109,6 +110,20 @@ class Proof(BaseModel):
         for name in ("subgoals", "bindings", "answer", "status"):
             setattr(self, name, getattr(self.best, name))
 
+    def without(self, gone: set[str]) -> "Proof":
+        """What is still proved without these facts."""
+        still = self.model_copy(deep=True)
+        for goal in still.subgoals:
+            goal.grounded = goal.grounded and not gone & set(goal.facts)
+            goal.facts = [one for one in goal.facts if one not in gone]
+        still.bindings = {n: b for n, b in self.bindings.items() if not gone & set(b.facts)}
+        still.sufficient = [one for one in self.sufficient if one not in gone]
+        still.conflicts = [one for one in map(partial(_still, gone), self.conflicts) if one]
+        if gone & {*self.cited(), *(f for c in self.conflicts for f in _facts_of(c))}:
+            proved: GoalStatus = "partial" if still.cited() else "exhausted"
+            still.status = "conflict" if still.conflicts else proved
+        return still
+
     def unresolved(self) -> list[str]:
         """Variables without an entity, as `(name:type)`."""
         return [f"({n}:{kind})" for n, kind in self.types().items() if n not in self.bindings]
@@ -118,6 +133,19 @@ class Proof(BaseModel):
         ids = [*self.sufficient, *(one for goal in self.subgoals for one in goal.facts)]
         ids += [one for bound in self.bindings.values() for one in bound.facts]
         return list(dict.fromkeys(ids))
+
+
+def _facts_of(conflict: Conflict) -> list[str]:
+    return [one for facts in conflict.values.values() for one in facts]
+
+
+def _still(gone: set[str], conflict: Conflict) -> Conflict | None:
+    """The conflict without these facts; None where only one value is left."""
+    left = {
+        value: [one for one in ids if one not in gone] for value, ids in conflict.values.items()
+    }
+    values = {value: ids for value, ids in left.items() if ids}
+    return Conflict(variable=conflict.variable, values=values) if len(values) > 1 else None
 
 
 def _collected(
