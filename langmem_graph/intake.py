@@ -206,9 +206,9 @@ def _message(
     """Validate one message's fields; its id is still empty when none was given."""
     role = ROLES.get(str(fields.get("role")))
     if role is None:
-        raise UnusableMessageError(
-            f"unknown role {fields.get('role')!r}; use one of {', '.join(ROLES)}"
-        )
+        given = f"unknown role {fields['role']!r}" if fields.get("role") else "no role"
+        named = ", ".join(name for name in ROLES if not name.endswith("Chunk"))
+        raise UnusableMessageError(f"{given}; use one of {named}")
     calls = _tool_calls(fields.get("tool_calls"))
     text = _text(fields.get("content"), calls)
     if len(text) > max_chars:

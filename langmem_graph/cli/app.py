@@ -8,17 +8,22 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
-from pydantic import BaseModel
 
 from langmem_graph import __version__
 from langmem_graph.cli import demo as demonstration
+from langmem_graph.cli import show as showing
 from langmem_graph.cli import views
+from langmem_graph.cli.as_json import print_json
 from langmem_graph.cli.bench_command import bench_command
 from langmem_graph.cli.imports import import_file
-from langmem_graph.errors import LangMemGraphError, MemoryLockedError, TokenCountWarning
+from langmem_graph.errors import (
+    LangMemGraphError,
+    MemoryLockedError,
+    TokenCountWarning,
+)
 from langmem_graph.memory import Memory
 from langmem_graph.recall.quotes import plain_json
-from langmem_graph.user import By, UserMemory
+from langmem_graph.user import By
 
 app = typer.Typer(
     help="Long-term memory for LangGraph agents: import, search and look after it.",
@@ -65,15 +70,6 @@ def _opened(
         raise MemoryLockedError(f"{error} (search, show and export work beside it.)") from error
     with memory:
         yield memory
-
-
-def _print_json(value: object) -> None:
-    plain = [_plain(item) for item in value] if isinstance(value, list) else _plain(value)
-    typer.echo(plain_json(plain))
-
-
-def _plain(value: Any) -> Any:
-    return value.model_dump(mode="json") if isinstance(value, BaseModel) else value
 
 
 def _show_version(wanted: bool) -> None:
@@ -145,7 +141,7 @@ def import_(
     """Add the conversations of a file, each message at its own time."""
     with _opened(directory, chroma, embeddings) as memory:
         totals = import_file(memory.user(user), file, quiet=as_json)
-    _print_json(totals) if as_json else views.show_import(totals, file, user)
+    print_json(totals) if as_json else views.show_import(totals, file, user)
 
 
 @app.command()
@@ -164,7 +160,7 @@ def search(
         hits = memory.user(user).search_conversation(
             query, k, by=cast(By, by), explain=explain
         )  # checked there
-    _print_json(hits) if as_json else views.show_hits(query, hits)
+    print_json(hits) if as_json else views.show_hits(query, hits)
 
 
 @app.command()
@@ -196,7 +192,7 @@ def explain(
             return
         on_event = None if as_json else explaining.watch
         found = memory.user(user).recall(question, mode="reason", on_event=on_event)
-    _print_json(found) if as_json else explaining.show(question, found)
+    print_json(found) if as_json else explaining.show(question, found)
 
 
 @app.command()
@@ -215,31 +211,13 @@ def show(
     with _opened(directory, looking=True) as memory:
         room = memory.user(user)
         if session is not None:
-            said = [row for row in room.export() if row["session_id"] == session]
-            _print_json(said) if as_json else views.show_session(session, said)
+            showing.show_session(room, session, as_json)
         elif record is not None:
-            found, history = room.get_records(record), room.history(record)
-            plain = {"record": [_plain(one) for one in found], "history": history}
-            if as_json:
-                _print_json({**plain, "history": [_plain(one) for one in history]})
-            else:
-                views.show_record(record, found, history, room.get_conversation)
+            showing.show_record(room, record, as_json)
         elif file is not None:
-            text = room.read_file(file)
-            _print_json({"name": file, "text": text}) if as_json else views.show_file(text)
+            showing.show_file(room, file, as_json)
         else:
-            _show_pyramid(user, room, as_of, as_json)
-
-
-def _show_pyramid(user: str, room: UserMemory, as_of: str | None, as_json: bool) -> None:
-    health, sessions = room.doctor(), room.sessions()
-    records = room.export_records(as_of=as_of)
-    files = {name: room.read_file(name) for name in room.files()} if as_of is None else {}
-    if as_json:
-        counted = {"messages": health.messages, "sessions": [vars(s) for s in sessions]}
-        _print_json({**counted, "records": records, "files": files})
-    else:
-        views.show_pyramid(user, health, sessions, records, files, as_of)
+            showing.show_pyramid(user, room, as_of, as_json)
 
 
 @app.command()
@@ -254,7 +232,7 @@ def doctor(
     """Compare the ledger with the index. Exit code 1 when something needs doing."""
     with _opened(directory, chroma, embeddings) as memory:
         health = memory.user(user).doctor(sample=0 if every else 200)
-    _print_json(health) if as_json else views.show_health(user, health)
+    print_json(health) if as_json else views.show_health(user, health)
     raise typer.Exit(0 if health.ok else 1)
 
 
@@ -272,7 +250,7 @@ def rebuild(
     """Make the index anew from the ledger."""
     with _opened(directory, chroma, embeddings) as memory, views.working("rebuilding"):
         health = memory.user(user).rebuild(reembed=reembed)
-    _print_json(health) if as_json else views.show_health(user, health)
+    print_json(health) if as_json else views.show_health(user, health)
 
 
 @app.command()
@@ -289,7 +267,7 @@ def flush(
     """Let a model read what it has not read yet: records, topics, profile."""
     with _opened(directory, chroma, embeddings, model=model) as memory, views.working("reading"):
         report = memory.user(user).flush()
-    _print_json(report) if as_json else views.show_flush(user, report)
+    print_json(report) if as_json else views.show_flush(user, report)
 
 
 @app.command()
@@ -306,7 +284,7 @@ def forget(
     """Delete one record, message or session for good, with everything made of it."""
     with _opened(directory, chroma, embeddings) as memory:
         report = memory.user(user).forget(record=record, message=message, session=session)
-    _print_json(report) if as_json else views.show_forgotten(user, report)
+    print_json(report) if as_json else views.show_forgotten(user, report)
 
 
 @app.command()
@@ -375,7 +353,7 @@ def erase(
         typer.confirm(f"Erase everything of {user!r} in {directory}?", abort=True)
     with _opened(directory, chroma, "hash") as memory:  # erasing embeds nothing
         report = memory.user(user).erase()
-    _print_json(report) if as_json else views.show_erased(user, report)
+    print_json(report) if as_json else views.show_erased(user, report)
 
 
 app.command("bench")(bench_command)

@@ -145,14 +145,11 @@ def _record_line(record: dict[str, Any]) -> Text:
 
 
 def show_record(
-    record_id: str,
     found: Sequence[Record],
     history: Sequence[HistoryEntry],
     messages: Callable[[Sequence[str]], Sequence[Message]],
 ) -> None:
     """A record, what became of it, and the messages it was made of."""
-    if not found:
-        note(f"No record {record_id!r}.")
     for record in found:
         until = f" to {record.valid_to:%Y-%m-%d}" if record.valid_to else ""
         console.print(Text(printable(record.text), style="bold"))
@@ -201,10 +198,8 @@ def show_forgotten(user: str, report: ForgetReport) -> None:
     )
 
 
-def show_session(session_id: str, messages: Sequence[dict[str, Any]]) -> None:
+def show_session(messages: Sequence[dict[str, Any]]) -> None:
     """One session, message by message."""
-    if not messages:
-        note(f"No session {session_id!r}.")
     for row in messages:
         who = row.get("name") or row["role"]
         head = Text.assemble(

@@ -114,7 +114,7 @@ CIRCULAR.append({"itself": CIRCULAR})
         (said(None), "no text"),
         (said({"a": 1}), "content must be"),
         (said(b"bytes"), "content must be"),
-        ({"content": "x"}, "unknown role"),
+        ({"content": "x"}, "no role; use one of user, human, assistant, ai, tool,"),
         ({"role": "robot", "content": "x"}, "unknown role"),
         (said("x", at="yesterday"), "Not a time"),
         (said("x", at=float("nan")), "Not a time"),

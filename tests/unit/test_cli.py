@@ -175,7 +175,8 @@ def test_the_pyramid_is_shown_exported_and_imported_again(tmp_path: Path) -> Non
     record = run("show", "--record", "r1")
     for part in ("superseded", "2025-06-01", "supersede r1 by import", "I live in Porto."):
         assert part in record
-    assert "No record" in run("show", "--record", "nope")
+    assert "No record" in _failing("show", "--record", "nope")
+    assert "No session" in _failing("show", "--session", "nope")
     assert [r["record_id"] for r in run_json("show")["records"]] == ["r2"]
 
     copy = tmp_path / "copy.jsonl"

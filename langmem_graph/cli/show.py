@@ -1,0 +1,48 @@
+"""What `show` shows: the whole pyramid, or one session, record or file of it."""
+
+from collections.abc import Sequence
+
+from langmem_graph.cli import views
+from langmem_graph.cli.as_json import plain, print_json
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.user import UserMemory
+
+
+def show_session(room: UserMemory, session: str, as_json: bool) -> None:
+    """One session's messages."""
+    said = [row for row in room.export() if row["session_id"] == session]
+    _known(said, f"session {session!r}")
+    print_json(said) if as_json else views.show_session(said)
+
+
+def show_record(room: UserMemory, record: str, as_json: bool) -> None:
+    """One record and its history."""
+    found, history = room.get_records(record), room.history(record)
+    _known([*found, *history], f"record {record!r}")
+    if as_json:
+        print_json({"record": list(map(plain, found)), "history": list(map(plain, history))})
+    else:
+        views.show_record(found, history, room.get_conversation)
+
+
+def show_file(room: UserMemory, file: str, as_json: bool) -> None:
+    """A topic track or the profile."""
+    text = room.read_file(file)
+    print_json({"name": file, "text": text}) if as_json else views.show_file(text)
+
+
+def show_pyramid(user: str, room: UserMemory, as_of: str | None, as_json: bool) -> None:
+    """Everything, from the profile down to the sessions."""
+    health, sessions = room.doctor(), room.sessions()
+    records = room.export_records(as_of=as_of)
+    files = {name: room.read_file(name) for name in room.files()} if as_of is None else {}
+    if as_json:
+        counted = {"messages": health.messages, "sessions": [vars(s) for s in sessions]}
+        print_json({**counted, "records": records, "files": files})
+    else:
+        views.show_pyramid(user, health, sessions, records, files, as_of)
+
+
+def _known(found: Sequence[object], name: str) -> None:
+    if not found:
+        raise InvalidInputError(f"No {name}. `show` without options lists what there is.")
