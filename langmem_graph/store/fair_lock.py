@@ -1,7 +1,6 @@
 """A lock that is fair to those who wait."""
 
 import threading
-from types import TracebackType
 
 
 class FairLock:
@@ -19,10 +18,5 @@ class FairLock:
         with self._next:
             self._own.acquire()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._own.release()

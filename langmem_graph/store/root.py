@@ -147,7 +147,7 @@ class Root:
             lock.acquire(timeout=LOCK_SECONDS)
             if isinstance(lock, SoftFileLock):  # it is a mere file, and outlives a killed process
                 lock.release()
-                raise NotImplementedError("its disk has no locks")
+                raise OSError("its disk has no locks")
         except Timeout as error:
             raise MemoryLockedError(
                 f"{self.path} is open in another process; one process writes at a time. Close the "
@@ -155,7 +155,10 @@ class Root:
                 "`chroma run --path DIR` and use Memory(path, chroma='http://localhost:8000') in "
                 "each; or only look: Memory(path, read_only=True)."
             ) from error
-        except (OSError, NotImplementedError) as error:  # the latter: a disk that has no locks
+        except (
+            OSError,
+            NotImplementedError,
+        ) as error:  # the latter is filelock's
             raise StorageError(
                 f"The memory directory {self.path} cannot be used: {error}. Choose a directory "
                 "on a local disk that this process may write to; several processes can share it "

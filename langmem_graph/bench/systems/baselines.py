@@ -2,6 +2,7 @@
 
 import re
 import sqlite3
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter
@@ -18,7 +19,7 @@ from langmem_graph.user import By
 _WORD = re.compile(r"\w+")
 
 
-class Baseline:
+class Baseline(ABC):
     """Holds the messages; a subclass ranks them."""
 
     name = ""
@@ -35,12 +36,12 @@ class Baseline:
         self.index(new)
         return Spent(perf_counter() - start)
 
-    def index(self, new: Sequence[Passage]) -> None:
+    def index(self, new: Sequence[Passage]) -> None:  # noqa: B027  # not all have an index
         """Make the new messages findable."""
 
+    @abstractmethod
     def ranked(self, query: str) -> list[Passage]:
         """Messages, best first."""
-        raise NotImplementedError
 
     def search(self, query: str, k: int, by: By) -> list[Passage]:
         """A session stands where its best message does."""
@@ -61,7 +62,8 @@ class Baseline:
         return 0
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Let go of the messages."""
+        self.messages.clear()
 
 
 def _passage(message: dict[str, object], session: str) -> Passage:
