@@ -17,7 +17,7 @@ Event = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Call:
+class StepRun:
     """The run that a step belongs to."""
 
     user: str
@@ -26,32 +26,35 @@ class Call:
     """Sends a custom stream event."""
 
 
-Step = Callable[[Any, Call], Coroutine[Any, Any, dict[str, Any]]]
+Step = Callable[[Any, Any, StepRun], Coroutine[Any, Any, Any]]
+"""`async def step(deps, state, run) -> update`: the one form of a step, in every graph here."""
 
 
 def as_node(
-    name: str, step: Step, user_of: Callable[[RunnableConfig], str]
-) -> RunnableLambda[Any, dict[str, Any]]:
-    """A node that runs the step on the caller's loop, or, under `invoke`, on one of its own.
+    step: Step, deps: Any, user_of: Callable[[RunnableConfig], str]
+) -> RunnableLambda[Any, Any]:
+    """A node, named after the step.
+
+    It runs on the caller's event loop, or, under `invoke`, on an event loop of its own.
 
     Args:
-        name: the node's name.
-        step: takes the state and the run.
-        user_of: whose run it is; called where the run's context can be seen.
+        step: takes its dependencies, the state and the run, and returns the state's update.
+        deps: what the step works with.
+        user_of: the user of a run; called where the run's context can be seen.
     """
 
-    def run(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        return run_apart(_traced(name, step, state, Call(user_of(config), config, emitter())))
+    def node(state: Any, config: RunnableConfig) -> Any:
+        return run_apart(_traced(step, deps, state, StepRun(user_of(config), config, emitter())))
 
-    async def arun(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        return await _traced(name, step, state, Call(user_of(config), config, emitter()))
+    async def anode(state: Any, config: RunnableConfig) -> Any:
+        return await _traced(step, deps, state, StepRun(user_of(config), config, emitter()))
 
-    return RunnableLambda(run, arun, name=name)
+    return RunnableLambda(node, anode, name=step.__name__)
 
 
-async def _traced(name: str, step: Step, state: Any, call: Call) -> dict[str, Any]:
-    with tracing.span(name, call.user) as noting:
-        update = await step(state, call)
+async def _traced(step: Step, deps: Any, state: Any, run: StepRun) -> Any:
+    with tracing.span(step.__name__, run.user) as noting:
+        update = await step(deps, state, run)
         noting.note_sizes(update)
         return update
 

@@ -20,9 +20,9 @@ from langmem_graph.llm.structured import Asker, Limits
 from langmem_graph.models import Fact
 from langmem_graph.recall.facts import LONGEST
 from langmem_graph.recall.goals import graph
-from langmem_graph.recall.goals.state import GoalQuestion, GoalTools
+from langmem_graph.recall.goals.state import GoalDependencies, GoalQuestion
 from langmem_graph.recall.memory_search import spelling
-from langmem_graph.steps import Call
+from langmem_graph.steps import StepRun
 
 SearchFunction = Callable[[str, int], Sequence[Any] | Awaitable[Sequence[Any]]]
 """Takes a query and how many; gives texts, dicts with `text`, or LangChain documents."""
@@ -68,10 +68,10 @@ def create_goal_graph(
     limits = Limits(chosen.recall_calls, chosen.recall_tokens, chosen.recall_call_seconds)
     asker = Asker(as_chat_model(model), chosen.structured_method, limits, chosen.encoding)
 
-    async def search(query: str, k: int, relation: Relation, call: Call) -> list[Fact]:
-        return _facts(await _look(retriever, query, k, call))[:k]
+    async def search(query: str, k: int, relation: Relation, run: StepRun) -> list[Fact]:
+        return _facts(await _look(retriever, query, k, run))[:k]
 
-    tools = GoalTools(asker, chosen, search, _likeness, alone=True)
+    tools = GoalDependencies(asker, chosen, search, _likeness, alone=True)
     return graph.build(tools, lambda config: "", GoalQuestion, checkpointer=None)
 
 
@@ -87,16 +87,16 @@ def _check_arguments(search: SearchFunction) -> None:
         return
 
 
-async def _likeness(text: str, others: Sequence[str], call: Call) -> float:
+async def _likeness(text: str, others: Sequence[str], run: StepRun) -> float:
     return spelling(text, others)
 
 
 async def _look(
-    retriever: BaseRetriever | SearchFunction, query: str, k: int, call: Call
+    retriever: BaseRetriever | SearchFunction, query: str, k: int, run: StepRun
 ) -> list[Any]:
     found: Any
     if isinstance(retriever, BaseRetriever):
-        found = await retriever.ainvoke(query, call.config)
+        found = await retriever.ainvoke(query, run.config)
     elif inspect.iscoroutinefunction(retriever):
         found = await retriever(query, k)
     else:

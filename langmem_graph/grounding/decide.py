@@ -13,22 +13,24 @@ from langmem_graph.grounding.slots import Slot, joined, object_in
 from langmem_graph.grounding.sources import Evidence, Source, as_they_are
 from langmem_graph.grounding.state import (
     Filled,
+    GroundingDependencies,
     GroundingState,
-    GroundingTools,
     evidence_in,
     slots_in,
     spec_in,
 )
 from langmem_graph.grounding.values import errors, problem, problem_with
 from langmem_graph.models import GroundedCall, Grounding, MissingSlot
-from langmem_graph.steps import Call
+from langmem_graph.steps import StepRun
 
 
-async def decide(tools: GroundingTools, state: GroundingState, call: Call) -> GroundingState:
+async def decide(
+    deps: GroundingDependencies, state: GroundingState, run: StepRun
+) -> GroundingState:
     """Put the call together."""
     slots, evidence = slots_in(state), evidence_in(state)
     filled = {one.slot: one for one in map(Filled.model_validate, state["filled"])}
-    await _leave_out_forgotten(tools, call, list(filled.values()), evidence)
+    await _leave_out_forgotten(deps, run, list(filled.values()), evidence)
     done = _Assembly(state.get("policy", "flag"), list(state.get("warnings") or []))
     for slot in slots:
         done.take(slot, filled.get(slot.name) or Filled(slot=slot.name, how="missing"), evidence)
@@ -47,16 +49,16 @@ async def decide(tools: GroundingTools, state: GroundingState, call: Call) -> Gr
     )
     event = {"event": "memory_grounded", "filled": list(done.grounding), "tool": outcome.name}
     event["missing"] = [one.name for one in done.missing]
-    call.emit(event)
+    run.emit(event)
     return {"call": outcome.model_dump(mode="json"), "trace": [event]}
 
 
 async def _leave_out_forgotten(
-    tools: GroundingTools, call: Call, filled: Sequence[Filled], evidence: Evidence
+    deps: GroundingDependencies, run: StepRun, filled: Sequence[Filled], evidence: Evidence
 ) -> None:
     """What the user has forgotten or changed while the model was asked fills nothing."""
     cited = evidence.named(alias for one in filled for alias in one.sources)
-    now = await as_they_are(tools.services, call, cited)
+    now = await as_they_are(deps.services, run, cited)
     for one in filled:
         if any(_is_gone(one, now[source.alias]) for source in evidence.named(one.sources)):
             one.how, one.reason, one.text = "missing", "was forgotten or changed meanwhile", ""

@@ -14,8 +14,8 @@ from langmem_graph.grounding.slots import Slot
 from langmem_graph.grounding.sources import REQUEST, Evidence, Source, as_json, quoted_in
 from langmem_graph.grounding.state import (
     Filled,
+    GroundingDependencies,
     GroundingState,
-    GroundingTools,
     evidence_in,
     slots_in,
     spec_in,
@@ -24,17 +24,17 @@ from langmem_graph.grounding.values import inferred, typed
 from langmem_graph.llm.contracts import SlotFill, ToolFill
 from langmem_graph.llm.structured import Usage, load_prompt
 from langmem_graph.recall.quotes import LONGEST_NAME, as_data, plain_id
-from langmem_graph.steps import Call
+from langmem_graph.steps import StepRun
 
 
-async def fill(tools: GroundingTools, state: GroundingState, call: Call) -> GroundingState:
+async def fill(deps: GroundingDependencies, state: GroundingState, run: StepRun) -> GroundingState:
     """Ask, and take every proposal that leads back to a source."""
     slots, evidence = slots_in(state), evidence_in(state)
     usage = Usage.of(state.get("usage"))
     answer = None
     if slots:
         question = _question(state, slots, evidence)
-        answer = await tools.asker.ask(ToolFill, load_prompt("fill"), question, usage)
+        answer = await deps.asker.ask(ToolFill, load_prompt("fill"), question, usage)
     proposed: dict[str, list[SlotFill]] = defaultdict(list)
     for one in answer.slots if answer else []:
         proposed[one.slot].append(one)

@@ -5,6 +5,7 @@ tools, and one more where a value was inferred.
 """
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -15,15 +16,15 @@ from langmem_graph.grounding.decide import decide
 from langmem_graph.grounding.fill import fill
 from langmem_graph.grounding.retrieve_slots import retrieve_slots
 from langmem_graph.grounding.select_tool import select_tool
-from langmem_graph.grounding.state import GroundingState, GroundingTools
+from langmem_graph.grounding.state import GroundingDependencies, GroundingState
 from langmem_graph.grounding.verify import verify
-from langmem_graph.steps import Call, as_node
+from langmem_graph.steps import Step, StepRun, as_node
 
 _STEPS = (select_tool, retrieve_slots, fill, verify, decide)
 
 
 def build(
-    tools: GroundingTools,
+    deps: GroundingDependencies,
     user_of: Callable[[RunnableConfig], str],
     schemas: tuple[type, type, type] = (GroundingState, GroundingState, GroundingState),
     first: Callable[[Any], GroundingState] | None = None,
@@ -32,7 +33,7 @@ def build(
     """The compiled graph, without a store and without checkpoints of its own.
 
     Args:
-        tools: what the steps work with.
+        deps: what the steps work with.
         user_of: whose run it is.
         schemas: of the state, the input and the output.
         first: reads the request and the tools out of another input.
@@ -44,17 +45,18 @@ def build(
     )
     nodes = []
     for step in _STEPS:
-        own = _with(tools, step, first if step is select_tool else None)
-        nodes.append((step.__name__, as_node(step.__name__, own, user_of)))
+        own = _with_request(step, first) if first and step is select_tool else step
+        nodes.append((step.__name__, as_node(own, deps, user_of)))
     builder.add_sequence(nodes)
     builder.set_entry_point("select_tool")
     # Not None: an application's checkpointer would save what was found for good.
     return builder.compile(checkpointer=False, name="grounding")
 
 
-def _with(tools: GroundingTools, step: Any, first: Callable[[Any], GroundingState] | None) -> Any:
-    async def bound(state: Any, call: Call) -> Any:
-        asked = first(state) if first else {}
-        return {**asked, **await step(tools, {**state, **asked}, call)}
+def _with_request(step: Step, first: Callable[[Any], GroundingState]) -> Step:
+    @wraps(step)
+    async def bound(deps: GroundingDependencies, state: Any, run: StepRun) -> Any:
+        asked = first(state)
+        return {**asked, **await step(deps, {**state, **asked}, run)}
 
     return bound

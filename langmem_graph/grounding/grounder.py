@@ -8,7 +8,7 @@ from langchain_core.runnables import RunnableConfig
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.grounding import graph
-from langmem_graph.grounding.state import GroundingState, GroundingTools
+from langmem_graph.grounding.state import GroundingDependencies, GroundingState
 from langmem_graph.grounding.tool_spec import tool_spec
 from langmem_graph.llm.structured import Asker, Limits
 from langmem_graph.models import GroundedCall
@@ -21,12 +21,12 @@ Policy = Literal["flag", "drop", "ask"]
 named as missing."""
 
 
-def grounding_tools(services: Services, model: BaseChatModel) -> GroundingTools:
+def grounding_tools(services: Services, model: BaseChatModel) -> GroundingDependencies:
     """What the steps of a grounding work with."""
     settings = services.settings
     limits = Limits(settings.recall_calls, settings.recall_tokens, settings.recall_call_seconds)
     asker = Asker(model, settings.structured_method, limits, settings.encoding)
-    return GroundingTools(services, asker, MemorySearch(services).search)
+    return GroundingDependencies(services, asker, MemorySearch(services).search)
 
 
 def grounding_request(

@@ -12,10 +12,10 @@ from langmem_graph.errors import for_log
 from langmem_graph.grounding.by_attribute import by_attribute
 from langmem_graph.grounding.slots import Slot
 from langmem_graph.grounding.sources import as_json, candidates_in, read_sources
-from langmem_graph.grounding.state import GroundingState, GroundingTools, slots_in, spec_in
+from langmem_graph.grounding.state import GroundingDependencies, GroundingState, slots_in, spec_in
 from langmem_graph.grounding.tool_spec import ToolSpec
 from langmem_graph.models import Fact
-from langmem_graph.steps import Call
+from langmem_graph.steps import StepRun
 
 _log = logging.getLogger(__name__)
 FOR_REQUEST = 20
@@ -31,21 +31,21 @@ MOST_FACTS = 40
 
 
 async def retrieve_slots(
-    tools: GroundingTools, state: GroundingState, call: Call
+    deps: GroundingDependencies, state: GroundingState, run: StepRun
 ) -> GroundingState:
     """Sources and candidate values for all slots together."""
     spec, slots, request = spec_in(state), slots_in(state), state["request"]
     warnings = list(state.get("warnings") or [])
     try:
-        facts = _in_turn(await _searched(tools, call, spec, slots[:MOST_SLOTS], request))
-        sources = await read_sources(tools.services, call, request, facts, MOST_FACTS)
+        facts = _in_turn(await _searched(deps, run, spec, slots[:MOST_SLOTS], request))
+        sources = await read_sources(deps.services, run, request, facts, MOST_FACTS)
     except Exception as error:  # noqa: BLE001  # without memory the request alone fills slots
         warnings.append(f"memory could not be searched: {type(error).__name__}: {error}")
         _log.warning("memory could not be searched: %s", for_log(error))
-        sources = await read_sources(tools.services, call, request, [], MOST_FACTS)
+        sources = await read_sources(deps.services, run, request, [], MOST_FACTS)
     shown = [source.fact for source in sources if source.fact]
     event = {"event": "memory_slots", "slots": len(slots), "facts": shown}
-    call.emit(event)
+    run.emit(event)
     return {
         "sources": as_json(sources),
         "candidates": as_json(candidates_in(sources, slots)),
@@ -55,15 +55,13 @@ async def retrieve_slots(
 
 
 async def _searched(
-    tools: GroundingTools, call: Call, spec: ToolSpec, slots: Sequence[Slot], request: str
+    deps: GroundingDependencies, run: StepRun, spec: ToolSpec, slots: Sequence[Slot], request: str
 ) -> list[list[Fact]]:
-    named: list[list[Fact]] = await tools.services.in_known_room(
-        call.user, lambda room: by_attribute(room, slots, spec, request, BY_ATTRIBUTE), []
+    named: list[list[Fact]] = await deps.services.in_known_room(
+        run.user, lambda room: by_attribute(room, slots, spec, request, BY_ATTRIBUTE), []
     )
     searches = [(request, FOR_REQUEST), *((slot.query(), PER_SLOT) for slot in slots)]
-    found = await asyncio.gather(
-        *(tools.search(query, k, "semantic", call) for query, k in searches)
-    )
+    found = await asyncio.gather(*(deps.search(query, k, "semantic", run) for query, k in searches))
     return [*found, *named]
 
 

@@ -18,7 +18,7 @@ from langmem_graph.grounding.slots import Slot
 from langmem_graph.intake import is_bare_call
 from langmem_graph.models import Fact, Message
 from langmem_graph.services import Services
-from langmem_graph.steps import Call
+from langmem_graph.steps import StepRun
 from langmem_graph.store import lookups, record_lookups
 from langmem_graph.store.room import Room
 from langmem_graph.write.boundaries import tokens
@@ -85,7 +85,7 @@ class Evidence:
 
 
 async def read_sources(
-    services: Services, call: Call, request: str, facts: Sequence[Fact], most: int
+    services: Services, run: StepRun, request: str, facts: Sequence[Fact], most: int
 ) -> list[Source]:
     """The request and the first facts, each record with its newest message.
 
@@ -94,7 +94,7 @@ async def read_sources(
     ids = [one for fact in facts for one in fact.message_ids]
     records = [fact.record_id for fact in facts if fact.record_id]
     stored = await services.in_known_room(
-        call.user, lambda room: _stored(room, ids, records), _Stored({}, set(), {})
+        run.user, lambda room: _stored(room, ids, records), _Stored({}, set(), {})
     )
     first = Source(alias=REQUEST, text=request)
     said = [fact for fact in facts if not _is_bare_call(fact, stored)][:most]
@@ -107,7 +107,7 @@ def _is_bare_call(fact: Fact, stored: "_Stored") -> bool:
 
 
 async def as_they_are(
-    services: Services, call: Call, sources: Sequence[Source]
+    services: Services, run: StepRun, sources: Sequence[Source]
 ) -> dict[str, Source | None]:
     """The sources as they are now, by alias; None where one was forgotten, or is no longer true."""
     ids = [one for source in sources for one in source.message_ids]
@@ -115,7 +115,7 @@ async def as_they_are(
     stored = _Stored({}, set(), {})
     if ids or records:
         stored = await services.in_known_room(
-            call.user, lambda room: _stored(room, ids, records), stored
+            run.user, lambda room: _stored(room, ids, records), stored
         )
     return {source.alias: _as_it_is(source, stored) for source in sources}
 

@@ -56,7 +56,7 @@ class GroundingState(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class GroundingTools:
+class GroundingDependencies:
     """What the steps work with."""
 
     services: Services

@@ -9,22 +9,22 @@ from langmem_graph.llm.structured import Usage, load_prompt
 from langmem_graph.models import Fact, Recall
 from langmem_graph.recall.quotes import as_data, plain_id
 from langmem_graph.recall.shown import Shown, request_line
-from langmem_graph.recall.state import RecallState, RecallTools
-from langmem_graph.steps import Call, Watch
+from langmem_graph.recall.state import ReasoningDependencies, RecallState
+from langmem_graph.steps import StepRun, Watch
 
 
-async def answer(tools: RecallTools, state: RecallState, call: Call) -> RecallState:
+async def answer(deps: ReasoningDependencies, state: RecallState, run: StepRun) -> RecallState:
     """Say what memory knows."""
     outcome = Recall.model_validate(state["recall"])
     usage = Usage.of(state.get("usage"))
-    watch = Watch(call.emit, list(outcome.trace))
+    watch = Watch(run.emit, list(outcome.trace))
     reasoning = outcome.reasoning
     if reasoning and reasoning.conflicts:
         text, used = _both(outcome), [fact.id for fact in outcome.facts]
     else:
         shown = Shown.of(outcome.facts)
         question = _question(state, outcome, shown)
-        said = await tools.asker.ask(
+        said = await deps.asker.ask(
             GroundedAnswer, load_prompt("answer"), question, usage, lambda one: _problem(one, shown)
         )
         used = [fact.id for fact in shown.meant(said.facts)] if said and said.known else []

@@ -28,8 +28,8 @@ from langmem_graph.recall.goals.state import Proof
 from langmem_graph.recall.page import Page
 from langmem_graph.recall.quotes import AGAINST, ALSO, URGENT, as_data, framed
 from langmem_graph.recall.standing import Standing, read_profile, standing
-from langmem_graph.recall.state import RecallState, RecallTools
-from langmem_graph.steps import Call, Event
+from langmem_graph.recall.state import ReasoningDependencies, RecallState
+from langmem_graph.steps import Event, StepRun
 from langmem_graph.store import record_lookups
 from langmem_graph.store.room import Room
 from langmem_graph.tokens import TokenCounter, token_counter
@@ -44,20 +44,20 @@ FACTS_OF_A_RISK = 3
 """Facts shown beside one risk; its others follow among the rest."""
 
 
-async def context(tools: RecallTools, state: RecallState, call: Call) -> RecallState:
+async def context(deps: ReasoningDependencies, state: RecallState, run: StepRun) -> RecallState:
     """Put everything together."""
-    services = tools.services
+    services = deps.services
     found = _Found.of(state)
     at = datetime.fromisoformat(state["now"]) if is_vague(state) else None
     stored, warnings = _Stored(), list(state.get("warnings") or [])
     try:
         stored = await services.in_known_room(
-            call.user,
+            run.user,
             lambda room: _read(room, list(found.facts.values()), at, services.settings),
             _Stored(),
         )
     except Exception as error:
-        if tools.fail_closed:
+        if deps.fail_closed:
             raise
         warnings.append(f"{type(error).__name__}: {error}")
         _log.warning("the context is made without what is stored: %s", for_log(error))

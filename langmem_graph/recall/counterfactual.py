@@ -18,9 +18,9 @@ from langmem_graph.ranking.search_parts import Trail
 from langmem_graph.recall.alike import alike
 from langmem_graph.recall.goals.state import Proof
 from langmem_graph.recall.shown import Shown, request_line
-from langmem_graph.recall.state import RecallState, RecallTools
+from langmem_graph.recall.state import ReasoningDependencies, RecallState
 from langmem_graph.recall.walk import walk
-from langmem_graph.steps import Call, Watch
+from langmem_graph.steps import StepRun, Watch
 
 _log = logging.getLogger(__name__)
 NEARLY = 0.8
@@ -29,22 +29,24 @@ DEEPER = 3
 """Each search looks this many times deeper than what is kept of all together; ours."""
 
 
-async def counterfactual(tools: RecallTools, state: RecallState, call: Call) -> RecallState:
+async def counterfactual(
+    deps: ReasoningDependencies, state: RecallState, run: StepRun
+) -> RecallState:
     """Ask for risks and look for each of them."""
     usage = Usage.of(state.get("usage"))
-    watch = Watch(call.emit, list(state.get("trace") or []))
+    watch = Watch(run.emit, list(state.get("trace") or []))
     seen = _seen(state)
-    shown = Shown.of(seen[: tools.services.settings.goal_facts])
+    shown = Shown.of(seen[: deps.services.settings.goal_facts])
     question = "\n".join(
         [f"Now: {state['now']}", "Facts:", *shown.lines(), request_line(state["query"])]
     )
-    answer = await tools.asker.ask(Consequences, load_prompt("counterfactual"), question, usage)
+    answer = await deps.asker.ask(Consequences, load_prompt("counterfactual"), question, usage)
     done: dict[str, Any] = {"usage": usage.as_dict(), "trace": watch.trace}
     if answer is None:
         return {**done, "consequences": {}}  # type: ignore[typeddict-item]
     done["proposed"] = answer.model_dump(include={"start", "end", "recurrence"})
     try:
-        found = await _look_for(tools, call, answer, seen, shown)
+        found = await _look_for(deps, run, answer, seen, shown)
     except Exception as error:  # noqa: BLE001  # a failing search must not cost the turn its context
         problem = f"looking for risks failed: {type(error).__name__}: {error}"
         _log.warning("looking for risks failed: %s", for_log(error))
@@ -64,18 +66,22 @@ def _seen(state: RecallState) -> list[Fact]:
 
 
 async def _look_for(
-    tools: RecallTools, call: Call, answer: Consequences, seen: Sequence[Fact], shown: Shown
+    deps: ReasoningDependencies,
+    run: StepRun,
+    answer: Consequences,
+    seen: Sequence[Fact],
+    shown: Shown,
 ) -> dict[str, Any]:
-    settings = tools.services.settings
+    settings = deps.services.settings
     proposed = [risk for risk in answer.risks if risk.claim.strip()][: settings.risks]
     sentences = [_sentences(risk) for risk in proposed]
-    found = await _facts_for(tools, call, sentences)
+    found = await _facts_for(deps, run, sentences)
     known = {fact.id for fact in seen}
     every = [facts for own in found for facts in own]
     merged = [fact for fact in _merged(every, settings.rrf_k) if fact.id not in known]
     merged = merged[: settings.risk_facts]
     flat = [one for own in sentences for one in own]
-    graph = await walk(tools.services, call.user, [*seen, *merged], flat)
+    graph = await walk(deps.services, run.user, [*seen, *merged], flat)
     kept = {fact.id for fact in (*seen, *merged)}
     risks = [
         _risk(risk, _merged(own, settings.rrf_k), kept, shown, settings.risk_floor)
@@ -94,17 +100,17 @@ def _sentences(risk: NewRisk) -> list[str]:
 
 
 async def _facts_for(
-    tools: RecallTools, call: Call, sentences: Sequence[Sequence[str]]
+    deps: ReasoningDependencies, run: StepRun, sentences: Sequence[Sequence[str]]
 ) -> list[list[list[Fact]]]:
     """For each risk and each of its sentences, what is like it."""
-    services = tools.services
+    services = deps.services
     flat = [one for own in sentences for one in own]
     if not flat:
         return []
     depth = DEEPER * services.settings.risk_facts
     nothing: list[list[Fact]] = [[] for _ in flat]
     lists = await services.in_known_room(
-        call.user, lambda room: alike(room, services.embedder, flat, depth, Trail()), nothing
+        run.user, lambda room: alike(room, services.embedder, flat, depth, Trail()), nothing
     )
     left = iter(lists)
     return [[next(left) for _ in own] for own in sentences]

@@ -6,6 +6,7 @@ Each node is one file of this package; `goals` is a subgraph with a loop of its 
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import wraps
 from typing import Any, Literal
 
 from langchain_core.runnables import RunnableConfig
@@ -20,9 +21,9 @@ from langmem_graph.recall.goals.state import Proof
 from langmem_graph.recall.overlaps import overlaps
 from langmem_graph.recall.recall import recall
 from langmem_graph.recall.route import intent_of
-from langmem_graph.recall.state import RecallState, RecallTools
+from langmem_graph.recall.state import ReasoningDependencies, RecallState
 from langmem_graph.schedule.times import zone_of
-from langmem_graph.steps import Call, as_node
+from langmem_graph.steps import Step, StepRun, as_node
 
 UserOf = Callable[[RunnableConfig], str]
 Request = Callable[[Any], RecallState]
@@ -30,7 +31,7 @@ Request = Callable[[Any], RecallState]
 
 
 def build(
-    tools: RecallTools,
+    deps: ReasoningDependencies,
     user_of: UserOf,
     request: Request,
     schemas: tuple[type, type, type],
@@ -43,7 +44,7 @@ def build(
     """The compiled graph, without a store and without checkpoints of its own.
 
     Args:
-        tools: what the steps work with.
+        deps: what the steps work with.
         user_of: whose run it is.
         request: reads the input.
         schemas: of the state, the input and the output.
@@ -52,27 +53,26 @@ def build(
         show_loop: pictures of the graph show the loop's steps; a checkpointer then saves them.
         context_schema: of the runtime context.
     """
-    settings = tools.services.settings
+    settings = deps.services.settings
     state, given, out = schemas
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(
         state, context_schema, input_schema=given, output_schema=out
     )
     last = "answer" if with_answer else "context"
 
-    async def route(state: Any, call: Call) -> RecallState:
+    async def route(deps: ReasoningDependencies, state: Any, run: StepRun) -> RecallState:
         asked = request(state)
         query = asked.get("query", "")
         intent = intent_of(query) if query.strip() else "chat"
         return _fresh(asked, intent, settings.time_zone)
 
-    steps: dict[str, Any] = {"route": route}
-    for step in (recall, counterfactual, overlaps, context, *([answer] if with_answer else [])):
-        steps[step.__name__] = _timed(tools, step)
-    for name, step in steps.items():
-        ending = finish if name == last else None
-        builder.add_node(name, as_node(name, _finished(step, ending), user_of))
+    answering: list[Step] = [answer] if with_answer else []
+    later: list[Step] = [recall, counterfactual, overlaps, context, *answering]
+    for step in (route, *map(_timed, later)):
+        ending = finish if step.__name__ == last else None
+        builder.add_node(step.__name__, as_node(_finished(step, ending), deps, user_of))
     checkpointer: Literal[False] | None = None if show_loop else False
-    loop = goals.build(tools.goals, user_of, checkpointer=checkpointer)
+    loop = goals.build(deps.goals, user_of, checkpointer=checkpointer)
     builder.add_node("goals", loop)
 
     def after_route(state: Any) -> str:
@@ -141,22 +141,24 @@ def is_act(state: RecallState) -> bool:
 
 
 # The nodes of a graph take and give its own state, which is wider than the steps' part of it.
-def _timed(tools: RecallTools, step: Any) -> Any:
-    async def timed(state: Any, call: Call) -> Any:
+def _timed(step: Any) -> Step:
+    @wraps(step)
+    async def timed(deps: ReasoningDependencies, state: Any, run: StepRun) -> Any:
         begun = time.perf_counter()
-        update = await step(tools, state, call)
+        update = await step(deps, state, run)
         passed = (time.perf_counter() - begun) * 1_000
         return {**update, "milliseconds": {**state["milliseconds"], step.__name__: passed}}
 
     return timed
 
 
-def _finished(step: Any, finish: Callable[[RecallState], Any] | None) -> Any:
+def _finished(step: Step, finish: Callable[[RecallState], Any] | None) -> Step:
     if finish is None:
         return step
 
-    async def finished(state: Any, call: Call) -> Any:
-        update = await step(state, call)
+    @wraps(step)
+    async def finished(deps: ReasoningDependencies, state: Any, run: StepRun) -> Any:
+        update = await step(deps, state, run)
         whole: Any = {**state, **update}
         return {**update, **finish(whole)}
 

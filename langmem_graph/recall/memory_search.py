@@ -10,7 +10,7 @@ from langmem_graph.llm.contracts import Relation
 from langmem_graph.models import Fact
 from langmem_graph.recall.facts import find_facts
 from langmem_graph.services import Services
-from langmem_graph.steps import Call
+from langmem_graph.steps import StepRun
 
 
 class MemorySearch:
@@ -19,16 +19,16 @@ class MemorySearch:
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    async def search(self, query: str, k: int, relation: Relation, call: Call) -> list[Fact]:
+    async def search(self, query: str, k: int, relation: Relation, run: StepRun) -> list[Fact]:
         """The best facts; nothing where nothing was ever stored."""
         services = self._services
         return await services.in_known_room(
-            call.user,
+            run.user,
             lambda room: find_facts(room, services.embedder, services.settings, query, k, relation),
             [],
         )
 
-    async def likeness(self, text: str, others: Sequence[str], call: Call) -> float:
+    async def likeness(self, text: str, others: Sequence[str], run: StepRun) -> float:
         """The greatest cosine; by spelling where the embedder fails."""
         if not others:
             return 0.0

@@ -9,31 +9,31 @@ from typing import Any
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.recall.collisions import Collision, colliding
-from langmem_graph.recall.state import RecallState, RecallTools
+from langmem_graph.recall.state import ReasoningDependencies, RecallState
 from langmem_graph.schedule.spoken import spoken_time
 from langmem_graph.schedule.times import EventTime
 from langmem_graph.schedule.written import written_event
-from langmem_graph.steps import Call, Watch
+from langmem_graph.steps import StepRun, Watch
 
 _log = logging.getLogger(__name__)
 
 
-async def overlaps(tools: RecallTools, state: RecallState, call: Call) -> RecallState:
+async def overlaps(deps: ReasoningDependencies, state: RecallState, run: StepRun) -> RecallState:
     """Compare the time that is proposed with the schedule."""
-    services = tools.services
+    services = deps.services
     asked = asked_time(state, services.settings.time_zone)
     if asked is None:
         return {}
     nothing: list[Collision] = []
     try:
         found = await services.in_known_room(
-            call.user, lambda room: colliding(room, asked, services.settings), nothing
+            run.user, lambda room: colliding(room, asked, services.settings), nothing
         )
     except Exception as error:  # noqa: BLE001  # it must not cost the turn its context
         problem = f"comparing with the schedule failed: {type(error).__name__}: {error}"
         _log.warning("%s", problem)
         return {"warnings": [*state.get("warnings", []), problem]}
-    watch = Watch(call.emit, list(state.get("trace") or []))
+    watch = Watch(run.emit, list(state.get("trace") or []))
     for one in found:
         watch.note("memory_overlap", text=one["text"], facts=one["facts"])
     return {"collisions": found, "trace": watch.trace}

@@ -12,9 +12,9 @@ from langmem_graph.errors import for_log
 from langmem_graph.llm.structured import Asker, Limits
 from langmem_graph.models import Recall
 from langmem_graph.recall import graph
-from langmem_graph.recall.goals.state import GoalTools
+from langmem_graph.recall.goals.state import GoalDependencies
 from langmem_graph.recall.memory_search import MemorySearch
-from langmem_graph.recall.state import RecallState, RecallTools
+from langmem_graph.recall.state import ReasoningDependencies, RecallState
 from langmem_graph.services import Services
 from langmem_graph.steps import Event
 from langmem_graph.tracing import labelled
@@ -25,14 +25,14 @@ OnEvent = Callable[[Event], Any]
 
 def recall_tools(
     services: Services, model: BaseChatModel, *, fail_closed: bool = True
-) -> RecallTools:
+) -> ReasoningDependencies:
     """What the steps of a recall with a model work with."""
     settings = services.settings
     limits = Limits(settings.recall_calls, settings.recall_tokens, settings.recall_call_seconds)
     asker = Asker(model, settings.structured_method, limits, settings.encoding)
     memory = MemorySearch(services)
-    goals = GoalTools(asker, settings, memory.search, memory.likeness)
-    return RecallTools(services, asker, goals, fail_closed)
+    goals = GoalDependencies(asker, settings, memory.search, memory.likeness)
+    return ReasoningDependencies(services, asker, goals, fail_closed)
 
 
 class Reasoner:

@@ -6,7 +6,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from langmem_graph.llm.structured import Asker
-from langmem_graph.recall.goals.state import GoalTools
+from langmem_graph.recall.goals.state import GoalDependencies
 from langmem_graph.services import Services
 
 
@@ -42,11 +42,11 @@ class RecallState(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class RecallTools:
+class ReasoningDependencies:
     """What the steps work with."""
 
     services: Services
     asker: Asker
-    goals: GoalTools
+    goals: GoalDependencies
     fail_closed: bool = True
     """Raise when the first look-up fails; else the recall is empty and says so."""

@@ -7,14 +7,14 @@ from langmem_graph.store import reading
 from langmem_graph.store.room import Room
 from langmem_graph.write.batches import next_batch
 from langmem_graph.write.extract import UNREADABLE_AFTER
-from langmem_graph.write.state import WriteState, WriteTools
+from langmem_graph.write.state import ExtractionDependencies, WriteState
 
 LEASE_SECONDS = 900.0
 """Longer than all model calls of a batch together; a killed process's batch is free at once where
 this process holds the directory's lock."""
 
 
-async def claim(tools: WriteTools, state: WriteState) -> WriteState:
+async def claim(deps: ExtractionDependencies, state: WriteState) -> WriteState:
     """The oldest due batch, or None."""
 
     def work(room: Room) -> WriteState:
@@ -23,14 +23,14 @@ async def claim(tools: WriteTools, state: WriteState) -> WriteState:
             batch = next_batch(connection, force=state.get("force", False))
             if batch is None:
                 return {"batch": None, "generation": generation}
-            reading.claim(connection, batch.items, by=tools.by, lease=LEASE_SECONDS)
+            reading.claim(connection, batch.items, by=deps.by, lease=LEASE_SECONDS)
         taken = {**asdict(batch), "items": list(batch.items)}
         return {"batch": taken, "generation": generation}
 
-    return await tools.services.in_room(state["user_id"], work)
+    return await deps.services.in_room(state["user_id"], work)
 
 
-async def give_back(tools: WriteTools, state: WriteState) -> WriteState:
+async def give_back(deps: ExtractionDependencies, state: WriteState) -> WriteState:
     """A batch that could not be read stays due.
 
     Where the model did answer, but never usably, the batch is given up after a few attempts: its
@@ -50,4 +50,4 @@ async def give_back(tools: WriteTools, state: WriteState) -> WriteState:
             reading.mark_read(connection, items)
         return {"done": {"given_up": len(items)}, "failed": None}
 
-    return await tools.services.in_room(state["user_id"], work)
+    return await deps.services.in_room(state["user_id"], work)

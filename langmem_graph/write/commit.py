@@ -16,19 +16,19 @@ from langmem_graph.store.room import Room
 from langmem_graph.write.add_records import Draft, UnusableRecordError, draft, with_free_id
 from langmem_graph.write.batches import TURNS_READ
 from langmem_graph.write.extract import SCENE
-from langmem_graph.write.state import WriteState, WriteTools
+from langmem_graph.write.state import ExtractionDependencies, WriteState
 
 MADE_BY = "model"
 _FIELDS = ("text", "kind", "facet", "project", "subject", "attribute", "entities", "values")
 
 
-async def commit(tools: WriteTools, state: WriteState) -> WriteState:
+async def commit(deps: ExtractionDependencies, state: WriteState) -> WriteState:
     """Store what was decided, then embed it."""
-    services = tools.services
+    services = deps.services
 
     def work(room: Room) -> WriteState:
         with room.database.writing() as connection:
-            changed, done = _commit(connection, tools, state)
+            changed, done = _commit(connection, deps, state)
         settings, rows = (
             services.settings,
             range(min(changed, default=0), max(changed, default=-1) + 1),
@@ -40,18 +40,18 @@ async def commit(tools: WriteTools, state: WriteState) -> WriteState:
 
 
 def _commit(
-    connection: Connection, tools: WriteTools, state: WriteState
+    connection: Connection, deps: ExtractionDependencies, state: WriteState
 ) -> tuple[list[int], dict[str, Any]]:
     batch, done = state["batch"] or {}, dict(state.get("done") or {})
     counts = dict.fromkeys(("stored", "known", "updated", "merged", "refused"), 0)
     done |= counts | {"read": 0, "reasons": []}
-    ours = reading.still_claimed(connection, batch["items"], by=tools.by)
+    ours = reading.still_claimed(connection, batch["items"], by=deps.by)
     if not ours or reading.generation(connection) != state["generation"]:
-        reading.free_claims_of(connection, tools.by)  # read by another, or partly forgotten
+        reading.free_claims_of(connection, deps.by)  # read by another, or partly forgotten
         return [], done
     decisions = state.get("decisions", [])
     made = [
-        _carry_out(connection, tools.services, row, decision, done)
+        _carry_out(connection, deps.services, row, decision, done)
         for row, decision in zip(state.get("candidates", []), decisions, strict=True)
     ]
     _chain(connection, decisions, made)

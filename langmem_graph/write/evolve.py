@@ -17,7 +17,7 @@ from langmem_graph.store.room import Room
 from langmem_graph.write.attributes import same_attribute, same_subject
 from langmem_graph.write.gate import judge
 from langmem_graph.write.ordering import merge_chains
-from langmem_graph.write.state import WriteState, WriteTools
+from langmem_graph.write.state import ExtractionDependencies, WriteState
 from langmem_graph.write.values import find_values
 
 FILLERS = frozenset("a an and also as at by for in is it of on or that the to was who with".split())
@@ -25,12 +25,12 @@ FILLERS = frozenset("a an and also as at by for in is it of on or that the to wa
 NEGATIONS = frozenset("no not never none nothing longer anymore stopped quit without n t".split())
 
 
-async def evolve(tools: WriteTools, state: WriteState) -> WriteState:
+async def evolve(deps: ExtractionDependencies, state: WriteState) -> WriteState:
     """Turn decisions into what will be done, each with its reason."""
     rows, decisions = state.get("candidates", []), state.get("decisions", [])
     wanted = {n for one in decisions for n in one["targets"]}
-    older = await tools.services.in_room(state["user_id"], lambda room: _records(room, wanted))
-    floor = tools.services.settings.same_floor
+    older = await deps.services.in_room(state["user_id"], lambda room: _records(room, wanted))
+    floor = deps.services.settings.same_floor
     settled = [_settled(row, one, older, floor) for row, one in zip(rows, decisions, strict=True)]
     _order(rows, settled, older)
     return {"decisions": settled}

@@ -17,7 +17,7 @@ from langmem_graph.schedule.times import zone_of
 from langmem_graph.schedule.written import granularity_of, written_event
 from langmem_graph.store import ledger, lookups, reading, record_lookups
 from langmem_graph.store.room import Room
-from langmem_graph.write.state import WriteState, WriteTools
+from langmem_graph.write.state import ExtractionDependencies, WriteState
 
 SCENE = "scene"
 UNREADABLE_AFTER = 3
@@ -36,13 +36,13 @@ class View:
     """Of the dates shown, so that "tomorrow" is the user's."""
 
 
-async def extract(tools: WriteTools, state: WriteState) -> WriteState:
+async def extract(deps: ExtractionDependencies, state: WriteState) -> WriteState:
     """Propose records for the batch."""
     batch, usage = state["batch"] or {}, Usage.of(state.get("usage"))
-    settings = tools.services.settings
-    view = await tools.services.in_room(state["user_id"], lambda room: _view(room, batch, settings))
+    settings = deps.services.settings
+    view = await deps.services.in_room(state["user_id"], lambda room: _view(room, batch, settings))
     question = _question(view, settings.read_chars)
-    answer = await tools.asker.ask(Extraction, load_prompt("extract"), question, usage)
+    answer = await deps.asker.ask(Extraction, load_prompt("extract"), question, usage)
     if answer is None:
         return {"usage": usage.as_dict(), "failed": "extract"}
     found = [_candidate(memory, view) for memory in answer.memories if _is_sane(memory.text)]

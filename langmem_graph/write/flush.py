@@ -17,7 +17,7 @@ from langmem_graph.services import Services
 from langmem_graph.store import reading
 from langmem_graph.store.room import Room
 from langmem_graph.tracing import labelled
-from langmem_graph.write.state import WriteState, WriteTools
+from langmem_graph.write.state import ExtractionDependencies, WriteState
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -41,7 +41,7 @@ class Reader:
         settings = services.settings
         limits = Limits(settings.max_calls, settings.max_call_tokens, settings.call_seconds)
         asker = Asker(model, settings.structured_method, limits, settings.encoding)
-        self.tools = WriteTools(services, asker, by=uuid4().hex, causal=causal)
+        self.tools = ExtractionDependencies(services, asker, by=uuid4().hex, causal=causal)
         self._graph: CompiledStateGraph[Any, Any, Any, Any] | None = None
         self._busy: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 

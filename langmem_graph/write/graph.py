@@ -18,21 +18,21 @@ from langmem_graph.write.link import link
 from langmem_graph.write.profile import profile
 from langmem_graph.write.reconcile import reconcile
 from langmem_graph.write.schedule import schedule
-from langmem_graph.write.state import WriteState, WriteTools
+from langmem_graph.write.state import ExtractionDependencies, WriteState
 from langmem_graph.write.topics import topics
 
-Step = Callable[[WriteTools, WriteState], Awaitable[WriteState]]
+Step = Callable[[ExtractionDependencies, WriteState], Awaitable[WriteState]]
 STEPS: tuple[Step, ...] = (
     *(claim, extract, give_back, ground_values, reconcile),
     *(evolve, commit, link, schedule, topics, profile),
 )
 
 
-def build(tools: WriteTools) -> StateGraph[WriteState]:
+def build(deps: ExtractionDependencies) -> StateGraph[WriteState]:
     """The graph's nodes and edges, to be compiled as it is or after further nodes."""
     builder = StateGraph(WriteState)
     for step in STEPS:
-        builder.add_node(step.__name__, _node(tools, step))  # type: ignore[call-overload]
+        builder.add_node(step.__name__, _node(deps, step))  # type: ignore[call-overload]
     builder.add_edge(START, "claim")
     builder.add_conditional_edges("claim", _is_due)
     builder.add_conditional_edges("extract", _is_readable)
@@ -48,10 +48,10 @@ def build(tools: WriteTools) -> StateGraph[WriteState]:
     return builder
 
 
-def _node(tools: WriteTools, step: Step) -> Callable[[WriteState], Awaitable[Any]]:
+def _node(deps: ExtractionDependencies, step: Step) -> Callable[[WriteState], Awaitable[Any]]:
     async def node(state: WriteState) -> WriteState:
         with tracing.span(step.__name__, state["user_id"]) as noting:
-            update = await step(tools, state)
+            update = await step(deps, state)
             noting.note_sizes(update)
             return update
 

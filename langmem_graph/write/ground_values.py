@@ -8,15 +8,15 @@ from typing import Any
 from langmem_graph.models import Message
 from langmem_graph.store import lookups
 from langmem_graph.store.room import Room
-from langmem_graph.write.state import WriteState, WriteTools
+from langmem_graph.write.state import ExtractionDependencies, WriteState
 from langmem_graph.write.values import ground
 
 
-async def ground_values(tools: WriteTools, state: WriteState) -> WriteState:
+async def ground_values(deps: ExtractionDependencies, state: WriteState) -> WriteState:
     """Give each candidate the values that its sources hold."""
     candidates = state.get("candidates", [])
     cited = {n for row in candidates for n in row["source_ns"]}
-    said = await tools.services.in_room(state["user_id"], lambda room: _messages(room, cited))
+    said = await deps.services.in_room(state["user_id"], lambda room: _messages(room, cited))
     still = [row for row in candidates if said.keys() >= set(row["source_ns"])]  # not forgotten
     return {"candidates": [_grounded(row, said) for row in still]}
 

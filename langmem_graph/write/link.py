@@ -23,7 +23,7 @@ from langmem_graph.store.clusters import CAUSAL
 from langmem_graph.store.ledger import RECORDS
 from langmem_graph.store.records import add_link
 from langmem_graph.store.room import Room
-from langmem_graph.write.state import WriteState, WriteTools
+from langmem_graph.write.state import ExtractionDependencies, WriteState
 
 GROUPS = 2
 """Causal calls of one session's end."""
@@ -52,17 +52,17 @@ FEW = _Floors(0.55, 0.5)
 """Of a memory with fewer records; for MiniLM."""
 
 
-async def link(tools: WriteTools, state: WriteState) -> WriteState:
+async def link(deps: ExtractionDependencies, state: WriteState) -> WriteState:
     """Cluster what is new; at a session's end look for causes."""
-    services, user_id = tools.services, state["user_id"]
+    services, user_id = deps.services, state["user_id"]
     settings = services.settings
     touched = await services.in_room(user_id, lambda room: cluster(room, settings))
     ended = bool((state.get("batch") or {}).get("ends_session"))
-    if not ended or tools.causal is None or not state.get("changed"):
+    if not ended or deps.causal is None or not state.get("changed"):
         return {}
     usage, found = Usage.of(state.get("usage")), 0
     for group in touched[:GROUPS]:
-        found += await _causes(tools, user_id, group, usage)
+        found += await _causes(deps, user_id, group, usage)
     return {"usage": usage.as_dict(), "done": {**(state.get("done") or {}), "causes": found}}
 
 
@@ -119,16 +119,18 @@ def _link(
     clusters.link_semantically(connection, n, near, "cluster")
 
 
-async def _causes(tools: WriteTools, user_id: str, group: list[int], usage: Usage) -> int:
+async def _causes(
+    deps: ExtractionDependencies, user_id: str, group: list[int], usage: Usage
+) -> int:
     """Ask for pairs in one group, score them, and keep those that pass."""
     latest = group[-SHOWN:]
-    known = await tools.services.in_room(user_id, lambda room: _records(room, latest))
+    known = await deps.services.in_room(user_id, lambda room: _records(room, latest))
     aliases = {f"r{place}": n for place, n in enumerate(latest, 1) if n in known}
     lines = [
         f"{alias}: {known[n].said_at:%Y-%m-%d} {as_data(known[n].text)}"
         for alias, n in aliases.items()
     ]
-    answer = await tools.asker.ask(CausalPairs, load_prompt("causal"), "\n".join(lines), usage)
+    answer = await deps.asker.ask(CausalPairs, load_prompt("causal"), "\n".join(lines), usage)
     pairs = {
         _in_time(aliases[pair.cause], aliases[pair.effect], known)
         for pair in (answer.pairs if answer else [])
@@ -138,14 +140,14 @@ async def _causes(tools: WriteTools, user_id: str, group: list[int], usage: Usag
         return 0
     ordered = sorted(pairs)
     texts = [(known[cause].text, known[effect].text) for cause, effect in ordered]
-    scorer = tools.causal or NoScorer()
+    scorer = deps.causal or NoScorer()
     if isinstance(scorer, VerifierScorer):  # naming a pair is the model's verdict
         scorer = scorer.given(dict.fromkeys(texts, "yes"))
     scores, name = await scorer.ascore(texts), scorer.name
-    own = tools.services.settings.causal_floor
+    own = deps.services.settings.causal_floor
     floor = FLOORS.get(name, 0.0) if own is None else own
     kept = [(pair, score) for pair, score in zip(ordered, scores, strict=True) if score > floor]
-    await tools.services.in_room(user_id, lambda room: _write(room, kept, name))
+    await deps.services.in_room(user_id, lambda room: _write(room, kept, name))
     return len(kept)
 
 

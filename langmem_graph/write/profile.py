@@ -14,18 +14,18 @@ from langmem_graph.pyramid.round import validate_round
 from langmem_graph.recall.quotes import indented
 from langmem_graph.store import files, reading
 from langmem_graph.store.room import Room
-from langmem_graph.write.state import WriteState, WriteTools
+from langmem_graph.write.state import ExtractionDependencies, WriteState
 from langmem_graph.write.topics import Round, read_round, track_line
 
 
-async def profile(tools: WriteTools, state: WriteState) -> WriteState:
+async def profile(deps: ExtractionDependencies, state: WriteState) -> WriteState:
     """Write the profile anew, when topics have changed."""
     done = dict(state.get("done") or {})
     if not done.get("topics"):
         return {}
-    services, usage = tools.services, Usage.of(state.get("usage"))
+    services, usage = deps.services, Usage.of(state.get("usage"))
     begun = await services.in_room(state["user_id"], read_round)
-    answer = await tools.asker.ask(
+    answer = await deps.asker.ask(
         ProfileText,
         load_prompt("profile"),
         _question(begun),

@@ -21,7 +21,7 @@ from langmem_graph.schedule.stored import time_key
 from langmem_graph.store import record_lookups, records
 from langmem_graph.store.room import Room
 from langmem_graph.write.add_records import hash_of
-from langmem_graph.write.state import WriteState, WriteTools
+from langmem_graph.write.state import ExtractionDependencies, WriteState
 
 
 @dataclass
@@ -39,10 +39,10 @@ class Compared:
     """Subject and name of the attributes that the candidates' subjects have."""
 
 
-async def reconcile(tools: WriteTools, state: WriteState) -> WriteState:
+async def reconcile(deps: ExtractionDependencies, state: WriteState) -> WriteState:
     """Decide about each candidate."""
     rows, usage = state.get("candidates", []), Usage.of(state.get("usage"))
-    services = tools.services
+    services = deps.services
     compared = await services.in_room(
         state["user_id"], lambda room: compare(room, services.embedder, services.settings, rows)
     )
@@ -56,7 +56,7 @@ async def reconcile(tools: WriteTools, state: WriteState) -> WriteState:
     if shown:
         question, aliases = _question(rows, shown, compared)
         prompt = load_prompt("reconcile")
-        answer = await tools.asker.ask(Reconciliation, prompt, question, usage)
+        answer = await deps.asker.ask(Reconciliation, prompt, question, usage)
         for decision in answer.decisions if answer else []:
             _take(decision, aliases, compared, decisions)
     return {"decisions": decisions, "usage": usage.as_dict()}

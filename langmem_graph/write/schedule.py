@@ -15,17 +15,17 @@ from langmem_graph.schedule.stored import POSTPONED, event_in, is_postponed
 from langmem_graph.store import record_lookups
 from langmem_graph.store.records import Change, change_record
 from langmem_graph.store.room import Room
-from langmem_graph.write.state import WriteState, WriteTools
+from langmem_graph.write.state import ExtractionDependencies, WriteState
 
 FACET = "schedule"
 BY = "schedule rules"
 
 
-async def schedule(tools: WriteTools, state: WriteState) -> WriteState:
+async def schedule(deps: ExtractionDependencies, state: WriteState) -> WriteState:
     """Apply the rules to the items that are new; nothing happens without any."""
-    changed, zone = state.get("changed") or [], tools.services.settings.time_zone
+    changed, zone = state.get("changed") or [], deps.services.settings.time_zone
     if changed:
-        await tools.services.in_room(state["user_id"], lambda room: keep_rules(room, changed, zone))
+        await deps.services.in_room(state["user_id"], lambda room: keep_rules(room, changed, zone))
     return {}
 
 

@@ -32,7 +32,7 @@ class WriteState(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class WriteTools:
+class ExtractionDependencies:
     """What the steps work with."""
 
     services: Services

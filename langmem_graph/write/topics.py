@@ -28,7 +28,7 @@ from langmem_graph.pyramid.round import validate_round
 from langmem_graph.recall.quotes import as_data, indented
 from langmem_graph.store import files, ledger, reading, record_lookups
 from langmem_graph.store.room import Room
-from langmem_graph.write.state import WriteState, WriteTools
+from langmem_graph.write.state import ExtractionDependencies, WriteState
 
 CHECKPOINT, DAY, RETRY = "topic_checkpoint", "topic_day", "topic_retry"
 SESSION = "topic_session"
@@ -76,9 +76,9 @@ def _today() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
-async def topics(tools: WriteTools, state: WriteState) -> WriteState:
+async def topics(deps: ExtractionDependencies, state: WriteState) -> WriteState:
     """One round, if it is due."""
-    services, user_id = tools.services, state["user_id"]
+    services, user_id = deps.services, state["user_id"]
     batch, done = state.get("batch") or {}, dict(state.get("done") or {})
     session, force = batch.get("session"), state.get("force") or batch.get("ends_session", False)
     if not await services.in_room(
@@ -88,7 +88,7 @@ async def topics(tools: WriteTools, state: WriteState) -> WriteState:
     usage = Usage.of(state.get("usage"))
     begun = await services.in_room(user_id, read_round)
     prompt = load_prompt("topics")
-    answer = await tools.asker.ask(
+    answer = await deps.asker.ask(
         TopicRound, prompt, _question(begun), usage, lambda answer: _problem(begun, answer)
     )
     made = _made(begun, answer) if answer is not None else None

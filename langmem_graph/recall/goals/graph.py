@@ -14,15 +14,21 @@ from langgraph.types import Send
 from langmem_graph.recall.goals.init import init
 from langmem_graph.recall.goals.refine import refine
 from langmem_graph.recall.goals.retrieve import due, retrieve
-from langmem_graph.recall.goals.state import GoalInput, GoalOutput, GoalState, GoalTools, Proof
+from langmem_graph.recall.goals.state import (
+    GoalDependencies,
+    GoalInput,
+    GoalOutput,
+    GoalState,
+    Proof,
+)
 from langmem_graph.recall.goals.unify import unify
-from langmem_graph.steps import Call, as_node
+from langmem_graph.steps import as_node
 
 _STEPS = (init, retrieve, unify, refine)
 
 
 def build(
-    tools: GoalTools,
+    deps: GoalDependencies,
     user_of: Callable[[RunnableConfig], str],
     given: type = GoalInput,
     *,
@@ -31,7 +37,7 @@ def build(
     """The compiled loop.
 
     Args:
-        tools: what the steps work with.
+        deps: what the steps work with.
         user_of: whose run it is.
         given: the input's schema.
         checkpointer: False keeps its steps out of a parent's checkpoints (and out of Studio's
@@ -41,7 +47,7 @@ def build(
         GoalState, input_schema=given, output_schema=GoalOutput
     )
     for step in _STEPS:
-        builder.add_node(step.__name__, as_node(step.__name__, _with(tools, step), user_of))
+        builder.add_node(step.__name__, as_node(step, deps, user_of))
     builder.add_edge(START, "init")
 
     def following(state: GoalState) -> list[Send] | str:
@@ -51,20 +57,13 @@ def build(
             return END
         if not proof.subgoals:
             return "init"
-        return [Send("retrieve", one) for one in due(proof, tools.left(state))]
+        return [Send("retrieve", one) for one in due(proof, deps.left(state))]
 
     builder.add_conditional_edges("init", following, ["retrieve", END])
     builder.add_edge("retrieve", "unify")
     builder.add_conditional_edges("unify", _after_unify, ["refine", "init", END])
     builder.add_conditional_edges("refine", following, ["retrieve", "init", END])
     return builder.compile(checkpointer=checkpointer, name="goals")
-
-
-def _with(tools: GoalTools, step: Any) -> Any:
-    async def bound(state: Any, call: Call) -> Any:
-        return await step(tools, state, call)
-
-    return bound
 
 
 def _after_unify(state: GoalState) -> str:

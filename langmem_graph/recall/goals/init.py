@@ -9,31 +9,38 @@ from langmem_graph.errors import InvalidInputError
 from langmem_graph.llm.contracts import GoalPlan
 from langmem_graph.llm.structured import Usage, load_prompt
 from langmem_graph.models import Fact
-from langmem_graph.recall.goals.state import GoalState, GoalTools, Proof, Subgoal, read, written
+from langmem_graph.recall.goals.state import (
+    GoalDependencies,
+    GoalState,
+    Proof,
+    Subgoal,
+    read,
+    written,
+)
 from langmem_graph.recall.shown import LONGEST_REQUEST, Shown, request_line
-from langmem_graph.steps import Call, Watch
+from langmem_graph.steps import StepRun, Watch
 
 _NOTHING_TO_PROVE = ("act", "chat", "vague")
 
 
-async def init(tools: GoalTools, state: GoalState, call: Call) -> GoalState:
+async def init(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalState:
     """Ask for the goal and take what can be used."""
-    state = _begun(state, alone=tools.alone)
+    state = _begun(state, alone=deps.alone)
     proof, usage, trace = read(state)
-    watch = Watch(call.emit, trace)
+    watch = Watch(run.emit, trace)
     recalled = [Fact.model_validate(fact) for fact in state.get("recalled") or []]
     if not proof.facts:
         proof.facts = recalled
     shown = Shown.of(recalled)
     unreachable = usage.unreachable
     question = _question(state, proof, shown)
-    plan = await tools.asker.ask(GoalPlan, load_prompt("goal_init"), question, usage)
+    plan = await deps.asker.ask(GoalPlan, load_prompt("goal_init"), question, usage)
     if plan is None and usage.unreachable > unreachable:
         proof.status, proof.ended = "exhausted", True  # nobody to reason with
         proof.take_best()
         watch.note("memory_goal", intent=proof.intent, status=proof.status, subgoals=0)
         return {**written(proof, usage, trace), **_kept(state)}
-    _take(plan or GoalPlan(), state["query"], shown, tools.settings.goal_subgoals, proof)
+    _take(plan or GoalPlan(), state["query"], shown, deps.settings.goal_subgoals, proof)
     watch.note(
         "memory_goal",
         intent=proof.intent,
@@ -45,7 +52,7 @@ async def init(tools: GoalTools, state: GoalState, call: Call) -> GoalState:
         subgoals=len(proof.subgoals),
     )
     _note_subgoals(watch, proof)
-    _stop_if_over(tools, state, usage, proof)
+    _stop_if_over(deps, state, usage, proof)
     if proof.ended and not proof.sufficient:
         proof.take_best()
     return {**written(proof, usage, trace), **_kept(state)}
@@ -107,6 +114,6 @@ def _note_subgoals(watch: Watch, proof: Proof) -> None:
         watch.note("memory_subgoal", **fields)
 
 
-def _stop_if_over(tools: GoalTools, state: GoalState, usage: Usage, proof: Proof) -> None:
-    if not proof.ended and tools.is_over(state, usage):
+def _stop_if_over(deps: GoalDependencies, state: GoalState, usage: Usage, proof: Proof) -> None:
+    if not proof.ended and deps.is_over(state, usage):
         proof.status, proof.ended = "budget", True

@@ -9,27 +9,34 @@ from langmem_graph.llm.contracts import Refinement
 from langmem_graph.llm.structured import Usage, load_prompt
 from langmem_graph.logic import Rule, Variable
 from langmem_graph.recall.goals.refinements import objection
-from langmem_graph.recall.goals.state import GoalState, GoalTools, Proof, Subgoal, read, written
+from langmem_graph.recall.goals.state import (
+    GoalDependencies,
+    GoalState,
+    Proof,
+    Subgoal,
+    read,
+    written,
+)
 from langmem_graph.recall.goals.unify import settle
 from langmem_graph.recall.shown import Shown, request_line
-from langmem_graph.steps import Call, Watch
+from langmem_graph.steps import StepRun, Watch
 
 
-async def refine(tools: GoalTools, state: GoalState, call: Call) -> GoalState:
+async def refine(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalState:
     """Begin the next round, or end the loop when there is nothing to look for."""
     proof, usage, trace = read(state)
-    watch = Watch(call.emit, trace)
+    watch = Watch(run.emit, trace)
     proof.depth += 1
     again = _look_again(proof, watch)
     fresh: list[Subgoal] = []
     if len(again) < len(proof.open()):
-        fresh = await _ask(tools, state, call, proof, usage, watch)
+        fresh = await _ask(deps, state, run, proof, usage, watch)
     proof.subgoals += fresh
-    settings = tools.settings
+    settings = deps.settings
     most = settings.goal_subgoals * settings.goal_refinements
     due = [goal.id for goal in (*again, *fresh)][:most]
-    if not due or tools.is_over(state, usage):
-        settle(tools, state, usage, proof, watch, hopeless=True)
+    if not due or deps.is_over(state, usage):
+        settle(deps, state, usage, proof, watch, hopeless=True)
     if not proof.ended:
         proof.due = due
         proof.round += 1
@@ -50,11 +57,11 @@ def _look_again(proof: Proof, watch: Watch) -> list[Subgoal]:
 
 
 async def _ask(
-    tools: GoalTools, state: GoalState, call: Call, proof: Proof, usage: Usage, watch: Watch
+    deps: GoalDependencies, state: GoalState, run: StepRun, proof: Proof, usage: Usage, watch: Watch
 ) -> list[Subgoal]:
-    shown = Shown.of(proof.facts[-tools.settings.goal_facts :])
+    shown = Shown.of(proof.facts[-deps.settings.goal_facts :])
     question = _question(state, proof, shown)
-    answer = await tools.asker.ask(Refinement, load_prompt("refine"), question, usage)
+    answer = await deps.asker.ask(Refinement, load_prompt("refine"), question, usage)
     if answer is None or answer.stop:
         watch.note("memory_refinement", accepted=False, reason="nothing would help")
         return []
@@ -69,7 +76,7 @@ async def _ask(
             **proposed.model_dump(include={"atom", "query", "relation"}),
         )
         goal.query = goal.query.strip() or goal.atom
-        reason = await objection(goal, known, proof, tools, call, allowed)
+        reason = await objection(goal, known, proof, deps, run, allowed)
         if reason:
             watch.note("memory_refinement", atom=goal.atom, accepted=False, reason=reason)
             continue

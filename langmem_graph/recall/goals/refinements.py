@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from langmem_graph.recall.goals.state import GoalTools, Proof, Subgoal
-from langmem_graph.steps import Call
+from langmem_graph.recall.goals.state import GoalDependencies, Proof, Subgoal
+from langmem_graph.steps import StepRun
 from langmem_graph.write.words import content, tokens
 
 _NAME = re.compile(r"[^\W\d_]\w*(?:[-’'](?!s\b)\w+)*|\d+(?:[.,:/-]\d+)*")
@@ -17,8 +17,8 @@ async def objection(
     goal: Subgoal,
     known: Sequence[Subgoal],
     proof: Proof,
-    tools: GoalTools,
-    call: Call,
+    deps: GoalDependencies,
+    run: StepRun,
     allowed: str,
 ) -> str | None:
     """Why the refinement may not be looked for; None when it may.
@@ -28,25 +28,25 @@ async def objection(
         known: every subgoal so far.
         proof: of which round.
         tools: for the settings and for likeness.
-        call: the run.
+        run: the run.
         allowed: everything that names may be taken from.
     """
     queries = [one.query for one in known]
-    if reason := _formal_objection(goal, known, proof, tools) or _invention(goal, proof, allowed):
+    if reason := _formal_objection(goal, known, proof, deps) or _invention(goal, proof, allowed):
         return reason
-    if await tools.likeness(goal.query, queries, call) >= tools.settings.same_goal:
+    if await deps.likeness(goal.query, queries, run) >= deps.settings.same_goal:
         return "asks for the same as before"
     return None
 
 
 def _formal_objection(
-    goal: Subgoal, known: Sequence[Subgoal], proof: Proof, tools: GoalTools
+    goal: Subgoal, known: Sequence[Subgoal], proof: Proof, deps: GoalDependencies
 ) -> str | None:
     parents = {one.id for one in proof.open()}
     if goal.parent not in parents:
         return "is for no open statement"
     siblings = [one for one in known if (one.parent, one.depth) == (goal.parent, goal.depth)]
-    if len(siblings) >= tools.settings.goal_refinements:
+    if len(siblings) >= deps.settings.goal_refinements:
         return "one too many for its statement"
     if not goal.atom.strip():
         return "says nothing"

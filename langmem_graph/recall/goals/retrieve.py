@@ -7,8 +7,8 @@ from typing_extensions import TypedDict
 
 from langmem_graph.errors import for_log
 from langmem_graph.models import Fact
-from langmem_graph.recall.goals.state import GoalState, GoalTools, Proof, Subgoal
-from langmem_graph.steps import Call
+from langmem_graph.recall.goals.state import GoalDependencies, GoalState, Proof, Subgoal
+from langmem_graph.steps import StepRun
 
 _log = logging.getLogger(__name__)
 
@@ -22,13 +22,13 @@ class RetrieveInput(TypedDict):
     """How long it may take."""
 
 
-async def retrieve(tools: GoalTools, state: RetrieveInput, call: Call) -> GoalState:
+async def retrieve(deps: GoalDependencies, state: RetrieveInput, run: StepRun) -> GoalState:
     """The best facts for one subgoal; a failing search finds nothing and says so."""
     goal = Subgoal.model_validate(state["subgoal"])
     problem = None
     facts: list[Fact] = []
     try:
-        looking = tools.search(goal.query, tools.settings.goal_k, goal.relation, call)
+        looking = deps.search(goal.query, deps.settings.goal_k, goal.relation, run)
         facts = await asyncio.wait_for(looking, state["seconds"])
     except Exception as error:  # noqa: BLE001  # any retriever's own; the other subgoals go on
         problem = f"{type(error).__name__}: {error}"
@@ -42,7 +42,7 @@ async def retrieve(tools: GoalTools, state: RetrieveInput, call: Call) -> GoalSt
         "facts": [fact.id for fact in facts],
         "problem": problem,
     }
-    call.emit(event)
+    run.emit(event)
     found = [fact.model_dump(mode="json") for fact in facts]
     return {"found": [{"round": state["round"], "facts": found, "event": event}]}
 

@@ -14,12 +14,12 @@ from langmem_graph.llm.contracts import Relation
 from langmem_graph.llm.structured import Asker, Usage
 from langmem_graph.logic import Atom, Binding, Substitution
 from langmem_graph.models import Conflict, Fact, GoalStatus
-from langmem_graph.steps import Call
+from langmem_graph.steps import StepRun
 
 Intent = Literal["lookup", "act", "vague", "chat"]
-Search = Callable[[str, int, Relation, Call], Awaitable[list[Fact]]]
+Search = Callable[[str, int, Relation, StepRun], Awaitable[list[Fact]]]
 """Looks in a memory: query, how many, where to look, whose run."""
-Likeness = Callable[[str, Sequence[str], Call], Awaitable[float]]
+Likeness = Callable[[str, Sequence[str], StepRun], Awaitable[float]]
 """How much a text is like the likest of others, from 0 to 1."""
 
 
@@ -190,7 +190,7 @@ class GoalState(GoalInput, GoalOutput, total=False):
 
 
 @dataclass(frozen=True)
-class GoalTools:
+class GoalDependencies:
     """What the steps work with."""
 
     asker: Asker

@@ -11,26 +11,33 @@ from langmem_graph.llm.structured import Usage, load_prompt
 from langmem_graph.logic import Atom
 from langmem_graph.models import Fact, GoalStatus
 from langmem_graph.recall.goals.bindings import bind
-from langmem_graph.recall.goals.state import GoalState, GoalTools, Proof, Subgoal, read, written
+from langmem_graph.recall.goals.state import (
+    GoalDependencies,
+    GoalState,
+    Proof,
+    Subgoal,
+    read,
+    written,
+)
 from langmem_graph.recall.shown import Shown, request_line
-from langmem_graph.steps import Call, Watch
+from langmem_graph.steps import StepRun, Watch
 
 
-async def unify(tools: GoalTools, state: GoalState, call: Call) -> GoalState:
+async def unify(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalState:
     """Take in what was found, ask what it proves, keep what holds."""
     proof, usage, trace = read(state)
-    watch = Watch(call.emit, trace)
+    watch = Watch(run.emit, trace)
     fresh = _take_in(proof, state.get("found") or [], watch)
     before = len(proof.bindings), len(proof.open())
-    shown = Shown.of(_to_show(proof, fresh, tools.settings.goal_facts))
+    shown = Shown.of(_to_show(proof, fresh, deps.settings.goal_facts))
     question = _question(state, proof, shown)
-    answer = await tools.asker.ask(Unification, load_prompt("unify"), question, usage)
+    answer = await deps.asker.ask(Unification, load_prompt("unify"), question, usage)
     for goal in proof.subgoals:
         goal.searched = str(goal.parsed().apply(proof.theta().entities))
     if answer is not None:
         _bind(proof, answer, shown, watch)
     nothing_new = not fresh and before == (len(proof.bindings), len(proof.open()))
-    settle(tools, state, usage, proof, watch, hopeless=nothing_new and proof.depth > 0)
+    settle(deps, state, usage, proof, watch, hopeless=nothing_new and proof.depth > 0)
     return written(proof, usage, trace)
 
 
@@ -88,7 +95,7 @@ def _bind(proof: Proof, answer: Unification, shown: Shown, watch: Watch) -> None
 
 
 def settle(
-    tools: GoalTools,
+    deps: GoalDependencies,
     state: GoalState,
     usage: Usage,
     proof: Proof,
@@ -101,14 +108,14 @@ def settle(
     Args:
         hopeless: nothing new can be found; another way to split the request may still help.
     """
-    settings = tools.settings
+    settings = deps.settings
     proof.due = []
     answered = all(name in proof.bindings for name in proof.answer)
     if proof.conflicts:
         proof.status = "conflict"
     elif answered and all(goal.grounded for goal in proof.initial()):
         proof.status = "grounded"
-    elif tools.is_over(state, usage):
+    elif deps.is_over(state, usage):
         proof.status = "budget"
     elif not hopeless and proof.depth < settings.goal_depth:
         return
