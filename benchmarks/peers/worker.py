@@ -153,8 +153,8 @@ def _mem0_payload(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bm25_encoder(folder: Path) -> Any:
-    """fastembed's BM25 with a stop word file of ours, since its own is fetched from the hub."""
-    from fastembed import SparseTextEmbedding  # type: ignore[import-not-found]
+    """BM25 of fastembed with a stop word file of ours, since its own is fetched from the hub."""
+    from fastembed import SparseTextEmbedding
 
     words = "a an and are as at be by for from has he in is it of on that the to was were will with"
     folder.mkdir(parents=True, exist_ok=True)
