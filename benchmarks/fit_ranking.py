@@ -18,11 +18,11 @@ from scipy.optimize import minimize
 from scipy.special import expit, logsumexp, softmax
 
 from benchmarks import common
+from benchmarks.data import LOADERS
+from benchmarks.data.items import BenchDataError, Conversation
+from benchmarks.job import limited
+from benchmarks.vectors import cached
 from langmem_graph import Memory, MessageHit, UserMemory
-from langmem_graph.bench.data import LOADERS
-from langmem_graph.bench.items import BenchDataError, Conversation
-from langmem_graph.bench.job import limited
-from langmem_graph.bench.vector_cache import cached
 from langmem_graph.embeddings import MiniLMEmbeddings
 from langmem_graph.ranking.weights import MESSAGE_WEIGHTS, SESSION_WEIGHTS
 from langmem_graph.user import By

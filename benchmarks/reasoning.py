@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks import common
 from benchmarks.chatter import make_chat, sessions
-from benchmarks.oracle import ActAnswers, HopAnswers, Reader
+from benchmarks.stand_ins import ActAnswers, HopAnswers, Reader
 from langmem_graph import Memory, Recall, Settings
 from langmem_graph.write.words import content
 
@@ -260,14 +260,15 @@ def speed(messages: int = 10_000, rounds: int = 15) -> str:
         {"atom": f"(x{n}:thing) was mentioned with {word}", "query": f"{word} and what was said"}
         for n, word in enumerate(("garden", "flight", "sister", "budget"))
     ]
-    question = {"question": "What about the garden and the flight?", "subgoals": subgoals}
+    asked = "What about the garden and the flight?"
+    question = {"question": asked, "subgoals": subgoals}
     question |= {"answer_variables": ["x0"], "refinements": [], "proofs": []}
     with asking([], settings=Settings(goal_depth=0)) as memory:
         for number, lines in enumerate(sessions(make_chat(), messages)):
             memory.user.add(lines, session_id=str(number))
         memory.reader.answers = HopAnswers(question, {})
-        plain = _timed(lambda: memory.user.recall(question["question"]), rounds)
-        reasoned = _timed(lambda: memory.user.recall(question["question"], mode="reason"), rounds)
+        plain = _timed(lambda: memory.user.recall(asked), rounds)
+        reasoned = _timed(lambda: memory.user.recall(asked, mode="reason"), rounds)
     rows = [
         ["plain recall", f"{plain:.0f} ms"],
         ["with a round of 4 subgoals", f"{reasoned:.0f} ms"],
@@ -291,7 +292,7 @@ def main() -> None:
     made = common.parser(__doc__)
     made.add_argument("parts", nargs="*", default=["hops", "acts", "speed"])
     options = made.parse_args()
-    reports = {
+    reports: dict[str, Callable[[], str]] = {
         "hops": lambda: report_hops(hops()),
         "acts": lambda: report_acts(acts()),
         "speed": speed,

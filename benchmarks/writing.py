@@ -42,6 +42,7 @@ class ScriptedReader(BaseChatModel):
         return "scripted-reader"
 
     def bind_tools(self, tools: Any, **options: Any) -> Any:
+        """Keep the tools, whose schema says what to answer."""
         return self.bind(tools=list(tools), **options)
 
     def _generate(

@@ -14,7 +14,6 @@ from langmem_graph.cli import demo as demonstration
 from langmem_graph.cli import show as showing
 from langmem_graph.cli import views
 from langmem_graph.cli.as_json import print_json
-from langmem_graph.cli.bench_command import bench_command
 from langmem_graph.cli.imports import import_file
 from langmem_graph.errors import (
     LangMemGraphError,
@@ -131,7 +130,7 @@ def chat(
 
 @app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(help="Chat JSONL, ChatGPT export, LoCoMo or RealMem.")],
+    file: Annotated[Path, typer.Argument(help="Chat JSONL or a ChatGPT export.")],
     user: UserOption,
     directory: DirectoryOption = DEFAULT_DIRECTORY,
     chroma: ChromaOption = None,
@@ -354,9 +353,6 @@ def erase(
     with _opened(directory, chroma, "hash") as memory:  # erasing embeds nothing
         report = memory.user(user).erase()
     print_json(report) if as_json else views.show_erased(user, report)
-
-
-app.command("bench")(bench_command)
 
 
 def main() -> None:

@@ -10,16 +10,12 @@ from langmem_graph.errors import ImportFormatError
 from langmem_graph.importers._chat_jsonl import RECORD, read_chat_jsonl
 from langmem_graph.importers._chat_jsonl import read_records as record_lines
 from langmem_graph.importers._chatgpt import is_chatgpt, read_chatgpt
-from langmem_graph.importers._locomo import is_locomo, read_locomo
-from langmem_graph.importers._realmem import is_realmem, read_realmem
 from langmem_graph.importers._types import Conversation
 
-_JSON_FORMATS = (
-    (is_chatgpt, read_chatgpt),
-    (is_locomo, read_locomo),
-    (is_realmem, read_realmem),
+KNOWN = (
+    "chat JSONL in OpenAI's style, with records or without, and a ChatGPT export "
+    "(conversations.json or its zip)"
 )
-KNOWN = "OpenAI-style chat JSONL, a ChatGPT export (conversations.json or its zip), LoCoMo, RealMem"
 
 
 def read_conversations(file: Path) -> Iterator[Conversation]:
@@ -45,10 +41,9 @@ def read_conversations(file: Path) -> Iterator[Conversation]:
 
 
 def _read_json(data: Any, file: Path) -> Iterator[Conversation]:
-    for fits, read in _JSON_FORMATS:
-        if fits(data):
-            yield from read(data)
-            return
+    if is_chatgpt(data):
+        yield from read_chatgpt(data)
+        return
     rows = data if isinstance(data, list) else [data]
     if rows and all(isinstance(r, dict) and ({"messages", "role", RECORD} & set(r)) for r in rows):
         yield from read_chat_jsonl("\n".join(map(json.dumps, rows)), file.stem)

@@ -5,8 +5,8 @@ from statistics import fmean
 
 import pytest
 
-from benchmarks.causal_pairs import KINDS, PARTS, load, shared_words
-from langmem_graph.bench.metrics.statistics import auc
+from benchmarks.causal.pairs import KINDS, PARTS, load, shared_words
+from benchmarks.metrics.statistics import auc
 
 TELLTALE = re.compile(
     r"\b(because|so|therefore|thus|hence|since|result\w*|caus\w*|due|led|consequen\w*|why)\b", re.I

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 
 from benchmarks import chatter
-from benchmarks.cheap import CheapEmbeddings
+from benchmarks.chatter import CheapEmbeddings
 
 
 def texts(count=2_000):

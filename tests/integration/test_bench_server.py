@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.local_server import NEEDED, started, weights
-from langmem_graph.bench.log import Log
-from langmem_graph.cli import app as commands
-from tests.bench import tiny
+from benchmarks.__main__ import app
+from benchmarks.causal.local_server import NEEDED, started, weights
+from benchmarks.log import Log
+from tests.benchmarks import tiny
 from tests.integration.loopback import loopback_alone
 
 pytest.importorskip("xllamacpp", reason=f"no local model server: {NEEDED}", exc_type=ImportError)
@@ -35,9 +35,9 @@ def loopback_only(socket_enabled: None) -> Iterator[None]:
 
 def bench(tmp_path: Path, url: str, name: str, *words: str) -> tuple[str, Log]:
     data = getattr(tiny, name)(tmp_path / "data")
-    given = ["bench", name, "--data", str(data), "--out", str(tmp_path / "runs")]
+    given = [name, "--data", str(data), "--out", str(tmp_path / "runs")]
     given += ["--embeddings", "hash", "--base-url", url, "--max-tokens", "48", *words]
-    done = CliRunner().invoke(commands.app, given)
+    done = CliRunner().invoke(app, given)
     assert done.exit_code == 0, done.output
     (folder,) = [one for one in (tmp_path / "runs").iterdir() if one.is_dir()]
     return done.stdout, Log(folder / "items.jsonl")

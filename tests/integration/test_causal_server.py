@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.local_server import NEEDED, started, weights
+from benchmarks.causal.local_server import NEEDED, started, weights
 from langmem_graph.errors import CausalModelError
 from langmem_graph.link.causal import LlamaServer, calibrate, create_causal_scorer
 from tests.integration.loopback import free_port, loopback_alone

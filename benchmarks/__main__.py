@@ -1,0 +1,118 @@
+"""Measures memory on public data sets: `python -m benchmarks NAME… --data DIR`.
+
+Here are the options; what they do is in command.py, which is slow to import.
+"""
+
+import sys
+import warnings
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from langmem_graph.cli import views
+from langmem_graph.errors import LangMemGraphError, TokenCountWarning
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
+
+
+class Name(StrEnum):
+    """The data sets; their loaders are in benchmarks/data."""
+
+    LOCOMO = "locomo"
+    LONGMEMEVAL = "longmemeval"
+    ACTMEMEVAL = "actmemeval"
+    REALMEM = "realmem"
+    MEM2ACTBENCH = "mem2actbench"
+    PERSONAMEM = "personamem"
+
+
+@app.command(no_args_is_help=True)
+def measure(
+    names: Annotated[
+        list[Name],
+        typer.Argument(
+            metavar="NAME…", help=f"Which data sets, one after the other: {', '.join(Name)}."
+        ),
+    ],
+    data: Annotated[
+        Path,
+        typer.Option("--data", envvar="LANGMEM_GRAPH_DATA", help="Its file, or the folder of all."),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Where runs and reports go.")] = Path(
+        "bench-runs"
+    ),
+    model: Annotated[
+        str | None, typer.Option("--model", help="Answers. Without one, retrieval is measured.")
+    ] = None,
+    judge: Annotated[
+        str | None, typer.Option("--judge", help="Judges the answers; `same` is the model itself.")
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", help="The model's OpenAI-compatible server.")
+    ] = None,
+    judge_base_url: Annotated[
+        str | None, typer.Option("--judge-base-url", help="The judge's server.")
+    ] = None,
+    reader: Annotated[
+        Literal["context", "navigate"],
+        typer.Option(help="Read a context, or look through memory with tools."),
+    ] = "context",
+    systems: Annotated[str, typer.Option(help="With commas; see docs/benchmarks.md.")] = "",
+    ablate: Annotated[
+        str, typer.Option(help="Parts left out of ours-reason in turn, with commas, or `all`.")
+    ] = "",
+    depths: Annotated[str, typer.Option(help="Depths of the goal loop: `0,1,2,3`.")] = "",
+    breadths: Annotated[str, typer.Option(help="Breadths of the goal loop: `1,2`.")] = "",
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Questions asked at most, evenly spread.")
+    ] = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="Passages shown to a model at most.")] = 20,
+    context_tokens: Annotated[
+        int, typer.Option(min=100, help="Tokens of memory shown to a model.")
+    ] = 1_500,
+    full_tokens: Annotated[
+        int, typer.Option(min=100, help="The same for the system full-context.")
+    ] = 100_000,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Longest answer of a model.")] = 1_024,
+    method: Annotated[
+        str | None,
+        typer.Option("--structured-method", help="json_schema, function_calling or json_mode."),
+    ] = None,
+    prices: Annotated[
+        str, typer.Option(help="Dollars per million tokens: INPUT,OUTPUT, for totals.")
+    ] = "",
+    embeddings: Annotated[
+        str | None, typer.Option("--embeddings", help="Embedder; default MiniLM.")
+    ] = None,
+    cold: Annotated[
+        bool, typer.Option("--cold", help="Embed in the course of the run, and time that too.")
+    ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Forget an earlier run of the same.")
+    ] = False,
+    retry: Annotated[
+        bool, typer.Option("--retry-failed", help="Ask again where answering or judging failed.")
+    ] = False,
+) -> None:
+    """Measure memory on public data sets, beside other systems. A stopped run continues."""
+    given = dict(locals())
+    from benchmarks.command import Options, bench
+
+    for name in given.pop("names"):
+        typer.echo(bench(Options(name.value, **given)))
+
+
+def main() -> None:
+    """Run the command line; errors of the library are one line, without a traceback."""
+    warnings.simplefilter("ignore", TokenCountWarning)
+    try:
+        app(prog_name="python -m benchmarks")
+    except (LangMemGraphError, OSError) as error:
+        views.fail(str(error))
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

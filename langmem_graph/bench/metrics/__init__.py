@@ -1,1 +1,0 @@
-"""The measures, as pure functions; each is checked against an example worked out by hand."""

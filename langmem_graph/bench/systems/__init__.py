@@ -1,1 +1,0 @@
-"""Systems that are measured side by side. To add one, see `protocol.py`."""
