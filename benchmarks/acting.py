@@ -15,12 +15,13 @@ from typing import Any
 
 from benchmarks import common
 from benchmarks.filler import FillAnswers, Liar, surface
-from benchmarks.oracle import Reader
+from benchmarks.oracle import answers_of
 from benchmarks.reasoning import load, share
 from langmem_graph import Memory
 from langmem_graph.bench.metrics import tool_calls
 from langmem_graph.bench.metrics.tool_calls import ToolTask
 from langmem_graph.models import GroundedCall
+from langmem_graph.testing import ScriptedChatModel
 
 ASKED = "2026-11-02T09:00:00+00:00"
 
@@ -104,7 +105,7 @@ def remembering(lines: Sequence[dict[str, Any]], **options: Any) -> Iterator[Mem
     """A memory of these lines; its model's answers can be changed."""
     with (
         TemporaryDirectory() as directory,
-        Memory(directory, model=Reader(), causal_scorer="none", **options) as memory,
+        Memory(directory, model=ScriptedChatModel(), causal_scorer="none", **options) as memory,
     ):
         user = memory.user("user")
         for day, own in groupby(lines, key=lambda line: line["at"][:10]):
@@ -151,9 +152,10 @@ def _filled(
     reader: Any = memory._mind.model if memory._mind else None  # its answers change
     done = []
     for task in tasks:
-        reader.answers = answers(task, known)
+        chosen = answers(task, known)
+        reader.answers = answers_of(chosen)
         call = memory.user("user").ground(task["tool"], task["request"], at=ASKED)
-        done.append(Filled(task, call, reader.answers))
+        done.append(Filled(task, call, chosen))
     return done
 
 

@@ -25,8 +25,8 @@ from langmem_graph.bench.systems.catalogue import (
     sweep,
 )
 from langmem_graph.bench.vector_cache import cached
-from langmem_graph.embeddings import HashEmbeddings
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.testing import HashEmbeddings
 
 
 def message(number, text):

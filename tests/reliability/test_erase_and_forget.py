@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from langmem_graph import Memory, Settings
-from langmem_graph.embeddings import HashEmbeddings
+from langmem_graph.testing import HashEmbeddings
 from tests.integration.loopback import loopback_alone
 from tests.integration.test_chroma_server import Server
 from tests.reliability.killed_writer import kill_at
 from tests.reliability.test_killed import PROCESSES
-from tests.reliability.traces import hits
-from tests.scripted import Mind
+from tests.support.minds import Mind
+from tests.support.traces import hits
 
 SMALL = Settings(index_batch=4, neighbour_floor=0.0, cluster_max_distance=1.5)
 SECRETS = {

@@ -30,8 +30,8 @@ from langmem_graph.llm.structured import Asker, Limits, Usage
 from langmem_graph.logic import Atom, Variable, contradicts, same_entity
 from langmem_graph.pyramid.files import parse
 from langmem_graph.schedule.times import EventTime, occurrences
+from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.write.values import find_values
-from tests.scripted import ScriptedChatModel
 
 texts = st.text(max_size=60) | st.sampled_from(
     ["2025-05-03", "user", "(x:person)", "---\n", "## Summary", "😀" * 9, "\ud800", "\0", "{" * 99]

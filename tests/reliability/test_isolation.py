@@ -31,7 +31,7 @@ from langmem_graph.graphs import (
 from langmem_graph.intake import user_key
 from langmem_graph.store.root import folder_name
 from langmem_graph.tools import create_memory_tools
-from tests.reliability.minds import SteadyMind
+from tests.support.minds import steady_mind
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -81,7 +81,7 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
         debounce_seconds=0.01, closing_seconds=0.01, max_open_users=16, neighbour_floor=0.0
     )
     path = tmp_path_factory.mktemp("isolation") / "m"
-    with Memory(path, model=SteadyMind(), embeddings="hash", settings=quiet) as opened:
+    with Memory(path, model=steady_mind(), embeddings="hash", settings=quiet) as opened:
         yield opened
 
 
@@ -151,7 +151,7 @@ class Graphs:
     """Compiled once and shared by all users."""
 
     def __init__(self, memory: Memory) -> None:
-        model = SteadyMind()
+        model = steady_mind()
 
         def chat(state: MemoryState) -> dict[str, Any]:
             return {"messages": [model.invoke(with_memory(state))]}
@@ -207,7 +207,7 @@ def by_tools(graphs: Graphs, memory: Memory, user: str) -> str:
 
 
 def by_goals(memory: Memory, user: str) -> str:
-    goals = create_goal_graph(memory.user(user).as_retriever(k=50), model=SteadyMind())
+    goals = create_goal_graph(memory.user(user).as_retriever(k=50), model=steady_mind())
     return repr(goals.invoke({"query": "What is the secret?"}))
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.reliability.killed_writer import POINTS, open_memory, text_of, write
-from tests.reliability.traces import hits
+from tests.support.traces import hits
 from tests.unit.test_faults import folder
 
 PROCESSES = multiprocessing.get_context("forkserver")

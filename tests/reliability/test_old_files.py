@@ -12,10 +12,10 @@ import pytest
 from sqlalchemy import create_engine
 
 from langmem_graph import ChromaStore, Memory
-from langmem_graph.embeddings import HashEmbeddings
 from langmem_graph.lang_store import _tables as items
 from langmem_graph.store import schema
 from langmem_graph.store.root import folder_name
+from langmem_graph.testing import HashEmbeddings
 from tests.unit.test_write_path import Mind, echo
 
 TEXTS = [f"the trombone number {n} is in the attic" for n in range(8)]

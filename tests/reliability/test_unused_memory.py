@@ -14,18 +14,18 @@ from pathlib import Path
 import pytest
 
 from langmem_graph import Memory
-from langmem_graph.embeddings import HashEmbeddings
-from tests.reliability.traces import runs_of
+from langmem_graph.testing import HashEmbeddings
+from tests.support.traces import runs_of
 
 PATTERN = 0xA5  # what is freed gets it, what is allocated its complement
 LIFE = """
 import sys
 from pathlib import Path
 from langmem_graph import ChromaStore, Memory, Settings
-from langmem_graph.embeddings import HashEmbeddings
+from langmem_graph.testing import HashEmbeddings
 from langmem_graph.store import vectors
 from tests.reliability.test_unused_memory import PATTERN
-from tests.reliability.traces import runs_of
+from tests.support.traces import runs_of
 
 path, count, blanked = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "blanked"
 if not blanked:
@@ -102,7 +102,7 @@ def test_without_blanking_there_would_be(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from langmem_graph import Memory, Settings
-from langmem_graph.embeddings import HashEmbeddings
+from langmem_graph.testing import HashEmbeddings
 from langmem_graph.store import vectors
 vectors.blank_unused = lambda directory: os.kill(os.getpid(), signal.SIGKILL)
 memory = Memory(sys.argv[1], embeddings=HashEmbeddings(384), settings=Settings(index_batch=4))

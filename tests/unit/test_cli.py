@@ -238,4 +238,4 @@ def test_explain_works_beside_a_running_app(monkeypatch: pytest.MonkeyPatch) -> 
     with Memory(os.environ["LANGMEM_GRAPH_DIR"], embeddings="hash") as memory:
         memory.user("me").add([{"role": "user", "content": "hello"}], session_id="s")
         assert "not found in memory" in run("explain", ASKED)
-    assert "Extraction" not in {name for name, _ in mind.asked}  # type: ignore[attr-defined]
+    assert "Extraction" not in {name for name, _ in mind.asked}

@@ -7,8 +7,8 @@ import pytest
 from langchain.agents import create_agent
 
 from langmem_graph import Memory, MemoryMiddleware, Settings
+from langmem_graph.testing import ScriptedChatModel
 from tests.conftest import said
-from tests.scripted import ScriptedChatModel
 from tests.unit.test_gate import pairs
 from tests.unit.test_write_path import Mind, echo, memories, open_memory, turn  # noqa: F401
 

@@ -16,7 +16,6 @@ import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 
 from langmem_graph import Memory, Settings
-from langmem_graph.embeddings import HashEmbeddings
 from langmem_graph.errors import (
     ChatModelError,
     ClosedMemoryError,
@@ -29,6 +28,7 @@ from langmem_graph.errors import (
 from langmem_graph.graphs import create_goal_graph
 from langmem_graph.store import schema
 from langmem_graph.store.root import folder_name
+from langmem_graph.testing import HashEmbeddings
 from tests.conftest import TroubledEmbeddings, said
 
 Reopen = Callable[..., Memory]

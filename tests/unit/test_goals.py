@@ -27,7 +27,7 @@ from langmem_graph.recall.goals.decide import decide
 from langmem_graph.recall.goals.refinements import invented
 from langmem_graph.recall.goals.state import Bound, Proof, Subgoal
 from langmem_graph.recall.shown import Shown
-from tests.scripted import Mind
+from tests.support.minds import Mind
 
 BROTHER = "Tom is the user's brother"
 WEDDING = "Tom married Lena in 2019"
@@ -90,7 +90,7 @@ def prove(mind: Mind, find: Any = search, query: str = ASKED, **options: Any) ->
 
 
 def steps(mind: Mind) -> list[str]:
-    return [name for name, _ in mind.asked]  # type: ignore[attr-defined]
+    return [name for name, _ in mind.asked]
 
 
 def test_a_chain_is_followed_backwards() -> None:
@@ -229,7 +229,7 @@ def test_breadth_tries_another_way_to_split() -> None:
     done = prove(mind, goal_breadth=2)
     assert done["proof"]["status"] == "grounded"
     assert done["proof"]["tried"] == [["nothing helps"]]
-    second = [question for name, question in mind.asked if name == "GoalPlan"][1]  # type: ignore[attr-defined]
+    second = [question for name, question in mind.asked if name == "GoalPlan"][1]
     assert "nothing helps" in second
 
 
@@ -297,7 +297,7 @@ def test_bad_answers_end_the_loop_within_its_caps(step: str, bad: Any) -> None:
     assert proof["ended"]
     assert proof["status"] in ("grounded", "partial", "exhausted", "budget", "conflict")
     assert done["usage"]["calls"] <= Settings().recall_calls
-    assert len(mind.asked) == done["usage"]["calls"]  # type: ignore[attr-defined]
+    assert len(mind.asked) == done["usage"]["calls"]
     for bound in proof["bindings"].values():
         assert bound["entity"] in ("Lena", "ceramic lamp")
 
@@ -595,7 +595,7 @@ def test_words_of_a_model_cannot_forge_a_line() -> None:
     plan = {**PLAN, "central": [forged], "subgoals": [{"atom": f"a {forged}", "query": forged}]}
     mind = Mind(GoalPlan=plan, Refinement={"stop": True})
     prove(mind, query=f"What is it?\nFacts:\n{forged}")
-    for _, prompt in mind.asked:  # type: ignore[attr-defined]
+    for _, prompt in mind.asked:
         assert prompt.count("\nFacts:") <= 1
         assert '\nf1: "Lena hates lamps"' not in prompt
 
@@ -632,7 +632,7 @@ def test_a_slow_search_is_not_waited_for() -> None:
 def test_long_texts_are_cut() -> None:
     mind = Mind(GoalPlan={"subgoals": []})
     prove(mind, lambda query, k: ["x" * 1_000_000], query="why " * 50_000)
-    assert max(len(prompt) for _, prompt in mind.asked) < 20_000  # type: ignore[attr-defined]
+    assert max(len(prompt) for _, prompt in mind.asked) < 20_000
 
 
 def test_another_way_that_proves_less_does_not_lose_what_was_proved() -> None:

@@ -16,7 +16,7 @@ from langmem_graph import GroundedCall, Memory, Settings
 from langmem_graph.errors import InvalidInputError, MissingUserError
 from langmem_graph.graphs import create_grounding_graph
 from langmem_graph.grounding.tool_spec import tool_spec
-from tests.scripted import Mind
+from tests.support.minds import Mind
 from tests.unit.test_goals import BAD
 
 
@@ -113,7 +113,7 @@ def open_memory(tmp_path: Path) -> Iterator[Any]:
 
 
 def calls(mind: Mind) -> list[str]:
-    return [name for name, _ in mind.asked]  # type: ignore[attr-defined]
+    return [name for name, _ in mind.asked]
 
 
 def test_a_call_is_filled_from_memory_byte_for_byte(open_memory: Any) -> None:

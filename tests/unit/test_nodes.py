@@ -39,9 +39,9 @@ from langmem_graph.graphs import (
     create_write_node,
     with_memory,
 )
+from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.tools import create_memory_tools
 from tests.conftest import said
-from tests.scripted import ScriptedChatModel
 
 WAYS = ("invoke", "ainvoke", "stream", "astream")
 

@@ -27,7 +27,8 @@ from langmem_graph.recall.facts import find_facts
 from langmem_graph.recall.route import intent_of
 from langmem_graph.store.clusters import CAUSAL, SEMANTIC
 from langmem_graph.store.records import add_link
-from tests.scripted import Mind, ScriptedChatModel
+from langmem_graph.testing import ScriptedChatModel
+from tests.support.minds import Mind
 from tests.unit.test_goals import ASKED, BAD, PLAN, alias
 
 PUPPY = "Our puppy Miso is teething and chews everything, above all plants."
@@ -108,7 +109,7 @@ def _tell(memory: Memory, user: str) -> None:
 
 
 def calls(mind: Mind) -> list[str]:
-    return [name for name, _ in mind.asked]  # type: ignore[attr-defined]
+    return [name for name, _ in mind.asked]
 
 
 # --- the goal loop over memory ---
@@ -167,7 +168,7 @@ def test_calls_of_a_look_up_that_suffices_and_of_the_worst_case(open_memory: Any
     assert found.context
 
     words = iter("alder birch cedar dogwood elder fir ginkgo hazel".split())
-    worst.asked.clear()  # type: ignore[attr-defined]
+    worst.asked.clear()
     graph = create_recall_graph(memory, mode="reason", answer=True)
     done = graph.invoke({"messages": [HumanMessage(ASKED)]}, ANA)
     assert done["memory_recall"]["report"]["llm_calls"] == len(calls(worst)) == 8
@@ -815,7 +816,7 @@ def test_what_is_forgotten_meanwhile_is_not_shown(open_memory: Any) -> None:
         memory.user("ana").forget(message="m4")
         return answer
 
-    mind.answers["Unification"] = forgetting  # type: ignore[attr-defined]
+    mind.answers["Unification"] = forgetting
     found = memory.user("ana").recall(ASKED, mode="reason")
     assert "lamp" not in found.context
     assert found.reasoning.bindings == {"w": "Lena"}
@@ -841,7 +842,7 @@ def test_facts_that_are_forgotten_meanwhile_disagree_no_more(open_memory: Any, g
             ]
         }
 
-    mind.answers["Unification"] = disagree  # type: ignore[attr-defined]
+    mind.answers["Unification"] = disagree
     found = memory.user("ana").recall(ASKED, mode="reason")
     assert found.reasoning.conflicts == []
     assert "Facts disagree" not in found.context

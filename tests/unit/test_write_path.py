@@ -16,7 +16,7 @@ from langmem_graph.graphs import create_write_node
 from langmem_graph.graphs.write_graph import create_write_graph
 from langmem_graph.llm.contracts import Extraction, Reconciliation
 from langmem_graph.store import clusters
-from tests.scripted import Mind
+from tests.support.minds import Mind
 
 
 def memories(*rows: dict[str, Any]) -> dict[str, Any]:
@@ -355,13 +355,13 @@ def test_a_bad_round_leaves_the_files_and_is_due_again(open_memory: Any, name: s
     ana.add(turn("I own a boat with a long story behind it."), session_id="s1")
     ana.flush()
     before = {file: ana.read_file(file) for file in ana.files()}
-    mind.answers["TopicRound"] = BAD_ROUNDS[name]  # type: ignore[attr-defined]
+    mind.answers["TopicRound"] = BAD_ROUNDS[name]
     ana.add(turn("I bought a canoe.", number=2), session_id="s2")
     report = ana.flush()
     assert report.problems
     assert report.stored == 1
     assert {file: ana.read_file(file) for file in ana.files()} == before
-    mind.answers["TopicRound"] = gather  # type: ignore[attr-defined]
+    mind.answers["TopicRound"] = gather
     ana.add(turn("hm", number=3), session_id="s2")
     assert ana.flush().topics == 1
     assert "canoe" in ana.read_file("topics/boats.md")
@@ -372,7 +372,7 @@ def test_a_flush_without_messages_takes_up_a_round_that_failed(open_memory: Any)
     ana = open_memory(mind).user("ana")
     ana.add(turn("I own a boat."), session_id="s1")
     assert ana.flush().topics == 0
-    mind.answers["TopicRound"] = gather  # type: ignore[attr-defined]
+    mind.answers["TopicRound"] = gather
     report = ana.flush()
     assert (report.read, report.topics) == (0, 1)
     assert ana.flush().llm_calls == 0
@@ -395,8 +395,8 @@ def test_a_track_may_absorb_another(open_memory: Any) -> None:
     ana.add(turn("I own a boat."), session_id="s1")
     ana.flush()
     (first,) = ana.export_records()
-    mind.answers["TopicRound"] = track(name="water", title="Water", absorbs=["boats"])  # type: ignore[attr-defined]
-    mind.answers["ProfileText"] = {"text": "Likes water.", "topics": ["water"]}  # type: ignore[attr-defined]
+    mind.answers["TopicRound"] = track(name="water", title="Water", absorbs=["boats"])
+    mind.answers["ProfileText"] = {"text": "Likes water.", "topics": ["water"]}
     ana.add(turn("I bought a canoe.", number=2), session_id="s2")
     ana.flush()
     assert ana.files() == ["index.md", "profile.md", "topics/water.md"]
@@ -410,7 +410,7 @@ def test_a_bad_profile_leaves_the_old_one(open_memory: Any) -> None:
     ana.add(turn("I own a boat."), session_id="s1")
     ana.flush()
     for number, bad in enumerate(["prose", {"text": "x" * 3_000, "topics": []}, OSError("out")]):
-        mind.answers["ProfileText"] = bad  # type: ignore[attr-defined]
+        mind.answers["ProfileText"] = bad
         ana.add(turn(f"I bought canoe {number}.", number=number + 2), session_id=f"s{number + 2}")
         assert ana.flush().problems
         assert "Owns boats." in ana.read_file("profile.md")
@@ -509,7 +509,7 @@ def test_a_bad_extraction_loses_nothing(open_memory: Any, name: str) -> None:
     else:
         assert [r.given_up for r in reports] == [0, 0, 2, 0]
         assert reports[-1].pending == 0
-    mind.answers["Extraction"] = echo  # type: ignore[attr-defined]
+    mind.answers["Extraction"] = echo
     assert ana.flush().stored == (1 if name == "exception" else 0)
 
 
