@@ -18,7 +18,7 @@ from tests.integration.loopback import loopback_alone
 pytest.importorskip("xllamacpp", reason=f"no local model server: {NEEDED}", exc_type=ImportError)
 if weights() is None:
     pytest.skip(f"no local model: {NEEDED}", allow_module_level=True)
-pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(280)]
+pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(280), pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from tests.conftest import said
 from tests.integration.loopback import loopback_alone
 from tests.integration.test_chroma_server import Server
 
-pytestmark = pytest.mark.enable_socket
+pytestmark = [pytest.mark.enable_socket, pytest.mark.long]
 SMALL = Settings(index_batch=4)
 BASIC = "Basic " + base64.b64encode(b"memory:s3cret p@ss").decode()
 

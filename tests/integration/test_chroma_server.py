@@ -87,6 +87,7 @@ def _collections(server: Server) -> list:  # type: ignore[type-arg]
     return list(connect(server.url).list_collections())
 
 
+@pytest.mark.long
 def test_a_client_object_is_as_good_as_a_url(server: Server, tmp_path: Path) -> None:
     from langmem_graph.store.vectors import connect
 
@@ -109,6 +110,7 @@ with Memory(path, chroma=url, embeddings="hash", settings=Settings(index_batch=4
 """
 
 
+@pytest.mark.long
 def test_several_processes_share_one_directory(server: Server, tmp_path: Path) -> None:
     path = tmp_path / "memory"
     writers = [
@@ -122,6 +124,7 @@ def test_several_processes_share_one_directory(server: Server, tmp_path: Path) -
         assert health.problems == []  # its queries may miss a few until it restarts
 
 
+@pytest.mark.long
 def test_a_stopped_server_degrades_and_heals(server: Server, tmp_path: Path) -> None:
     path = tmp_path / "memory"
     with Memory(path, chroma=server.url, embeddings="hash", settings=SMALL) as memory:
@@ -141,6 +144,7 @@ def test_a_stopped_server_degrades_and_heals(server: Server, tmp_path: Path) -> 
         assert (health.indexed, health.sampled, health.problems) == (20, 20, [])
 
 
+@pytest.mark.long
 def test_a_rebuild_by_another_process_is_followed(server: Server, tmp_path: Path) -> None:
     path = tmp_path / "memory"
     code = (
@@ -160,6 +164,7 @@ def test_a_rebuild_by_another_process_is_followed(server: Server, tmp_path: Path
         assert user.add([said(f"more {n}") for n in range(8)], session_id="s").warnings == []
 
 
+@pytest.mark.long
 def test_from_embedded_to_server_and_back(server: Server, tmp_path: Path) -> None:
     path = tmp_path / "memory"
     for chroma in (None, server.url, None):
@@ -194,6 +199,7 @@ with ChromaStore(path, chroma=url, embeddings="hash", settings=Settings(index_ba
 """
 
 
+@pytest.mark.long
 def test_two_processes_share_a_store(server: Server, tmp_path: Path) -> None:
     path = tmp_path / "store"
     parts = [

@@ -228,6 +228,7 @@ def test_no_word_is_left_in_many_trials(tmp_path: Path, way: Callable[[Any], lis
 
 @pytest.mark.enable_socket
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.long
 def test_no_word_is_left_with_a_chroma_server(
     tmp_path: Path, socket_enabled: None, way: Callable[[Any], list[str]]
 ) -> None:

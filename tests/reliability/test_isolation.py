@@ -381,6 +381,7 @@ def _storm(memory: Memory, users: tuple[str, str], turns: int) -> tuple[int, lis
 
 
 @pytest.mark.enable_socket
+@pytest.mark.long
 def test_two_users_at_once(memory: Memory) -> None:
     for user in ("é2", "e\u03012"):
         tell(memory, user)

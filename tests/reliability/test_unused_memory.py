@@ -87,13 +87,16 @@ glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="fills memo
 
 @glibc
 @pytest.mark.parametrize(
-    "count", [50, 150, pytest.param(1_200, marks=pytest.mark.stress)], ids="{} messages".format
+    "count",
+    [50, pytest.param(150, marks=pytest.mark.long), pytest.param(1_200, marks=pytest.mark.stress)],
+    ids="{} messages".format,
 )
 def test_no_unused_memory_is_in_any_file(tmp_path: Path, count: int) -> None:
     assert live(tmp_path / "m", count, "blanked") == 0
 
 
 @glibc
+@pytest.mark.long
 def test_without_blanking_there_would_be(tmp_path: Path) -> None:
     """The test above can fail. Should Chroma ever write zeros, `store/blanking.py` can go."""
     assert live(tmp_path / "m", 50, "as Chroma leaves them") > 100_000

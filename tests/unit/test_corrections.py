@@ -44,6 +44,7 @@ def superseded(memory: Memory, mind: Any, pair: dict[str, Any]) -> bool:
     return user.get_records("old")[0].status == "superseded"
 
 
+@pytest.mark.long
 def test_what_a_model_proposes_for_all_pairs(open_memory: Any) -> None:  # noqa: F811
     mind = Mind(Reconciliation=UPDATE)
     memory = open_memory(mind, neighbour_floor=-1.0)

@@ -370,7 +370,9 @@ for n in range(100_000):
 """
 
 
-@pytest.mark.parametrize("acknowledged", [1, 7, 23, 60])
+@pytest.mark.parametrize(
+    "acknowledged", [7, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 23, 60))]
+)
 def test_sigkill_while_adding_loses_nothing_acknowledged(tmp_path: Path, acknowledged: int) -> None:
     path = tmp_path / "memory"
     writer = subprocess.Popen(

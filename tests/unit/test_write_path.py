@@ -877,6 +877,7 @@ def test_a_monologue_is_read_in_parts(open_memory: Any) -> None:
     assert max(sizes) < 60_000
 
 
+@pytest.mark.long
 def test_the_prompts_stay_small(open_memory: Any) -> None:
     """Tokens beyond the turns' own words, schemas included, over 200 turns."""
     from langmem_graph.llm.structured import prompt_tokens
