@@ -6,7 +6,7 @@ from jsonschema import Draft202012Validator
 from benchmarks import acting
 from benchmarks.acting import Filled
 from benchmarks.reasoning import load
-from tests.unit.test_chat import needs_model
+from tests.support.marks import needs_model
 
 
 @needs_model

@@ -5,7 +5,7 @@ import pytest
 from benchmarks import reasoning
 from benchmarks.reasoning import Acts, Hops
 from langmem_graph.write.words import content
-from tests.unit.test_chat import needs_model
+from tests.support.marks import needs_model
 
 
 @needs_model

@@ -13,7 +13,7 @@ from benchmarks.local_server import NEEDED, started, weights
 from langmem_graph.bench.log import Log
 from langmem_graph.cli import app as commands
 from tests.bench import tiny
-from tests.integration.loopback import loopback_alone
+from tests.support.loopback import loopback_alone
 
 pytest.importorskip("xllamacpp", reason=f"no local model server: {NEEDED}", exc_type=ImportError)
 if weights() is None:

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.local_server import NEEDED, started, weights
 from langmem_graph.errors import CausalModelError
 from langmem_graph.link.causal import LlamaServer, calibrate, create_causal_scorer
-from tests.integration.loopback import free_port, loopback_alone
+from tests.support.loopback import free_port, loopback_alone
 
 pytest.importorskip("xllamacpp", reason=f"no local server: {NEEDED}", exc_type=ImportError)
 if weights() is None:

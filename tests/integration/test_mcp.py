@@ -20,7 +20,7 @@ from langmem_graph import Memory
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.store.files import write_files
 from tests.conftest import said
-from tests.integration.loopback import free_port, loopback_alone
+from tests.support.loopback import free_port, loopback_alone
 
 pytest.importorskip("mcp", reason='the extra is not installed: pip install "langmem-graph[mcp]"')
 

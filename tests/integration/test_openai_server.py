@@ -23,8 +23,8 @@ from langmem_graph import Memory, MemoryMiddleware, Settings
 from langmem_graph.cli import app as commands
 from langmem_graph.llm import load_chat_model
 from tests.conftest import said
-from tests.integration.loopback import free_port, loopback_alone
-from tests.unit.test_nodes import WAYS, chatbot, config, run
+from tests.support.graphs import WAYS, chatbot, config, run
+from tests.support.loopback import free_port, loopback_alone
 
 xllamacpp = pytest.importorskip(
     "xllamacpp", reason="no local model server: pip install xllamacpp", exc_type=ImportError

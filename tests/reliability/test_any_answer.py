@@ -18,9 +18,9 @@ from langmem_graph import Memory, Settings
 from langmem_graph.graphs import create_write_node
 from langmem_graph.pyramid.files import INDEX, parse
 from langmem_graph.write.attributes import same_subject
+from tests.support.files import folder
 from tests.support.minds import Mind
-from tests.unit.test_faults import folder
-from tests.unit.test_write_path import BAD, BAD_ROUNDS, DECISIONS
+from tests.support.writing import BAD, BAD_ROUNDS, DECISIONS
 
 STEPS = ("Extraction", "Reconciliation", "TopicRound", "ProfileText", "CausalPairs")
 SAID = [

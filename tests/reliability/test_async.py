@@ -23,7 +23,7 @@ from langmem_graph.graphs import (
 )
 from langmem_graph.testing import ScriptedChatModel
 from tests.conftest import said
-from tests.reliability.test_isolation import Send, config_of
+from tests.support.isolation import Send, config_of
 from tests.support.minds import steady_mind
 
 CONFIG = config_of("ana")

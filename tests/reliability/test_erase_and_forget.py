@@ -17,11 +17,11 @@ import pytest
 
 from langmem_graph import Memory, Settings
 from langmem_graph.testing import HashEmbeddings
-from tests.integration.loopback import loopback_alone
-from tests.integration.test_chroma_server import Server
-from tests.reliability.killed_writer import kill_at
-from tests.reliability.test_killed import PROCESSES
+from tests.support.chroma_server import Server
+from tests.support.killed_writer import kill_at
+from tests.support.loopback import loopback_alone
 from tests.support.minds import Mind
+from tests.support.processes import PROCESSES
 from tests.support.traces import hits
 
 SMALL = Settings(index_batch=4, neighbour_floor=0.0, cluster_max_distance=1.5)

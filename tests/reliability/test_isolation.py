@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langgraph.graph import START, StateGraph
-from pydantic import BaseModel
 from typer.testing import CliRunner
 
 from langmem_graph import ChromaStore, Memory, MemoryMiddleware, Settings
@@ -31,6 +30,7 @@ from langmem_graph.graphs import (
 from langmem_graph.intake import user_key
 from langmem_graph.store.root import folder_name
 from langmem_graph.tools import create_memory_tools
+from tests.support.isolation import ASKED, Send, config_of
 from tests.support.minds import steady_mind
 
 pytestmark = pytest.mark.timeout(600)
@@ -67,12 +67,6 @@ MANY = [
 
 def token(user: str) -> str:
     return f"tok{hashlib.sha256(user.encode()).hexdigest()[:12]}"
-
-
-class Send(BaseModel):
-    """Send the secret."""
-
-    note: str
 
 
 @pytest.fixture(scope="module")
@@ -143,10 +137,6 @@ def by_retriever(memory: Memory, user: str) -> str:
     return repr([own.as_retriever(k=50, by=by).invoke("secret") for by in ("message", "session")])
 
 
-def config_of(user: str) -> Any:
-    return {"configurable": {"user_id": user, "thread_id": "t1"}}
-
-
 class Graphs:
     """Compiled once and shared by all users."""
 
@@ -170,9 +160,6 @@ class Graphs:
         self.grounding = create_grounding_graph(memory, tools=[Send])
         self.write = create_write_graph(memory)
         self.tools = {tool.name: tool for tool in create_memory_tools(memory)}
-
-
-ASKED = {"messages": [("user", "What is my secret?")]}
 
 
 def by_graphs(graphs: Graphs, user: str) -> str:

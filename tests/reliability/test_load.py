@@ -15,8 +15,8 @@ import pytest
 
 from langmem_graph import Memory, Settings
 from tests.conftest import said
-from tests.integration.loopback import loopback_alone
-from tests.integration.test_chroma_server import Server
+from tests.support.chroma_server import Server
+from tests.support.loopback import loopback_alone
 
 USERS = ("ann", "bob", "eve")
 SMALL = Settings(index_batch=64)

@@ -16,7 +16,8 @@ from langmem_graph.lang_store import _tables as items
 from langmem_graph.store import schema
 from langmem_graph.store.root import folder_name
 from langmem_graph.testing import HashEmbeddings
-from tests.unit.test_write_path import Mind, echo
+from tests.support.minds import Mind
+from tests.support.writing import echo
 
 TEXTS = [f"the trombone number {n} is in the attic" for n in range(8)]
 

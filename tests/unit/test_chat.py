@@ -18,7 +18,7 @@ from langmem_graph.errors import ChatModelError
 from langmem_graph.llm import load_chat_model
 from langmem_graph.testing import ScriptedChatModel, recite
 from tests.conftest import said
-from tests.unit.test_embeddings import needs_model
+from tests.support.marks import needs_model
 
 REPOSITORY = Path(__file__).parents[2]
 

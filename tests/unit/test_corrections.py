@@ -9,8 +9,9 @@ from langchain.agents import create_agent
 from langmem_graph import Memory, MemoryMiddleware, Settings
 from langmem_graph.testing import ScriptedChatModel
 from tests.conftest import said
-from tests.unit.test_gate import pairs
-from tests.unit.test_write_path import Mind, echo, memories, open_memory, turn  # noqa: F401
+from tests.support.corrections import pairs
+from tests.support.minds import Mind
+from tests.support.writing import echo, memories, open_memory, turn  # noqa: F401
 
 UPDATE = {"decisions": [{"record": "r1", "action": "update", "targets": ["n1"]}]}
 FIELDS = ("text", "subject", "attribute", "kind", "entities")

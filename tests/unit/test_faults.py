@@ -30,12 +30,9 @@ from langmem_graph.store import schema
 from langmem_graph.store.root import folder_name
 from langmem_graph.testing import HashEmbeddings
 from tests.conftest import TroubledEmbeddings, said
+from tests.support.files import folder
 
 Reopen = Callable[..., Memory]
-
-
-def folder(memory: Memory, user_id: str) -> Path:
-    return memory.path / "users" / folder_name(user_id)
 
 
 # --- the embedder --------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from langmem_graph.errors import (
 )
 from langmem_graph.testing import HashEmbeddings
 from tests.conftest import TroubledEmbeddings, said
-from tests.unit.test_faults import folder
+from tests.support.files import folder
 
 Reopen = Callable[..., Memory]
 

@@ -24,7 +24,7 @@ from langmem_graph.graphs.conversation import place, was_said
 from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.tools import create_memory_tools
 from tests.conftest import said
-from tests.unit.test_nodes import WAYS, config, run, texts
+from tests.support.graphs import WAYS, config, run, texts
 
 
 @tool

@@ -32,7 +32,7 @@ from langmem_graph.store.root import folder_name
 from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.tools import create_memory_tools
 from tests.conftest import TroubledEmbeddings
-from tests.reliability.test_isolation import ASKED, Send, config_of
+from tests.support.isolation import ASKED, Send, config_of
 from tests.support.minds import ANSWERS, echo, steady_mind
 
 CANARY = "quetzalcoatl"

@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from langmem_graph import Memory
 from langmem_graph.testing import ScriptedChatModel
 from tests.conftest import said
-from tests.unit.test_embeddings import needs_model
-from tests.unit.test_nodes import WAYS, run
+from tests.support.graphs import WAYS, run
+from tests.support.marks import needs_model
 
 REPOSITORY = Path(__file__).parents[2]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
@@ -113,8 +113,8 @@ def test_the_readme_shows_what_the_example_prints() -> None:
 def test_reasoning_works_as_its_page_shows(
     title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    from tests.unit.test_goals import search
-    from tests.unit.test_recall_graph import acting
+    from tests.support.goals import search
+    from tests.support.recalled import acting
 
     page = (REPOSITORY / "docs/reasoning.md").read_text(encoding="utf-8")
     blocks = dict(re.findall(r"```python\n# (.+?)\n(.*?)```", page, re.DOTALL))

@@ -10,60 +10,22 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
-from langmem_graph import Memory, Settings
 from langmem_graph.errors import ClosedMemoryError, InvalidInputError
 from langmem_graph.graphs import create_write_node
 from langmem_graph.graphs.write_graph import create_write_graph
 from langmem_graph.llm.contracts import Extraction, Reconciliation
 from langmem_graph.store import clusters
 from tests.support.minds import Mind
-
-
-def memories(*rows: dict[str, Any]) -> dict[str, Any]:
-    return {"scene": "talk", "memories": list(rows)}
-
-
-def line_aliases(question: str) -> dict[str, str]:
-    """Alias and words of the new messages in an extraction's question."""
-    new = question.split("New messages:\n")[1]
-    lines = [line for line in new.splitlines() if line.startswith("[m")]
-    return {line[1 : line.index("]")]: line.split(": ", 1)[1] for line in lines}
-
-
-def echo(question: str) -> dict[str, Any]:
-    """A memory of everything the user says."""
-    said = {a: t for a, t in line_aliases(question).items() if "assistant" not in t}
-    rows = [
-        {"text": f"The user said: {text}", "sources": [alias], "attribute": f"words {text[:20]}"}
-        for alias, text in said.items()
-        if " user: " in f" {question.split(f'[{alias}]')[1].splitlines()[0]}"
-    ]
-    return memories(*rows)
-
-
-@pytest.fixture
-def open_memory(tmp_path: Path) -> Any:
-    opened: list[Memory] = []
-
-    def make(model: Any, **settings: Any) -> Memory:
-        while opened:
-            opened.pop().close()
-        settings = {"debounce_seconds": 0.02, "closing_seconds": 5, **settings}
-        opened.append(
-            Memory(tmp_path / "m", model=model, embeddings="hash", settings=Settings(**settings))
-        )
-        return opened[-1]
-
-    yield make
-    while opened:
-        opened.pop().close()
-
-
-def turn(user: str, assistant: str = "I see.", number: int = 0) -> list[dict[str, Any]]:
-    return [
-        {"role": "user", "content": user, "id": f"u{number}-{user}"[:60]},
-        {"role": "assistant", "content": assistant, "id": f"a{number}-{user}"[:60]},
-    ]
+from tests.support.writing import (
+    BAD,
+    BAD_ROUNDS,
+    DECISIONS,
+    echo,
+    line_aliases,
+    memories,
+    track,
+    turn,
+)
 
 
 def test_a_turn_becomes_a_record_with_its_source(open_memory: Any) -> None:
@@ -331,23 +293,6 @@ def test_records_are_gathered_into_tracks_and_a_profile(open_memory: Any) -> Non
             ana.read_file(name)
 
 
-def track(**fields: Any) -> dict[str, Any]:
-    whole = {"name": "x", "title": "X", "summary": "s", "narrative": "n", "evidence": ["r1"]}
-    return {"tracks": [whole | fields]}
-
-
-BAD_ROUNDS: dict[str, Any] = {
-    "prose": "Sure!",
-    "null": "null",
-    "exception": RuntimeError("down"),
-    "no evidence": track(evidence=[]),
-    "unknown evidence": track(evidence=["r99"]),
-    "empty title": track(title=""),
-    "drops the story": track(name="boats"),
-    "path": track(name="../../x", title="", summary=""),
-}
-
-
 @pytest.mark.parametrize("name", BAD_ROUNDS)
 def test_a_bad_round_leaves_the_files_and_is_due_again(open_memory: Any, name: str) -> None:
     mind = Mind(Extraction=echo, TopicRound=gather, ProfileText=PROFILE)
@@ -474,20 +419,6 @@ def test_model_calls_per_flush(open_memory: Any) -> None:
 
 # --- bad answers ---------------------------------------------------------------------------------
 
-BAD: dict[str, Any] = {
-    "prose": "Sure! Here are the memories.",
-    "truncated": '{"memories": [{"text": "x"',
-    "null": "null",
-    "nothing": "",
-    "wrong shape": {"memories": "none"},
-    "unknown ids": memories({"text": "The user flies.", "sources": ["m77", "zz"]}),
-    "too much": {"scene": "x", "memories": [{"text": "y" * 200_000, "sources": ["m1"]}]},
-    "repetition": "la " * 70_000,
-    "refusal": "I cannot help with that.",
-    "no such request": ValueError("context length exceeded"),
-    "exception": ConnectionError("server is out"),
-}
-
 
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_extraction_loses_nothing(open_memory: Any, name: str) -> None:
@@ -533,24 +464,6 @@ def test_a_model_that_never_answers_is_given_up_in_time(open_memory: Any) -> Non
     assert time.monotonic() - start < 2
     assert (report.status, report.pending) == ("partial", 2)
     assert "no answer within" in report.problems[0]
-
-
-DECISIONS: dict[str, Any] = {
-    **{name: answer for name, answer in BAD.items() if name not in ("unknown ids", "too much")},
-    "unknown record": {"decisions": [{"record": "r9", "action": "skip", "targets": ["n1"]}]},
-    "unknown target": {"decisions": [{"record": "r1", "action": "skip", "targets": ["n9"]}]},
-    "no target": {"decisions": [{"record": "r1", "action": "update", "targets": []}]},
-    "skips what is new": {"decisions": [{"record": "r1", "action": "skip", "targets": ["n1"]}]},
-    "drops all": {
-        "decisions": [{"record": f"r{n}", "action": "skip", "targets": ["n1"]} for n in (1, 2)]
-    },
-    "merges into nonsense": {
-        "decisions": [
-            {"record": "r1", "action": "merge", "targets": ["n1"], "text": "The moon is cheese 99."}
-        ]
-    },
-    "nothing decided": {"decisions": []},
-}
 
 
 @pytest.mark.parametrize("name", DECISIONS)
