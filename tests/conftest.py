@@ -9,7 +9,7 @@ import pytest
 from langchain_core.embeddings import Embeddings
 
 from langmem_graph import Memory
-from langmem_graph.embeddings import HashEmbeddings
+from langmem_graph.testing import HashEmbeddings
 
 # Read when the console is made: lines are not broken, wherever the tests run.
 os.environ["COLUMNS"] = "160"

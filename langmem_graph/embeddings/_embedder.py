@@ -119,7 +119,7 @@ def load_embedder(embeddings: "Embeddings | str | None") -> Embedder:
 
 def embeddings_by_name(name: str) -> "Embeddings":
     if name == "hash":
-        from langmem_graph.embeddings.hashing import HashEmbeddings
+        from langmem_graph.testing import HashEmbeddings
 
         return HashEmbeddings()
     from langchain.embeddings import init_embeddings

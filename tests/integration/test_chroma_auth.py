@@ -17,10 +17,10 @@ from langmem_graph import Memory, Settings
 from langmem_graph.errors import IndexUnavailableError
 from langmem_graph.store.vectors import connect
 from tests.conftest import said
-from tests.integration.loopback import loopback_alone
-from tests.integration.test_chroma_server import Server
+from tests.support.chroma_server import Server
+from tests.support.loopback import loopback_alone
 
-pytestmark = pytest.mark.enable_socket
+pytestmark = [pytest.mark.enable_socket, pytest.mark.long]
 SMALL = Settings(index_batch=4)
 BASIC = "Basic " + base64.b64encode(b"memory:s3cret p@ss").decode()
 

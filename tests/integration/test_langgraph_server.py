@@ -15,10 +15,10 @@ import httpx
 import pytest
 
 from langmem_graph import ChromaStore
-from tests.integration.chat_server import chat_server
-from tests.integration.loopback import free_port, loopback_alone
+from tests.support.chat_server import chat_server
+from tests.support.loopback import free_port, loopback_alone
 
-pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(180), pytest.mark.long]
 REPOSITORY = Path(__file__).parents[2]
 langgraph = Path(sys.executable).parent / "langgraph"
 

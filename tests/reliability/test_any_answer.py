@@ -18,9 +18,9 @@ from langmem_graph import Memory, Settings
 from langmem_graph.graphs import create_write_node
 from langmem_graph.pyramid.files import INDEX, parse
 from langmem_graph.write.attributes import same_subject
-from tests.scripted import Mind
-from tests.unit.test_faults import folder
-from tests.unit.test_write_path import BAD, BAD_ROUNDS, DECISIONS
+from tests.support.files import folder
+from tests.support.minds import Mind
+from tests.support.writing import BAD, BAD_ROUNDS, DECISIONS
 
 STEPS = ("Extraction", "Reconciliation", "TopicRound", "ProfileText", "CausalPairs")
 SAID = [
@@ -132,7 +132,7 @@ class Conversation:
         said: list[tuple[str, str]] = []
         for number, turn in enumerate(sequence):
             words = f"{turn['said']} ({number})"  # said twice in one conversation it would be known
-            self.mind.answers.update({step: turn[step] for step in STEPS})  # type: ignore[attr-defined]
+            self.mind.answers.update({step: turn[step] for step in STEPS})
             self.answered = turn["answered"] and f"{turn['answered']} ({number})"
             where = {"configurable": {"user_id": user.id, "thread_id": turn["session"]}}
             self.graph.invoke({"messages": [("user", words)]}, where)
@@ -198,7 +198,7 @@ def test_any_answers_1000_times(conversation: Conversation) -> None:
 
     start = time.monotonic()
     many()
-    calls = len(conversation.mind.asked)  # type: ignore[attr-defined]
+    calls = len(conversation.mind.asked)
     print(
         f"{conversation.trials} sequences, {calls} model calls, {time.monotonic() - start:.0f} s: "
         "every message kept, every record with its sources, no turn failed"

@@ -21,10 +21,10 @@ from langmem_graph.graphs import (
     create_recall_graph,
     create_write_graph,
 )
+from langmem_graph.testing import ScriptedChatModel
 from tests.conftest import said
-from tests.reliability.minds import SteadyMind
-from tests.reliability.test_isolation import Send, config_of
-from tests.scripted import ScriptedChatModel
+from tests.support.isolation import Send, config_of
+from tests.support.minds import steady_mind
 
 CONFIG = config_of("ana")
 ACT = {"messages": [("user", "Shall I tell my secret to the gardener?")]}
@@ -35,7 +35,7 @@ async def memory(tmp_path: Path) -> AsyncIterator[Memory]:
     settings = Settings(debounce_seconds=0.0, closing_seconds=5, index_batch=4)
     path = tmp_path / "m"
     opened = await asyncio.to_thread(
-        Memory, path, model=SteadyMind(), embeddings="hash", settings=settings
+        Memory, path, model=steady_mind(), embeddings="hash", settings=settings
     )
     async with opened:
         talk = [said(f"My secret {n} is in the garden.", id=f"m{n}") for n in range(6)]
@@ -99,7 +99,7 @@ async def test_the_goal_graph_over_any_search(memory: Memory, kind: str) -> None
         "function": search,
         "coroutine": asearch,
     }
-    graph = create_goal_graph(places[kind], model=SteadyMind())
+    graph = create_goal_graph(places[kind], model=steady_mind())
     await graph.ainvoke({"query": "What is the secret?"})
     with blockbuster_ctx():
         done = await graph.ainvoke({"query": "What is the secret?"})

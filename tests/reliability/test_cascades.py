@@ -17,7 +17,7 @@ from langmem_graph import Memory, Settings
 from langmem_graph.pyramid.files import ProfileFile, TopicFile, file_name, render
 from langmem_graph.store import clusters, files, ledger
 from langmem_graph.store.records import naive
-from tests.unit.test_faults import folder
+from tests.support.files import folder
 
 SMALL = Settings(index_batch=6)
 AT = "2025-01-01T10:00:00+00:00"

@@ -15,7 +15,7 @@ from langmem_graph import ChromaStore, Memory, Settings
 from langmem_graph.errors import StorageError
 from langmem_graph.graphs import create_recall_node, create_write_node
 from tests.conftest import said
-from tests.reliability.minds import SteadyMind
+from tests.support.minds import steady_mind
 
 CONFIG: Any = {"configurable": {"user_id": "ana", "thread_id": "t"}}
 SMALL = Settings(index_batch=8, debounce_seconds=0.0, closing_seconds=5)
@@ -137,7 +137,7 @@ def test_a_turn_on_a_full_disk_goes_on_and_says_so(disk: SmallDisk) -> None:
 
 def test_reading_on_a_full_disk_is_done_later(disk: SmallDisk) -> None:
     path = disk.path / "m"
-    with Memory(path, model=SteadyMind(), embeddings="hash", settings=SMALL) as memory:
+    with Memory(path, model=steady_mind(), embeddings="hash", settings=SMALL) as memory:
         ana = memory.user("ana")
         ana.add(texts(0, 6), session_id="s")
         disk.fill()

@@ -30,8 +30,8 @@ from langmem_graph.llm.structured import Asker, Limits, Usage
 from langmem_graph.logic import Atom, Variable, contradicts, same_entity
 from langmem_graph.pyramid.files import parse
 from langmem_graph.schedule.times import EventTime, occurrences
+from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.write.values import find_values
-from tests.scripted import ScriptedChatModel
 
 texts = st.text(max_size=60) | st.sampled_from(
     ["2025-05-03", "user", "(x:person)", "---\n", "## Summary", "😀" * 9, "\ud800", "\0", "{" * 99]
@@ -83,7 +83,7 @@ SCHEMAS = st.sampled_from(
 WAYS = st.sampled_from([None, "json_schema", "function_calling", "json_mode"])
 
 
-@many(80)
+@many(20)
 @given(schema=SCHEMAS, method=WAYS, said=texts | junk.map(json.dumps), args=junk)
 def test_a_models_json(schema: Any, method: Any, said: str, args: Any) -> None:
     calls = [{"name": schema.__name__, "args": args, "id": "c"}] if isinstance(args, dict) else []
@@ -95,7 +95,7 @@ def test_a_models_json(schema: Any, method: Any, said: str, args: Any) -> None:
     assert answer is not None or usage.problems
 
 
-@many(200)
+@many(50)
 @given(text=texts | st.lists(st.sampled_from(["(x:person)", "(", ":", "y", ")", " "])).map("".join))
 def test_atoms(text: str) -> None:
     atom = Atom.parse(text)
@@ -105,7 +105,7 @@ def test_atoms(text: str) -> None:
         assert variable not in atom.apply({variable.name: "Eva"}).variables
 
 
-@many(200)
+@many(50)
 @given(name=texts, kind=texts)
 def test_variables_and_entities(name: str, kind: str) -> None:
     tried(lambda: Variable(name, kind))
@@ -118,14 +118,14 @@ BODY = "## Summary\n\ns\n\n## Narrative\n\nn\n\n## Evidence\n\n- r1\n"
 pieces = st.sampled_from([*FRONT.splitlines(True), *BODY.splitlines(True), "&a [*a]\n", "? : -\n"])
 
 
-@many(200)
+@many(50)
 @given(text=texts | st.binary(max_size=90) | st.lists(pieces | texts, max_size=14).map("".join)
        | st.lists(texts, max_size=3).map(lambda parts: FRONT + BODY + "".join(parts)))  # fmt: skip
 def test_front_matter(text: Any) -> None:
     tried(lambda: parse(text))
 
 
-@many(200)
+@many(50)
 @given(
     event=near(
         {
@@ -143,7 +143,7 @@ def test_times_of_events(event: Any) -> None:
         tried(lambda: occurrences(EventTime(**event), begin, begin + timedelta(400), 9))
 
 
-@many(200)
+@many(50)
 @given(value=junk)
 def test_times_and_values(value: Any) -> None:
     tried(lambda: to_utc(value))
@@ -170,7 +170,7 @@ TOOL = {
 }
 
 
-@many(300)
+@many(75)
 @example(tool={"name": "f", "parameters": {"properties": {"a": {"$ref": None}}}})
 @given(tool=near(TOOL) | near(TOOL["function"]) | junk)
 def test_tool_specs(tool: Any) -> None:
@@ -211,7 +211,7 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
         yield opened
 
 
-@many(120)
+@many(30)
 @given(
     content=formats.map(json.dumps)
     | lines.map(lambda rows: "\n".join(map(json.dumps, rows)))
@@ -230,7 +230,7 @@ def test_files_to_import(memory: Memory, tmp_path: Path, content: Any, name: str
 # --- what callers give ---------------------------------------------------------------------------
 
 
-@many(100)
+@many(25)
 @given(
     messages=near([{"role": "user", "content": "hi", "id": "1", "at": "2025-01-01", "name": "a"}]),
     session=st.just("s") | junk,
@@ -242,7 +242,7 @@ def test_add(memory: Memory, messages: Any, session: Any, at: Any, whole: bool) 
     tried(lambda: user.add(messages, session_id=session, at=at, whole_conversation=whole))
 
 
-@many(100)
+@many(25)
 @example(rows=[{**RECORD, "source_message_ids": 1.0}], query="\ud800", k=1, as_of=None)
 @example(rows=[{**RECORD, "source_message_ids": "\ud800"}], query="a", k=1, as_of=None)
 @given(rows=near([RECORD]), query=texts, k=st.integers(-1, 3), as_of=st.none() | junk)
@@ -265,7 +265,7 @@ OPTIONS = ["--user", "--json", "-k", "--as-of", "--session", "--file", "--record
 arguments = st.lists(st.sampled_from(OPTIONS) | texts | st.sampled_from(["1", "me"]), max_size=5)
 
 
-@many(60)
+@many(20)
 @given(command=st.sampled_from(COMMANDS), given_arguments=arguments)
 def test_the_command_line(tmp_path: Path, command: str, given_arguments: list[str]) -> None:
     place = {"LANGMEM_GRAPH_DIR": str(tmp_path / "m"), "LANGMEM_GRAPH_USER": "me"}
@@ -288,7 +288,7 @@ GIVEN = {"query": "hi", "message_ids": ["1"], "record_ids": ["r"], "name": "inde
          "record_id": "r", "confirm": True}  # fmt: skip
 
 
-@many(80)
+@many(20)
 @given(name=st.sampled_from(TOOL_NAMES), given_arguments=near(GIVEN).filter(
     lambda one: isinstance(one, dict)))  # fmt: skip
 def test_mcp_tools(memory: Memory, name: str, given_arguments: dict[str, Any]) -> None:

@@ -12,11 +12,12 @@ import pytest
 from sqlalchemy import create_engine
 
 from langmem_graph import ChromaStore, Memory
-from langmem_graph.embeddings import HashEmbeddings
 from langmem_graph.lang_store import _tables as items
 from langmem_graph.store import schema
 from langmem_graph.store.root import folder_name
-from tests.unit.test_write_path import Mind, echo
+from langmem_graph.testing import HashEmbeddings
+from tests.support.minds import Mind
+from tests.support.writing import echo
 
 TEXTS = [f"the trombone number {n} is in the attic" for n in range(8)]
 

@@ -43,6 +43,7 @@ def said_by(process: "subprocess.Popen[str]") -> str:
     return process.stdout.readline().strip()
 
 
+@pytest.mark.long
 def test_of_several_processes_one_writes(tmp_path: Path) -> None:
     processes = [opener(tmp_path / "m") for _ in range(4)]
     answers = Counter(map(said_by, processes))

@@ -15,10 +15,10 @@ import langmem_graph.llm
 from langmem_graph import Memory
 from langmem_graph.cli import app as commands
 from langmem_graph.errors import ChatModelError
-from langmem_graph.llm import RecitingChatModel, load_chat_model
+from langmem_graph.llm import load_chat_model
+from langmem_graph.testing import ScriptedChatModel, recite
 from tests.conftest import said
-from tests.scripted import ScriptedChatModel
-from tests.unit.test_embeddings import needs_model
+from tests.support.marks import needs_model
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -120,7 +120,7 @@ def test_the_model_is_chosen_by_what_is_there(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_stand_in_recites_what_memory_gave_it(tmp_path: Path) -> None:
-    model = RecitingChatModel()
+    model = ScriptedChatModel(script=recite)
     assert "nothing in memory" in model.invoke("hello").text
     with Memory(tmp_path / "m", embeddings="hash") as memory:
         user = memory.user("u")

@@ -203,7 +203,8 @@ def run_error(*arguments: str) -> str:
 
 
 def test_explain_draws_the_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.unit.test_recall_graph import ASKED, PALM, PUPPY, SAID, acting, good
+    from tests.support.goals import ASKED
+    from tests.support.recalled import PALM, PUPPY, SAID, acting, good
 
     with Memory(os.environ["LANGMEM_GRAPH_DIR"], embeddings="hash") as memory:
         rows = [{"role": "user", "content": text, "id": own} for own, text in SAID.items()]
@@ -230,7 +231,8 @@ def test_explain_without_a_model_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_explain_works_beside_a_running_app(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.unit.test_recall_graph import ASKED, good
+    from tests.support.goals import ASKED
+    from tests.support.recalled import good
 
     run("import", str(conversation_file()))
     mind = good()
@@ -238,4 +240,4 @@ def test_explain_works_beside_a_running_app(monkeypatch: pytest.MonkeyPatch) -> 
     with Memory(os.environ["LANGMEM_GRAPH_DIR"], embeddings="hash") as memory:
         memory.user("me").add([{"role": "user", "content": "hello"}], session_id="s")
         assert "not found in memory" in run("explain", ASKED)
-    assert "Extraction" not in {name for name, _ in mind.asked}  # type: ignore[attr-defined]
+    assert "Extraction" not in {name for name, _ in mind.asked}

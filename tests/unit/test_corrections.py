@@ -7,10 +7,11 @@ import pytest
 from langchain.agents import create_agent
 
 from langmem_graph import Memory, MemoryMiddleware, Settings
+from langmem_graph.testing import ScriptedChatModel
 from tests.conftest import said
-from tests.scripted import ScriptedChatModel
-from tests.unit.test_gate import pairs
-from tests.unit.test_write_path import Mind, echo, memories, open_memory, turn  # noqa: F401
+from tests.support.corrections import pairs
+from tests.support.minds import Mind
+from tests.support.writing import echo, memories, open_memory, turn  # noqa: F401
 
 UPDATE = {"decisions": [{"record": "r1", "action": "update", "targets": ["n1"]}]}
 FIELDS = ("text", "subject", "attribute", "kind", "entities")
@@ -44,6 +45,7 @@ def superseded(memory: Memory, mind: Any, pair: dict[str, Any]) -> bool:
     return user.get_records("old")[0].status == "superseded"
 
 
+@pytest.mark.long
 def test_what_a_model_proposes_for_all_pairs(open_memory: Any) -> None:  # noqa: F811
     mind = Mind(Reconciliation=UPDATE)
     memory = open_memory(mind, neighbour_floor=-1.0)

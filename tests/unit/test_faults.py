@@ -16,7 +16,6 @@ import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 
 from langmem_graph import Memory, Settings
-from langmem_graph.embeddings import HashEmbeddings
 from langmem_graph.errors import (
     ChatModelError,
     ClosedMemoryError,
@@ -29,13 +28,11 @@ from langmem_graph.errors import (
 from langmem_graph.graphs import create_goal_graph
 from langmem_graph.store import schema
 from langmem_graph.store.root import folder_name
+from langmem_graph.testing import HashEmbeddings
 from tests.conftest import TroubledEmbeddings, said
+from tests.support.files import folder
 
 Reopen = Callable[..., Memory]
-
-
-def folder(memory: Memory, user_id: str) -> Path:
-    return memory.path / "users" / folder_name(user_id)
 
 
 # --- the embedder --------------------------------------------------------------------------------
@@ -370,7 +367,9 @@ for n in range(100_000):
 """
 
 
-@pytest.mark.parametrize("acknowledged", [1, 7, 23, 60])
+@pytest.mark.parametrize(
+    "acknowledged", [7, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 23, 60))]
+)
 def test_sigkill_while_adding_loses_nothing_acknowledged(tmp_path: Path, acknowledged: int) -> None:
     path = tmp_path / "memory"
     writer = subprocess.Popen(

@@ -16,8 +16,9 @@ from langmem_graph import GroundedCall, Memory, Settings
 from langmem_graph.errors import InvalidInputError, MissingUserError
 from langmem_graph.graphs import create_grounding_graph
 from langmem_graph.grounding.tool_spec import tool_spec
-from tests.scripted import Mind
-from tests.unit.test_goals import BAD
+from tests.support.flights import ASKED, SAID, alias, copy
+from tests.support.goals import BAD
+from tests.support.minds import Mind
 
 
 class Contact(BaseModel):
@@ -37,25 +38,7 @@ class BookFlight(BaseModel):
     contact: Contact | None = None
 
 
-SAID = {
-    "m1": "I always take an aisle seat on planes.",
-    "m2": "My frequent flyer number is LH-992 441/x, do not lose it.",
-    "m3": "We fly to Łódź (Poland) with 2 bags in June.",
-    "m4": "Write to mira+air@example.org about flights.",
-    "m5": "On planes I want a vegan meal and a blanket.",
-    "m6": "I am a nervous person who insures everything.",
-}
-ASKED = "Book that flight with my usual seat."
 ANA = {"configurable": {"user_id": "ana"}}
-
-
-def alias(prompt: str, text: str) -> str:
-    """What the prompt calls the source that says this."""
-    found = re.search(
-        rf"^(f\d+): .*{re.escape(json.dumps(text, ensure_ascii=False))}", prompt, re.M
-    )
-    assert found, f"{text!r} is not shown:\n{prompt}"
-    return found[1]
 
 
 def candidate(prompt: str, raw: str) -> str:
@@ -63,10 +46,6 @@ def candidate(prompt: str, raw: str) -> str:
     found = re.search(rf"^(v\d+): {shown} ", prompt, re.MULTILINE)
     assert found, f"{raw!r} is no candidate:\n{prompt}"
     return found[1]
-
-
-def copy(prompt: str, slot: str, words: str, source: str) -> dict[str, Any]:
-    return {"slot": slot, "how": "copy", "words": words, "sources": [alias(prompt, SAID[source])]}
 
 
 def fill(prompt: str) -> dict[str, Any]:
@@ -113,7 +92,7 @@ def open_memory(tmp_path: Path) -> Iterator[Any]:
 
 
 def calls(mind: Mind) -> list[str]:
-    return [name for name, _ in mind.asked]  # type: ignore[attr-defined]
+    return [name for name, _ in mind.asked]
 
 
 def test_a_call_is_filled_from_memory_byte_for_byte(open_memory: Any) -> None:

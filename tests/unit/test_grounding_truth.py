@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from langmem_graph import Memory, Settings
 from langmem_graph.grounding.tool_spec import tool_spec
-from tests.scripted import Mind
+from tests.support.minds import Mind
 
 SAID = {
     "a": "My seat is 12A and I take 3 bags.",

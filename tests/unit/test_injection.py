@@ -19,9 +19,10 @@ from langmem_graph.errors import InvalidInputError
 from langmem_graph.graphs.conversation import worth_keeping
 from langmem_graph.recall.quotes import as_data, indented, plain_id, plain_json
 from langmem_graph.store.files import write_files
+from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.tools import create_memory_tools
 from tests.conftest import said
-from tests.scripted import Mind, ScriptedChatModel
+from tests.support.minds import Mind
 
 LINE_ENDS = ["\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
 FORGED = [
@@ -177,7 +178,7 @@ def test_an_id_that_no_track_could_cite_is_refused(memory: Memory, own: Any) -> 
 
 def asked_of(mind: Mind) -> dict[str, list[str]]:
     prompts: dict[str, list[str]] = {}
-    for name, prompt in mind.asked:  # type: ignore[attr-defined]
+    for name, prompt in mind.asked:
         prompts.setdefault(name, []).append(prompt)
     return prompts
 

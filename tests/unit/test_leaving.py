@@ -14,15 +14,15 @@ import pytest
 from filelock import FileLock
 
 from langmem_graph import Memory
-from langmem_graph.embeddings import HashEmbeddings
 from langmem_graph.errors import (
     ClosedMemoryError,
     EmbedderMismatchError,
     ForkedProcessError,
     StorageError,
 )
+from langmem_graph.testing import HashEmbeddings
 from tests.conftest import TroubledEmbeddings, said
-from tests.unit.test_faults import folder
+from tests.support.files import folder
 
 Reopen = Callable[..., Memory]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from langmem_graph import Memory
 from langmem_graph.errors import ClosedMemoryError, InvalidInputError
 from langmem_graph.navigate import MAX_CALLS, NavigationEnv, Rubric, navigation_tools
-from tests.unit.navigation import ANSWER, LOOK, OF_ANA, SEAT, SUM, fill
+from tests.support.navigation import ANSWER, LOOK, OF_ANA, SEAT, SUM, fill
 
 
 @pytest.fixture(scope="module")

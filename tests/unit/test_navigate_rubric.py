@@ -27,7 +27,7 @@ from langmem_graph.navigate import (
     write_trajectories,
 )
 from langmem_graph.navigate._answer import read_answer
-from tests.unit.navigation import ANSWER, LOOK, SEAT, SUM, fill
+from tests.support.navigation import ANSWER, LOOK, SEAT, SUM, fill
 
 
 def used(layer: Any = "records", turn: int = 1, **shown: Any) -> ToolUse:

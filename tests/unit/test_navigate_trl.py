@@ -22,7 +22,7 @@ from langmem_graph.navigate import (
     trl_rows,
     write_trajectories,
 )
-from tests.unit.navigation import ANSWER, OF_ANA, SEAT, SUM, fill
+from tests.support.navigation import ANSWER, OF_ANA, SEAT, SUM, fill
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from langchain_core.messages.tool import invalid_tool_call
 from langmem_graph import Memory
 from langmem_graph.errors import ClosedMemoryError, InvalidInputError
 from langmem_graph.navigate import MAX_CALLS, Navigation, arun_navigator, run_navigator
-from tests.scripted import ScriptedChatModel
-from tests.unit.navigation import ANSWER, OF_ANA, fill
+from langmem_graph.testing import ScriptedChatModel
+from tests.support.navigation import ANSWER, OF_ANA, fill
 
 QUESTION = "Which seat do I take?"
 DONE = json.dumps(ANSWER)
@@ -180,8 +180,9 @@ def test_the_token_limit_ends_it_before_the_next_call(known: Memory) -> None:
 
 def test_tokens_are_estimated_where_nobody_counts(known: Memory) -> None:
     class Silent(ScriptedChatModel):
-        def _next(self, messages: Any) -> AIMessage:
-            return super()._next(messages).model_copy(update={"usage_metadata": None})
+        def _answer(self, messages: Any, schema: Any) -> AIMessage:
+            said = super()._answer(messages, schema)
+            return said.model_copy(update={"usage_metadata": None})
 
     done = run_navigator(Silent(script=[asking(call()), DONE]), known.user("ana"), QUESTION)
     assert not done.tokens_exact

@@ -29,11 +29,11 @@ from langmem_graph.graphs import (
     with_memory,
 )
 from langmem_graph.store.root import folder_name
+from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.tools import create_memory_tools
 from tests.conftest import TroubledEmbeddings
-from tests.reliability.minds import SteadyMind
-from tests.reliability.test_isolation import ASKED, Send, config_of
-from tests.scripted import ScriptedChatModel
+from tests.support.isolation import ASKED, Send, config_of
+from tests.support.minds import ANSWERS, echo, steady_mind
 
 CANARY = "quetzalcoatl"
 QUICK = Settings(debounce_seconds=0.0, closing_seconds=5, neighbour_floor=0.0, index_batch=4)
@@ -60,7 +60,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
     path = tmp_path / "m"
-    with Memory(path, model=SteadyMind(), embeddings="hash", settings=QUICK) as opened:
+    with Memory(path, model=steady_mind(), embeddings="hash", settings=QUICK) as opened:
         yield opened
 
 
@@ -229,7 +229,7 @@ class TellTale(TroubledEmbeddings):
         return super().embed_documents(texts)
 
 
-class TalkativeMind(SteadyMind):
+class TalkativeMind(ScriptedChatModel):
     """Now and then fails with an error that quotes the prompt."""
 
     down: bool = False
@@ -245,7 +245,7 @@ def use_everything(memory: Memory, store: ChromaStore, question: str) -> None:
     config = config_of("ana")
 
     def chat(state: MemoryState) -> dict[str, Any]:
-        return {"messages": [SteadyMind().invoke(with_memory(state))]}
+        return {"messages": [steady_mind().invoke(with_memory(state))]}
 
     builder = StateGraph(MemoryState)
     builder.add_node("recall", create_recall_node(memory, mode="reason"))
@@ -256,7 +256,7 @@ def use_everything(memory: Memory, store: ChromaStore, question: str) -> None:
     builder.add_edge("chat", "write")
     from langchain.agents import create_agent
 
-    agent = create_agent(SteadyMind(), middleware=[MemoryMiddleware(memory, ground_tools=[Send])])
+    agent = create_agent(steady_mind(), middleware=[MemoryMiddleware(memory, ground_tools=[Send])])
     ana = memory.user("ana")
     tools = {tool.name: tool for tool in create_memory_tools(memory, user_id="ana")}
 
@@ -276,7 +276,7 @@ def use_everything(memory: Memory, store: ChromaStore, question: str) -> None:
         lambda: agent.invoke({"messages": [("user", question)]}, config),
         lambda: tools["search_conversation"].invoke({"query": question}),
         lambda: tools["read_file"].invoke({"name": question}),
-        lambda: create_goal_graph(broken, model=SteadyMind()).invoke({"query": question}),
+        lambda: create_goal_graph(broken, model=steady_mind()).invoke({"query": question}),
         lambda: store.put(("users", "ana"), "k", {"text": question}),
         lambda: store.search(("users", "ana"), query=question),
         lambda: ana.read_file(question),
@@ -294,7 +294,7 @@ def test_no_log_above_debug_quotes_a_memory(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    embedder, mind = TellTale(), TalkativeMind()
+    embedder, mind = TellTale(), TalkativeMind(script=echo, answers=ANSWERS, record=False)
     memory = Memory(tmp_path / "m", model=mind, embeddings=embedder, settings=QUICK)
     with memory, ChromaStore(tmp_path / "m", embeddings=embedder) as store:
         for down in (False, True, False):

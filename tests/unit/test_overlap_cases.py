@@ -19,7 +19,7 @@ from langmem_graph import Memory, Settings
 from langmem_graph.recall.collisions import AHEAD, MOST, colliding, met
 from langmem_graph.recall.overlaps import proposal
 from langmem_graph.schedule.times import EventTime
-from tests.schedule_oracle import Timed, collisions
+from tests.support.schedule_oracle import Timed, collisions
 
 MADRID, NEW_YORK, LONDON = "Europe/Madrid", "America/New_York", "Europe/London"
 TOKYO, KATHMANDU, AUCKLAND = "Asia/Tokyo", "Asia/Kathmandu", "Pacific/Auckland"

@@ -13,7 +13,7 @@ from langmem_graph import Memory, Recall, Settings
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.graphs import create_recall_graph, create_recall_node
 from langmem_graph.recall.quotes import AGAINST, ALSO
-from tests.scripted import Mind
+from tests.support.minds import Mind
 
 NOW = "2099-06-01T09:00"  # a Monday
 ASKED = "Can we set the review for Tuesday 15:00?"

@@ -27,60 +27,12 @@ from langmem_graph.recall.facts import find_facts
 from langmem_graph.recall.route import intent_of
 from langmem_graph.store.clusters import CAUSAL, SEMANTIC
 from langmem_graph.store.records import add_link
-from tests.scripted import Mind, ScriptedChatModel
-from tests.unit.test_goals import ASKED, BAD, PLAN, alias
+from langmem_graph.testing import ScriptedChatModel
+from tests.support.goals import ASKED, BAD, PLAN, alias
+from tests.support.minds import Mind
+from tests.support.recalled import PALM, PUPPY, SAID, acting, good, unify
 
-PUPPY = "Our puppy Miso is teething and chews everything, above all plants."
-PALM = "Where can I buy a sago palm?"
-RISKS = {
-    "risks": [
-        {
-            "claim": "Sago palms are poisonous to dogs.",
-            "examples": ["Our puppy chews everything"],
-            "basis": "world",
-        },
-        {"claim": "It needs a lot of light.", "examples": ["zzz qqq"], "basis": "world"},
-    ]
-}
-SAID = {
-    "m1": PUPPY,
-    "m2": "Tom is my brother.",
-    "m3": "Tom married Lena in 2019.",
-    "m4": "Lena liked the ceramic lamp.",
-    "m5": "I prefer an aisle seat.",
-}
 ANA = {"configurable": {"user_id": "ana"}}
-
-
-def unify(prompt: str) -> dict[str, Any]:
-    brother, wedding, lamp = (alias(prompt, SAID[one]) for one in ("m2", "m3", "m4"))
-    if not (brother and wedding and lamp):
-        return {}
-    return {
-        "bindings": [
-            {"variable": "w", "entity": "Lena", "facts": [brother, wedding]},
-            {"variable": "g", "entity": "the ceramic lamp", "facts": [lamp]},
-        ],
-        "grounded": [
-            {"subgoal": "s1", "facts": [brother, wedding]},
-            {"subgoal": "s2", "facts": [lamp]},
-        ],
-    }
-
-
-def good(**answers: Any) -> Mind:
-    given = {"GoalPlan": PLAN, "Unification": unify, "Refinement": {"stop": True}}
-    given["Consequences"] = RISKS
-    given["GroundedAnswer"] = lambda prompt: {
-        "known": True,
-        "answer": "The ceramic lamp.",
-        "facts": ["f1"],
-    }
-    return Mind(**given | {"Extraction": {"memories": []}} | answers)
-
-
-def acting(**answers: Any) -> Mind:
-    return good(GoalPlan={"intent": "act", "risky": True}, **answers)
 
 
 @pytest.fixture
@@ -108,7 +60,7 @@ def _tell(memory: Memory, user: str) -> None:
 
 
 def calls(mind: Mind) -> list[str]:
-    return [name for name, _ in mind.asked]  # type: ignore[attr-defined]
+    return [name for name, _ in mind.asked]
 
 
 # --- the goal loop over memory ---
@@ -167,7 +119,7 @@ def test_calls_of_a_look_up_that_suffices_and_of_the_worst_case(open_memory: Any
     assert found.context
 
     words = iter("alder birch cedar dogwood elder fir ginkgo hazel".split())
-    worst.asked.clear()  # type: ignore[attr-defined]
+    worst.asked.clear()
     graph = create_recall_graph(memory, mode="reason", answer=True)
     done = graph.invoke({"messages": [HumanMessage(ASKED)]}, ANA)
     assert done["memory_recall"]["report"]["llm_calls"] == len(calls(worst)) == 8
@@ -815,7 +767,7 @@ def test_what_is_forgotten_meanwhile_is_not_shown(open_memory: Any) -> None:
         memory.user("ana").forget(message="m4")
         return answer
 
-    mind.answers["Unification"] = forgetting  # type: ignore[attr-defined]
+    mind.answers["Unification"] = forgetting
     found = memory.user("ana").recall(ASKED, mode="reason")
     assert "lamp" not in found.context
     assert found.reasoning.bindings == {"w": "Lena"}
@@ -841,7 +793,7 @@ def test_facts_that_are_forgotten_meanwhile_disagree_no_more(open_memory: Any, g
             ]
         }
 
-    mind.answers["Unification"] = disagree  # type: ignore[attr-defined]
+    mind.answers["Unification"] = disagree
     found = memory.user("ana").recall(ASKED, mode="reason")
     assert found.reasoning.conflicts == []
     assert "Facts disagree" not in found.context

@@ -14,7 +14,7 @@ from langmem_graph.pyramid.files import PROFILE, ProfileFile, render
 from langmem_graph.recall.route import intent_of
 from langmem_graph.store import files
 from tests.conftest import said
-from tests.scripted import Mind
+from tests.support.minds import Mind
 
 NOW = "2026-03-02T09:00:00+00:00"  # a Monday
 VAGUE = [

@@ -15,9 +15,10 @@ from pydantic import BaseModel
 from langmem_graph import Memory, MemoryMiddleware, Settings
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.graphs.conversation import worth_keeping
+from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.tool_calls import with_notes
-from tests.scripted import Mind, ScriptedChatModel
-from tests.unit.test_grounding import ASKED, SAID, copy
+from tests.support.flights import ASKED, SAID, copy
+from tests.support.minds import Mind
 
 ANA: Any = {"configurable": {"user_id": "ana", "thread_id": "t"}}
 RAN: list[dict[str, Any]] = []

@@ -16,10 +16,10 @@ from pydantic import BaseModel
 from langmem_graph import Memory, MemoryMiddleware
 from langmem_graph.errors import ClosedMemoryError, MissingUserError
 from langmem_graph.graphs import create_write_node
+from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.tools import create_memory_tools
 from tests.conftest import said
-from tests.scripted import ScriptedChatModel
-from tests.unit.test_nodes import WAYS, config, run
+from tests.support.graphs import WAYS, config, run
 
 
 class search_conversation(BaseModel):  # noqa: N801  # a scripted call of the tool

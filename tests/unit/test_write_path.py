@@ -10,60 +10,22 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
-from langmem_graph import Memory, Settings
 from langmem_graph.errors import ClosedMemoryError, InvalidInputError
 from langmem_graph.graphs import create_write_node
 from langmem_graph.graphs.write_graph import create_write_graph
 from langmem_graph.llm.contracts import Extraction, Reconciliation
 from langmem_graph.store import clusters
-from tests.scripted import Mind
-
-
-def memories(*rows: dict[str, Any]) -> dict[str, Any]:
-    return {"scene": "talk", "memories": list(rows)}
-
-
-def line_aliases(question: str) -> dict[str, str]:
-    """Alias and words of the new messages in an extraction's question."""
-    new = question.split("New messages:\n")[1]
-    lines = [line for line in new.splitlines() if line.startswith("[m")]
-    return {line[1 : line.index("]")]: line.split(": ", 1)[1] for line in lines}
-
-
-def echo(question: str) -> dict[str, Any]:
-    """A memory of everything the user says."""
-    said = {a: t for a, t in line_aliases(question).items() if "assistant" not in t}
-    rows = [
-        {"text": f"The user said: {text}", "sources": [alias], "attribute": f"words {text[:20]}"}
-        for alias, text in said.items()
-        if " user: " in f" {question.split(f'[{alias}]')[1].splitlines()[0]}"
-    ]
-    return memories(*rows)
-
-
-@pytest.fixture
-def open_memory(tmp_path: Path) -> Any:
-    opened: list[Memory] = []
-
-    def make(model: Any, **settings: Any) -> Memory:
-        while opened:
-            opened.pop().close()
-        settings = {"debounce_seconds": 0.02, "closing_seconds": 5, **settings}
-        opened.append(
-            Memory(tmp_path / "m", model=model, embeddings="hash", settings=Settings(**settings))
-        )
-        return opened[-1]
-
-    yield make
-    while opened:
-        opened.pop().close()
-
-
-def turn(user: str, assistant: str = "I see.", number: int = 0) -> list[dict[str, Any]]:
-    return [
-        {"role": "user", "content": user, "id": f"u{number}-{user}"[:60]},
-        {"role": "assistant", "content": assistant, "id": f"a{number}-{user}"[:60]},
-    ]
+from tests.support.minds import Mind
+from tests.support.writing import (
+    BAD,
+    BAD_ROUNDS,
+    DECISIONS,
+    echo,
+    line_aliases,
+    memories,
+    track,
+    turn,
+)
 
 
 def test_a_turn_becomes_a_record_with_its_source(open_memory: Any) -> None:
@@ -331,23 +293,6 @@ def test_records_are_gathered_into_tracks_and_a_profile(open_memory: Any) -> Non
             ana.read_file(name)
 
 
-def track(**fields: Any) -> dict[str, Any]:
-    whole = {"name": "x", "title": "X", "summary": "s", "narrative": "n", "evidence": ["r1"]}
-    return {"tracks": [whole | fields]}
-
-
-BAD_ROUNDS: dict[str, Any] = {
-    "prose": "Sure!",
-    "null": "null",
-    "exception": RuntimeError("down"),
-    "no evidence": track(evidence=[]),
-    "unknown evidence": track(evidence=["r99"]),
-    "empty title": track(title=""),
-    "drops the story": track(name="boats"),
-    "path": track(name="../../x", title="", summary=""),
-}
-
-
 @pytest.mark.parametrize("name", BAD_ROUNDS)
 def test_a_bad_round_leaves_the_files_and_is_due_again(open_memory: Any, name: str) -> None:
     mind = Mind(Extraction=echo, TopicRound=gather, ProfileText=PROFILE)
@@ -355,13 +300,13 @@ def test_a_bad_round_leaves_the_files_and_is_due_again(open_memory: Any, name: s
     ana.add(turn("I own a boat with a long story behind it."), session_id="s1")
     ana.flush()
     before = {file: ana.read_file(file) for file in ana.files()}
-    mind.answers["TopicRound"] = BAD_ROUNDS[name]  # type: ignore[attr-defined]
+    mind.answers["TopicRound"] = BAD_ROUNDS[name]
     ana.add(turn("I bought a canoe.", number=2), session_id="s2")
     report = ana.flush()
     assert report.problems
     assert report.stored == 1
     assert {file: ana.read_file(file) for file in ana.files()} == before
-    mind.answers["TopicRound"] = gather  # type: ignore[attr-defined]
+    mind.answers["TopicRound"] = gather
     ana.add(turn("hm", number=3), session_id="s2")
     assert ana.flush().topics == 1
     assert "canoe" in ana.read_file("topics/boats.md")
@@ -372,7 +317,7 @@ def test_a_flush_without_messages_takes_up_a_round_that_failed(open_memory: Any)
     ana = open_memory(mind).user("ana")
     ana.add(turn("I own a boat."), session_id="s1")
     assert ana.flush().topics == 0
-    mind.answers["TopicRound"] = gather  # type: ignore[attr-defined]
+    mind.answers["TopicRound"] = gather
     report = ana.flush()
     assert (report.read, report.topics) == (0, 1)
     assert ana.flush().llm_calls == 0
@@ -395,8 +340,8 @@ def test_a_track_may_absorb_another(open_memory: Any) -> None:
     ana.add(turn("I own a boat."), session_id="s1")
     ana.flush()
     (first,) = ana.export_records()
-    mind.answers["TopicRound"] = track(name="water", title="Water", absorbs=["boats"])  # type: ignore[attr-defined]
-    mind.answers["ProfileText"] = {"text": "Likes water.", "topics": ["water"]}  # type: ignore[attr-defined]
+    mind.answers["TopicRound"] = track(name="water", title="Water", absorbs=["boats"])
+    mind.answers["ProfileText"] = {"text": "Likes water.", "topics": ["water"]}
     ana.add(turn("I bought a canoe.", number=2), session_id="s2")
     ana.flush()
     assert ana.files() == ["index.md", "profile.md", "topics/water.md"]
@@ -410,7 +355,7 @@ def test_a_bad_profile_leaves_the_old_one(open_memory: Any) -> None:
     ana.add(turn("I own a boat."), session_id="s1")
     ana.flush()
     for number, bad in enumerate(["prose", {"text": "x" * 3_000, "topics": []}, OSError("out")]):
-        mind.answers["ProfileText"] = bad  # type: ignore[attr-defined]
+        mind.answers["ProfileText"] = bad
         ana.add(turn(f"I bought canoe {number}.", number=number + 2), session_id=f"s{number + 2}")
         assert ana.flush().problems
         assert "Owns boats." in ana.read_file("profile.md")
@@ -474,20 +419,6 @@ def test_model_calls_per_flush(open_memory: Any) -> None:
 
 # --- bad answers ---------------------------------------------------------------------------------
 
-BAD: dict[str, Any] = {
-    "prose": "Sure! Here are the memories.",
-    "truncated": '{"memories": [{"text": "x"',
-    "null": "null",
-    "nothing": "",
-    "wrong shape": {"memories": "none"},
-    "unknown ids": memories({"text": "The user flies.", "sources": ["m77", "zz"]}),
-    "too much": {"scene": "x", "memories": [{"text": "y" * 200_000, "sources": ["m1"]}]},
-    "repetition": "la " * 70_000,
-    "refusal": "I cannot help with that.",
-    "no such request": ValueError("context length exceeded"),
-    "exception": ConnectionError("server is out"),
-}
-
 
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_extraction_loses_nothing(open_memory: Any, name: str) -> None:
@@ -509,7 +440,7 @@ def test_a_bad_extraction_loses_nothing(open_memory: Any, name: str) -> None:
     else:
         assert [r.given_up for r in reports] == [0, 0, 2, 0]
         assert reports[-1].pending == 0
-    mind.answers["Extraction"] = echo  # type: ignore[attr-defined]
+    mind.answers["Extraction"] = echo
     assert ana.flush().stored == (1 if name == "exception" else 0)
 
 
@@ -533,24 +464,6 @@ def test_a_model_that_never_answers_is_given_up_in_time(open_memory: Any) -> Non
     assert time.monotonic() - start < 2
     assert (report.status, report.pending) == ("partial", 2)
     assert "no answer within" in report.problems[0]
-
-
-DECISIONS: dict[str, Any] = {
-    **{name: answer for name, answer in BAD.items() if name not in ("unknown ids", "too much")},
-    "unknown record": {"decisions": [{"record": "r9", "action": "skip", "targets": ["n1"]}]},
-    "unknown target": {"decisions": [{"record": "r1", "action": "skip", "targets": ["n9"]}]},
-    "no target": {"decisions": [{"record": "r1", "action": "update", "targets": []}]},
-    "skips what is new": {"decisions": [{"record": "r1", "action": "skip", "targets": ["n1"]}]},
-    "drops all": {
-        "decisions": [{"record": f"r{n}", "action": "skip", "targets": ["n1"]} for n in (1, 2)]
-    },
-    "merges into nonsense": {
-        "decisions": [
-            {"record": "r1", "action": "merge", "targets": ["n1"], "text": "The moon is cheese 99."}
-        ]
-    },
-    "nothing decided": {"decisions": []},
-}
 
 
 @pytest.mark.parametrize("name", DECISIONS)
@@ -877,6 +790,7 @@ def test_a_monologue_is_read_in_parts(open_memory: Any) -> None:
     assert max(sizes) < 60_000
 
 
+@pytest.mark.long
 def test_the_prompts_stay_small(open_memory: Any) -> None:
     """Tokens beyond the turns' own words, schemas included, over 200 turns."""
     from langmem_graph.llm.structured import prompt_tokens

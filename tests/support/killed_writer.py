@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from langmem_graph import Memory, Settings
-from tests.scripted import Mind
+from tests.support.minds import Mind
 
 SETTINGS = Settings(index_batch=4, neighbour_floor=0.0, debounce_seconds=0.0, embed_batch=4)
 POINTS = [

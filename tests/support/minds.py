@@ -1,12 +1,11 @@
-"""A chat model for many callers at once: it answers from the prompt alone and keeps nothing."""
+"""Scripted models that tests of several modules share."""
 
 import re
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.messages import BaseMessage
 
-from tests.scripted import ScriptedChatModel
+from langmem_graph.testing import ScriptedChatModel
 
 
 def _extraction(prompt: str) -> dict[str, Any]:
@@ -72,18 +71,20 @@ ANSWERS: dict[str, Any] = {
 }
 
 
-class SteadyMind(ScriptedChatModel):
-    """Answers every schema; to a chat it repeats what it is shown, word for word."""
+class Mind(ScriptedChatModel):
+    """A scripted model that takes its answers as keywords: `Mind(GoalPlan={"intent": "act"})`."""
 
-    def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> ChatResult:
-        wanted = (options.get("tools") or [None])[0]
-        name = getattr(wanted, "__name__", None) or (wanted or {}).get("function", {}).get("name")
-        prompt = "\n".join(str(message.content) for message in messages[1:])
-        answer = ANSWERS.get(name or "")
-        if answer is None:
-            said = AIMessage(f"echo: {' '.join(str(m.content) for m in messages)}"[:4_000])
-        else:
-            given = answer(prompt) if callable(answer) else answer
-            said = AIMessage("", tool_calls=[{"name": name, "args": given, "id": "c"}])
-        said.usage_metadata = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
-        return ChatResult(generations=[ChatGeneration(message=said)])
+    def __init__(self, **answers: Any) -> None:
+        super().__init__(answers=answers)
+
+
+def echo(messages: list[BaseMessage]) -> str:
+    return f"echo: {' '.join(str(m.content) for m in messages)}"[:4_000]
+
+
+def steady_mind() -> ScriptedChatModel:
+    """For many callers at once: it answers from the prompt alone and keeps nothing.
+
+    To a chat it repeats what it is shown, word for word.
+    """
+    return ScriptedChatModel(script=echo, answers=ANSWERS, record=False)
