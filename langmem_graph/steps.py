@@ -52,17 +52,17 @@ def as_node(
     return RunnableLambda(node, anode, name=step.__name__)
 
 
-def configured_user(config: RunnableConfig) -> str:
-    """The user of a run that the library itself started."""
-    user_id: str = config["configurable"]["user_id"]
-    return user_id
-
-
 async def _traced(step: Step, deps: Any, state: Any, run: StepRun) -> Any:
     with tracing.span(step.__name__, run.user) as noting:
         update = await step(deps, state, run)
         noting.note_sizes(update)
         return update
+
+
+def configured_user(config: RunnableConfig) -> str:
+    """The user of a run that the library itself started, with the user in its config."""
+    user_id: str = config["configurable"]["user_id"]
+    return user_id
 
 
 def emitter() -> Callable[[Event], None]:

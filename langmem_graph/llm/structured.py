@@ -175,11 +175,17 @@ class Asker:
 def asker_for(
     model: BaseChatModel, settings: Settings, purpose: Literal["extraction", "recall"]
 ) -> Asker:
-    """An asker with the limits that the settings have for this purpose."""
-    if purpose == "recall":
-        limits = Limits(settings.recall_calls, settings.recall_tokens, settings.recall_call_seconds)
-    else:
+    """The asker of a graph, with the limits that the settings give its purpose.
+
+    Args:
+        model: any LangChain chat model.
+        settings: the memory's settings.
+        purpose: `extraction` reads messages, `recall` answers a request.
+    """
+    if purpose == "extraction":
         limits = Limits(settings.max_calls, settings.max_call_tokens, settings.call_seconds)
+    else:
+        limits = Limits(settings.recall_calls, settings.recall_tokens, settings.recall_call_seconds)
     return Asker(model, settings.structured_method, limits, settings.encoding)
 
 
