@@ -1,11 +1,10 @@
 """`Memory`: a directory of users' memories, opened once per process."""
 
-import asyncio
 import os
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
+from langmem_graph.closing import Closing
 from langmem_graph.config import Settings
 from langmem_graph.embeddings._embedder import load_embedder
 from langmem_graph.errors import InvalidInputError
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from langmem_graph.write.mind import Mind
 
 
-class Memory:
+class Memory(Closing):
     """Long-term memory of many users in one directory.
 
     Example:
@@ -131,32 +130,6 @@ class Memory:
                     self._mind.close()
             finally:
                 self._services.close()
-
-    async def aclose(self) -> None:
-        """Async twin of `close`."""
-        await asyncio.to_thread(self.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
 
 def check_memory(given: object) -> None:

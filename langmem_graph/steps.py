@@ -59,6 +59,12 @@ async def _traced(step: Step, deps: Any, state: Any, run: StepRun) -> Any:
         return update
 
 
+def configured_user(config: RunnableConfig) -> str:
+    """The user of a run that the library itself started, with the user in its config."""
+    user_id: str = config["configurable"]["user_id"]
+    return user_id
+
+
 def emitter() -> Callable[[Event], None]:
     """The running graph's stream writer, for use in any thread; outside a graph, nothing."""
     try:

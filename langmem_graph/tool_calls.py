@@ -11,7 +11,7 @@ from langgraph.types import Command, interrupt
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.grounding.matchers import supports
-from langmem_graph.grounding.slots import joined, parted
+from langmem_graph.grounding.slots import slot_name, slot_path
 from langmem_graph.grounding.tool_spec import tool_spec
 from langmem_graph.models import GroundedCall
 from langmem_graph.recall.quotes import NOTED, as_data, plain_id
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class GroundedTools:
-    """The tools whose calls memory looks at.
+    """The tools whose calls are completed and checked from memory.
 
     Args:
         tools: LangChain tools, pydantic models, OpenAI functions or JSON schemas.
@@ -42,23 +42,23 @@ class GroundedTools:
                 f"{on_contradiction!r}."
             )
         specs = [tool_spec(tool) for tool in tools]
-        self._by_name = {spec.name: vars(spec) for spec in specs}
+        self._by_name = {spec.name: spec for spec in specs}
         self.asks = on_contradiction == "interrupt"
         if len(self._by_name) < len(specs):
             raise InvalidInputError("Two of ground_tools have the same name.")
 
     def schema_of(self, name: str) -> dict[str, Any] | None:
-        """The tool as an OpenAI function; None for a tool that memory does not look at."""
+        """The tool as an OpenAI function; None for a tool that is not among them."""
         spec = self._by_name.get(name)
         if spec is None:
             return None
-        about = {"name": spec["name"], "description": spec["description"]}
-        return {**about, "parameters": spec["schema"]}
+        about = {"name": spec.name, "description": spec.description}
+        return {**about, "parameters": spec.schema}
 
     def checked(
         self, name: str, given: Mapping[str, Any], known: GroundedCall | None, request: str
     ) -> "Checked":
-        """The arguments to call with, and what contradicts memory; as they are where it failed."""
+        """The completed call and what contradicts memory; unchanged where grounding failed."""
         if known is None:
             return Checked(dict(given), [])
         completed, added = _completed(given, known)
@@ -73,40 +73,42 @@ class GroundedTools:
 
 @dataclass(frozen=True)
 class Checked:
-    """A call as it may run."""
+    """The arguments of a call after the check."""
 
     arguments: dict[str, Any]
     notes: list[str]
-    """What contradicts memory."""
+    """Contradictions with memory, one line each."""
 
 
 def _completed(given: Mapping[str, Any], known: GroundedCall) -> tuple[dict[str, Any], list[str]]:
-    """What the agent gave, and from memory what it left out; defaults are the tool's own."""
-    grounded = [parted(slot) for slot, where in known.grounding.items() if where.type != "default"]
+    """The agent's arguments and, from memory, those it left out; defaults are left to the tool."""
+    grounded = [
+        slot_path(slot) for slot, where in known.grounding.items() if where.type != "default"
+    ]
     return _merged(given, known.arguments, grounded)
 
 
 def _merged(
     given: Mapping[str, Any], known: Mapping[str, Any], grounded: Sequence[tuple[str, ...]]
 ) -> tuple[dict[str, Any], list[str]]:
-    """An object with what it lacks, and the names of what came in; so are the objects in it."""
+    """An object, completed at every level, and the names of the arguments that were added."""
     merged, added = dict(given), []
     for name, value in known.items():
         inside = [path[1:] for path in grounded if path[0] == name]
         own = merged.get(name)
         if inside and own is None:
             merged[name] = value
-            added.append(joined([name]))
+            added.append(slot_name([name]))
         elif isinstance(own, Mapping) and isinstance(value, Mapping):
             merged[name], parts = _merged(own, value, [path for path in inside if path])
-            added += [f"{joined([name])}.{part}" for part in parts]
+            added += [f"{slot_name([name])}.{part}" for part in parts]
     return merged, added
 
 
 def _contradictions(
     given: Mapping[str, Any], known: GroundedCall, request: str
 ) -> list[tuple[str, str]]:
-    """Arguments for which memory says something else, unless the request itself says them."""
+    """Arguments that differ from memory, unless the request itself states them."""
     found = []
     for slot, where in known.grounding.items():
         value, meant = _at(given, slot), _at(known.arguments, slot)
@@ -123,7 +125,7 @@ def _contradictions(
 
 def _at(arguments: Mapping[str, Any], slot: str) -> Any:
     found: Any = arguments
-    for name in parted(slot):
+    for name in slot_path(slot):
         found = found.get(name) if isinstance(found, Mapping) else None
     return found
 
@@ -135,7 +137,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def agreed(name: str, question: Mapping[str, Any]) -> Checked | None:
-    """Ask a human: True goes on as it is, other arguments replace these, False stops the call."""
+    """Ask a human: True approves, a mapping replaces arguments, anything else stops the call."""
     answer = interrupt({"tool": name, **question})
     if isinstance(answer, Mapping):
         return Checked({**question["arguments"], **answer}, [])
@@ -143,19 +145,19 @@ def agreed(name: str, question: Mapping[str, Any]) -> Checked | None:
 
 
 def to_ask(checked: Checked) -> dict[str, Any] | None:
-    """What a human has to decide; None where nothing contradicts memory."""
+    """The question for a human; None where nothing contradicts memory."""
     if not checked.notes:
         return None
     return {"arguments": checked.arguments, "contradictions": checked.notes}
 
 
 def once(work: Callable[[], Question]) -> Question:
-    """Find out once for a tool call what a human has to be asked.
+    """Compute the question for a human only once per tool call.
 
     A graph that is resumed after an interrupt runs the tool's node again, perhaps in another
-    process. The model might then answer otherwise or not at all, and what a human has refused
-    would run: so the question is kept with the node's other results. It is streamed with them, and
-    says no more than the interrupt does.
+    process. The model might then answer differently or not at all, and a call that a human has
+    refused would run. So the question is saved with the node's other results. It is streamed with
+    them and holds no more than the interrupt does.
     """
 
     def memory_grounding() -> Question:
@@ -174,13 +176,13 @@ async def aonce(work: Callable[[], Awaitable[Question]]) -> Question:
 
 
 def refused(name: str, call_id: str | None) -> ToolMessage:
-    """What the model is told when a human has stopped the call."""
+    """The message to the model when a human has stopped the call."""
     text = "The user did not agree to this call, since it contradicts what they said before. Ask."
     return ToolMessage(text, name=name, tool_call_id=call_id or "", status="error")
 
 
 def with_notes(answer: Any, notes: Sequence[str]) -> Any:
-    """The tool's answer with what contradicts memory below it."""
+    """The tool's answer, followed by the contradictions with memory."""
     if not notes:
         return answer
     if isinstance(answer, Command) and isinstance(answer.update, Mapping):

@@ -28,7 +28,7 @@ from langmem_graph.user_sync import By, SyncUserMemory
 from langmem_graph.write.unread_report import unread_report
 
 if TYPE_CHECKING:
-    from langmem_graph.grounding.grounder import Policy
+    from langmem_graph.grounding.state import Policy
     from langmem_graph.recall.reasoner import OnEvent
 
 __all__ = ["By", "UserMemory"]

@@ -35,7 +35,7 @@ from langmem_graph.write import remember as remembering
 from langmem_graph.write.unread_report import unread_report
 
 if TYPE_CHECKING:
-    from langmem_graph.grounding.grounder import Policy
+    from langmem_graph.grounding.state import Policy
     from langmem_graph.recall.reasoner import OnEvent
     from langmem_graph.recall.retriever import MemoryRetriever
     from langmem_graph.write.mind import Mind

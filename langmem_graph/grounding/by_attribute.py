@@ -1,7 +1,7 @@
-"""by_attribute: records whose attribute is called like a parameter ("shop" and "bike shop").
+"""Retrieval by attribute: records whose attribute resembles a parameter ("shop", "bike shop").
 
-A record's text need not share a word or a meaning with what a tool calls it; what the record says
-of whom was named when it was written. Words count by how rare they are among the user's records.
+A record's text may share neither a word nor a meaning with the parameter's name; its subject and
+attribute were named when it was written. Rare words among the user's attributes count more.
 """
 
 import math
@@ -17,13 +17,13 @@ from langmem_graph.store.room import Room
 from langmem_graph.write.words import content
 
 AROUND = 0.5
-"""What a word of the request or the tool counts beside one of the parameter; ours."""
+"""Weight of a word of the request or tool relative to one of the parameter; ours."""
 
 
 def by_attribute(
     room: Room, slots: Sequence[Slot], tool: ToolSpec, request: str, k: int
 ) -> list[list[Fact]]:
-    """For each slot the `k` records that are named most like it, which are true now."""
+    """For each slot, the `k` current records whose subject and attribute resemble it most."""
     with room.database.reading() as connection:
         named = record_lookups.with_attributes(connection)
     attributes = [(n, content(in_words(name)), content(subject)) for n, subject, name in named]

@@ -1,6 +1,6 @@
 """The grounding graph: select_tool → retrieve_slots → fill → verify → decide.
 
-Each node is one file of this package. It costs one model call, one more where there are several
+Each node is one file of this package. A run costs one model call, one more where there are several
 tools, and one more where a value was inferred.
 """
 
@@ -27,36 +27,47 @@ def build(
     deps: GroundingDependencies,
     user_of: Callable[[RunnableConfig], str],
     schemas: tuple[type, type, type] = (GroundingState, GroundingState, GroundingState),
-    first: Callable[[Any], GroundingState] | None = None,
+    read_input: Callable[[Any], GroundingState] | None = None,
+    write_output: Callable[[GroundingState], Any] | None = None,
     context_schema: type | None = None,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """The compiled graph, without a store and without checkpoints of its own.
 
     Args:
         deps: what the steps work with.
-        user_of: whose run it is.
+        user_of: the user of a run.
         schemas: of the state, the input and the output.
-        first: reads the request and the tools out of another input.
+        read_input: converts another form of input into the state that the graph starts from.
+        write_output: converts the state's update with the call into another form of output.
         context_schema: of the runtime context.
     """
     state, given, out = schemas
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(
         state, context_schema, input_schema=given, output_schema=out
     )
-    nodes = []
-    for step in _STEPS:
-        own = _with_request(step, first) if first and step is select_tool else step
-        nodes.append((step.__name__, as_node(own, deps, user_of)))
-    builder.add_sequence(nodes)
+    steps: dict[str, Step] = {step.__name__: step for step in _STEPS}
+    if read_input:
+        steps["select_tool"] = _with_input(select_tool, read_input)
+    if write_output:
+        steps["decide"] = _with_output(decide, write_output)
+    builder.add_sequence([(name, as_node(step, deps, user_of)) for name, step in steps.items()])
     builder.set_entry_point("select_tool")
-    # Not None: an application's checkpointer would save what was found for good.
+    # Not None: an application's checkpointer would save what was found permanently.
     return builder.compile(checkpointer=False, name="grounding")
 
 
-def _with_request(step: Step, first: Callable[[Any], GroundingState]) -> Step:
+def _with_input(step: Step, read_input: Callable[[Any], GroundingState]) -> Step:
     @wraps(step)
-    async def bound(deps: GroundingDependencies, state: Any, run: StepRun) -> Any:
-        asked = first(state)
-        return {**asked, **await step(deps, {**state, **asked}, run)}
+    async def reading(deps: GroundingDependencies, state: Any, run: StepRun) -> Any:
+        request = read_input(state)
+        return {**request, **await step(deps, {**state, **request}, run)}
 
-    return bound
+    return reading
+
+
+def _with_output(step: Step, write_output: Callable[[GroundingState], Any]) -> Step:
+    @wraps(step)
+    async def writing(deps: GroundingDependencies, state: Any, run: StepRun) -> Any:
+        return write_output(await step(deps, state, run))
+
+    return writing

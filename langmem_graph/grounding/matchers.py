@@ -1,4 +1,4 @@
-"""matchers: does a text support a value? Exactly, or give or take its form (methods 3.3)."""
+"""Whether a text supports a value, exactly or in another form (methods 3.3)."""
 
 import re
 import unicodedata
@@ -11,22 +11,22 @@ from langmem_graph.write.boundaries import tokens
 from langmem_graph.write.values import find_values
 
 OVERLAP = 0.8
-"""Share of a value's words that a text must have."""
+"""Share of a value's words that must occur in the text."""
 FUZZY = 85.0
-"""Percent of likeness with the best part of a text."""
+"""Least similarity, in percent, with the most similar part of the text."""
 SHORTEST = 3
-"""Characters below which a value must stand in a text exactly."""
+"""Shorter values must occur in the text exactly (characters)."""
 _NUMBER = re.compile(r"(?<![\w.,])[-−+]?\d++(?:,\d+)*+(?:\.\d+)?+(?!\w)")
 _WORD = re.compile(r"\w+")
 
 
 def supports(text: str, value: Any) -> bool:
-    """True when the text says the value, exactly or nearly.
+    """True when the text states the value, exactly or approximately.
 
     Args:
-        text: what was said, or a record.
-        value: a string, a number, or a list of these, each of which the text must say. A boolean
-            is never said by a text; whether it follows is for a verifier.
+        text: a message or a record.
+        value: a string, a number, or a list of these, each of which the text must state. A
+            boolean is never stated by a text; whether it follows is for the step `verify`.
     """
     if isinstance(value, list):
         return bool(value) and all(supports(text, one) for one in value)
@@ -40,7 +40,7 @@ def supports(text: str, value: Any) -> bool:
 
 
 def says(text: str, value: str) -> bool:
-    """True when the value stands in the text as it is, as whole words, ignoring case."""
+    """True when the value occurs in the text as whole words, ignoring case."""
     plain, wanted = _plain(text), _plain(value)
     if not wanted:
         return False
@@ -48,9 +48,9 @@ def says(text: str, value: str) -> bool:
 
 
 def says_nearly(text: str, value: str) -> bool:
-    """True for the same date or amount in another form, most words, or nearly the same letters.
+    """True for the same date or amount in another form, most words, or almost the same letters.
 
-    Links, addresses, codes and numbers are the same or they are not: one letter is another value.
+    Links, addresses, codes and numbers must be equal: one other letter is another value.
     """
     plain, wanted = _plain(text), _plain(value)
     if len(wanted) < SHORTEST:

@@ -1,4 +1,4 @@
-"""quantities: one number with its unit, and which numbers are only a half of what is said."""
+"""Quantities: reads one number with its unit, and detects numbers that are part of another."""
 
 import re
 from decimal import Decimal
@@ -16,7 +16,7 @@ _QUANTITY = re.compile(
     r"\.?",
     re.VERBOSE,
 )
-"""One number with a currency or one unit. `12A`, `7-10`, `1/2` and dates are something else."""
+"""One number with a currency or one unit; not `12A`, `7-10`, `1/2` or a date."""
 _MULTIPLIERS = frozenset(
     """
     hundred hundreds thousand thousands million millions billion billions trillion trillions dozen
@@ -29,15 +29,15 @@ _MULTIPLIERS = frozenset(
     миллиарда миллиардов ribu juta miliar nghìn ngàn triệu tỷ ألف آلاف مليون ملايين مليار แสน
     """.split()
 )
-"""Words after which the value is not the number that stands before them."""
+"""Words that multiply the number before them."""
 _SHORT = frozenset("k K M MM B T".split())
-"""The same in short; `m` and `b` are units."""
+"""Their abbreviations; `m` and `b` are units."""
 _CJK = frozenset("十百千万萬亿億兆京半割几幾多余餘来数만천백억조")
 _OTHERS = frozenset(
     "half halves third thirds quarter quarters fifth fifths tenth tenths hundredth hundredths "
     "percent pct procent prozent am pm and or to".split()
 )
-"""Words with which it is a fraction, a per cent, a time or a range."""
+"""Words that make it a fraction, a percentage, a time or a range."""
 _FOLLOWING = re.compile(r"[ \u00a0\u202f-]?(?P<word>[^\W\d_]+)")
 _FRACTION = re.compile(r" (?:\d/\d|[¼½¾⅓⅔]|(?:and|&) (?:a|one) (?:half|quarter|third)\b)")
 _GROUP = re.compile(r"[ \u00a0\u202f]\d{3}(?!\w)")
@@ -45,11 +45,11 @@ _GROUPS_BEFORE = re.compile(r"(?<![\w.,-])[1-9]\d{0,2}[ \u00a0\u202f]\Z")
 
 
 def number_in(plain: str, *, percent: bool = False) -> int | float | None:
-    """The number of one quantity; None where the text is more, less or something else.
+    """The number of one quantity; None where the text is not exactly one quantity.
 
     Args:
-        plain: the text, without blanks around it.
-        percent: the number is wanted as a per cent.
+        plain: the text, without white space around it.
+        percent: the slot expects a percentage.
     """
     found = _QUANTITY.fullmatch(plain)
     if not found:

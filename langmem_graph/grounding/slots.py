@@ -1,4 +1,4 @@
-"""slots: each argument to be filled, and what to look for in memory for it."""
+"""Slots: the arguments of a tool that are to be filled, each with its search query."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 from langmem_graph.grounding.tool_spec import ToolSpec
 
 DEEPEST = 4
-"""Levels of nested objects whose parts are slots of their own; below, the object is one."""
+"""Levels of nested objects whose parts are slots of their own; a deeper object is one slot."""
 _ANYTHING: Mapping[str, Any] = {}
 _NOTHING: Mapping[str, Any] = {"not": {}}
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|[_\-.]+")
@@ -21,54 +21,54 @@ class Slot:
     path: tuple[str, ...]
     schema: Mapping[str, Any]
     required: bool
-    """The call cannot do without it, and neither can what it is a part of."""
+    """It is required, and so is every object that it is a part of."""
 
     @property
     def name(self) -> str:
-        """`guest.email`."""
-        return joined(self.path)
+        """The path as one name, such as `guest.email`."""
+        return slot_name(self.path)
 
     @property
     def description(self) -> str:
-        """What the schema says of it."""
+        """The schema's description."""
         return str(self.schema.get("description") or "")
 
     @property
     def types(self) -> tuple[str, ...]:
-        """JSON types that it may have, with those of its alternatives."""
+        """JSON types of the value, those of all alternatives included."""
         return tuple(dict.fromkeys(_types(self.schema)))
 
     @property
     def choices(self) -> tuple[Any, ...]:
-        """The values that are allowed, where the schema lists them."""
+        """The allowed values, where the schema lists them."""
         return tuple(_choices(self.schema))
 
     @property
     def item(self) -> "Slot | None":
-        """For a list, one of its items."""
+        """The slot of one item, where the slot takes a list."""
         items = next(_items(self.schema), None)
         return None if items is None else Slot(self.path, items, self.required)
 
     @property
     def has_default(self) -> bool:
-        """The schema says what is taken when nothing is given; null is nothing, too."""
+        """True when the schema has a default other than null."""
         return self.schema.get("default") is not None
 
     def query(self) -> str:
-        """What to look for: name and description.
+        """The search query: name and description.
 
-        Not the request, as methods 6.4 has it: that finds the same facts for every slot.
+        It lacks the request (methods 6.4 adds it), which would find the same facts for every slot.
         """
         return " ".join(filter(None, (*map(in_words, self.path), self.description)))
 
 
-def joined(path: Sequence[str]) -> str:
+def slot_name(path: Sequence[str]) -> str:
     """A path as one name, `guest.email`; a dot within a part is `~1`, as in a JSON pointer."""
     return ".".join(part.replace("~", "~0").replace(".", "~1") for part in path)
 
 
-def parted(name: str) -> tuple[str, ...]:
-    """The path of a name that `joined` wrote."""
+def slot_path(name: str) -> tuple[str, ...]:
+    """The path behind a name; the reverse of `slot_name`."""
     return tuple(part.replace("~1", ".").replace("~0", "~") for part in name.split("."))
 
 
@@ -96,7 +96,7 @@ def _slots(schema: Mapping[str, Any], path: tuple[str, ...], *, required: bool) 
 
 
 def object_in(schema: Any) -> Mapping[str, Any] | None:
-    """The object with parts that a schema is, or is beside null."""
+    """The schema of an object with parts; null may be allowed beside it."""
     if not isinstance(schema, Mapping):
         return None
     if schema.get("properties"):
@@ -120,7 +120,7 @@ def _items(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _choices(schema: Mapping[str, Any]) -> Iterator[Any]:
-    """Also those of a list's items."""
+    """The choices of the value and of its items."""
     yield from schema.get("enum") or ()
     if "const" in schema:
         yield schema["const"]

@@ -1,4 +1,4 @@
-"""What a tool wants: its name, what it is for, and a JSON schema of its arguments."""
+"""A tool's specification: name, description, and a JSON schema of its arguments."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ from langchain_core.utils.json_schema import dereference_refs
 from langmem_graph.errors import InvalidInputError
 
 MOST_PARTS = 20_000
-"""Of a schema with its references replaced; a few lines of them can stand for millions."""
+"""Most parts of a schema with its references replaced; a few lines can expand to millions."""
 _DEFINED = ("$defs", "definitions")
 
 
 @dataclass(frozen=True)
 class ToolSpec:
-    """A tool as its call has to look."""
+    """What a call of the tool must look like."""
 
     name: str
     description: str
     schema: dict[str, Any]
-    """Of the arguments, an object; without references."""
+    """JSON schema of the arguments: an object, without references."""
 
 
 def tool_spec(tool: Any) -> ToolSpec:
@@ -68,7 +68,7 @@ def _function(tool: Any) -> Mapping[str, Any]:
 
 
 def _as_tool(tool: Any) -> Any:
-    """A function as LangChain makes a tool of it: what the runtime injects is no argument."""
+    """A function as a LangChain tool: parameters that the runtime injects are left out."""
     if isinstance(tool, BaseTool | type):
         return tool
     function, coroutine = (None, tool) if iscoroutinefunction(tool) else (tool, None)
@@ -89,7 +89,7 @@ def _no_tool(tool: Any) -> InvalidInputError:
 
 
 def _resolved(parameters: Any, name: str) -> dict[str, Any]:
-    """The schema with every reference replaced; a valid schema of an object."""
+    """The valid schema of an object, with every reference replaced."""
     try:
         given = dict(parameters)
         if next(islice(_parts(given, given), MOST_PARTS, None), None):
@@ -113,7 +113,7 @@ def _resolved(parameters: Any, name: str) -> dict[str, Any]:
 
 
 def _parts(part: Any, root: Any, within: frozenset[str] = frozenset()) -> Iterator[bool]:
-    """One for each part of a schema, with those of its references; a reference to itself ends."""
+    """One item for each part of a schema, following references except circular ones."""
     yield True
     if isinstance(part, Mapping):
         ref = part.get("$ref")
@@ -127,7 +127,7 @@ def _parts(part: Any, root: Any, within: frozenset[str] = frozenset()) -> Iterat
 
 
 def _target(root: Any, ref: str) -> Any:
-    """What `#/$defs/name` names; nothing where it cannot be followed, which is said later."""
+    """The target of `#/$defs/name`; None where it cannot be resolved (reported later)."""
     for name in ref.removeprefix("#/").split("/"):
         root = root.get(name) if isinstance(root, Mapping) else None
     return root

@@ -1,4 +1,4 @@
-"""values: a text that was copied becomes a value of the slot's type; nothing else is changed."""
+"""Converts copied texts into values of the slot's type, and checks values against schemas."""
 
 import json
 import re
@@ -26,17 +26,17 @@ _JSON_TYPES = {
     type(None): ("null",),
 }
 _MOST_BRACKETS = 100
-"""Opening brackets of a value; a model that repeats itself nests them by the hundred."""
+"""Most opening brackets in a value; a model in a repetition loop nests hundreds of them."""
 _BEFORE_A_DAY = re.compile(
     r"(?:on |the |(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\.?,? )+", re.I
 )
 
 
 def typed(raw: str, slot: Slot) -> Any:
-    """The copied text as the slot takes it; a string stays byte for byte what it was.
+    """The copied text in the slot's type; a string stays byte for byte the same.
 
-    A list takes it as an item. Only a date goes into the form of a schema that asks for one. What
-    cannot be read as the slot's type stays a text, and the schema's check says so.
+    For a list the text is one item. A date is rewritten only where the schema asks for a date. A
+    text that cannot be converted stays a text, which the schema check then reports.
     """
     for choice in slot.choices:
         if isinstance(choice, str) and choice.casefold() == raw.strip().casefold():
@@ -62,7 +62,7 @@ def _read(raw: str, slot: Slot) -> Any:
 
 
 def _day(raw: str) -> str:
-    """A day as `2025-05-07` where day, month and year are certain; else the text itself."""
+    """A date as `2025-05-07` where day, month and year are certain; else the text itself."""
     plain = raw.strip()
     opening = _BEFORE_A_DAY.match(plain)
     plain = plain[opening.end() :] if opening else plain
@@ -72,7 +72,7 @@ def _day(raw: str) -> str:
 
 
 def inferred(text: str, slot: Slot) -> Any:
-    """A value that the model wrote as JSON; a text where the slot takes that, or it is no JSON."""
+    """A value that the model wrote as JSON; the text itself for a string slot or invalid JSON."""
     if text.count("[") + text.count("{") > _MOST_BRACKETS:
         return text
     try:
@@ -98,25 +98,25 @@ def _is_time(value: object) -> bool:
 
 
 def problem_with(value: Any, slot: Slot) -> str | None:
-    """What the slot's schema has against a value; None when it fits."""
+    """Why a value does not fit the slot's schema; None when it fits."""
     return problem(value, slot.schema)
 
 
 def problem(value: Any, schema: Any) -> str | None:
-    """What a schema has against a value, its formats included; None when it fits."""
+    """Why a value does not fit a schema, its formats included; None when it fits."""
     error = next(errors(value, schema), None)
     return None if error is None else str(error.message)[:200]
 
 
 def errors(value: Any, schema: Any) -> Iterator[ValidationError]:
-    """Everything that a schema has against a value."""
+    """All errors of a value under a schema."""
     yield from _Validator(schema, format_checker=_formats).iter_errors(value)
 
 
 def _in_steps(
     checker: Any, step: float, value: object, schema: object
 ) -> Iterator[ValidationError]:
-    """`multipleOf` by the digits: as binary fractions 19.99 is no multiple of 0.01."""
+    """`multipleOf` in exact arithmetic: in binary, 19.99 is not a multiple of 0.01."""
     if checker.is_type(value, "number") and Fraction(str(value)) % Fraction(str(step)):
         yield ValidationError(f"{value!r} is not a multiple of {step}")
 

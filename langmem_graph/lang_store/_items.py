@@ -1,7 +1,7 @@
 """Items in the ledger: written with their texts and due work, and read."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,14 +18,19 @@ from langmem_graph.lang_store._namespaces import (
     under,
 )
 from langmem_graph.lang_store._operations import Put
-from langmem_graph.lang_store._tables import items, texts, unembedded, unindexed, vectors
-from langmem_graph.store.words import match_expression, searchable
+from langmem_graph.lang_store._tables import (
+    TEXT_WORDS,
+    items,
+    texts,
+    unembedded,
+    unindexed,
+    vectors,
+)
+from langmem_graph.store.database import portions
+from langmem_graph.store.words import match_expression
 
-_AT_ONCE = 5_000  # SQLite allows 32,766 variables in one statement
 _LARGEST = 2**63 - 1  # of SQLite's integers
 _NEWEST_FIRST = (items.c.updated_at.desc(), items.c.n.desc())
-_add_words = text("INSERT INTO text_words(rowid, own) VALUES (:n, :own)")
-_drop_words = text("DELETE FROM text_words WHERE rowid = :n")
 
 # --- writing -------------------------------------------------------------------------------------
 
@@ -67,7 +72,7 @@ def _store(connection: Connection, put: Put, number: int | None, now: datetime) 
 def _add_text(connection: Connection, item: int, words: str) -> int:
     row = insert(texts).values(item=item, text=words).returning(texts.c.n)
     number: int = connection.scalars(row).one()
-    connection.execute(_add_words, {"n": number, "own": searchable(words)})
+    TEXT_WORDS.add(connection, {number: [words]})
     connection.execute(insert(unembedded).values(text=number, failures=0))
     return number
 
@@ -82,13 +87,8 @@ def _drop_texts(connection: Connection, item: int) -> None:
     connection.execute(told)
     connection.execute(delete(vectors).where(vectors.c.text.in_(numbers)))
     connection.execute(delete(unembedded).where(unembedded.c.text.in_(numbers)))
-    connection.execute(_drop_words, [{"n": n} for n in numbers])
+    TEXT_WORDS.drop(connection, numbers)
     connection.execute(delete(texts).where(texts.c.item == item))
-
-
-def optimize_words(connection: Connection) -> None:
-    """Merge the full-text index into one segment; deleted words leave the file."""
-    connection.execute(text("INSERT INTO text_words(text_words) VALUES ('optimize')"))
 
 
 # --- reading -------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def with_scores(
 ) -> list[SearchItem]:
     """Whole items, in this order."""
     rows = {}
-    for some in chunks(numbers):
+    for some in portions(numbers):
         for row in connection.execute(select(items).where(items.c.n.in_(some))):
             rows[row.n] = row
     both = zip(numbers, scores, strict=True)
@@ -173,21 +173,6 @@ def by_words(
     for n, found in connection.execute(joined, {"terms": match_expression(terms)}):
         best.setdefault(n, found)
     return best
-
-
-def word_counts(connection: Connection, terms: Sequence[str]) -> dict[str, int]:
-    """In how many texts each term occurs."""
-    count = text("SELECT count(*) FROM text_words WHERE text_words MATCH :term")
-    return {
-        term: connection.execute(count, {"term": match_expression([term])}).scalar_one()
-        for term in terms
-    }
-
-
-def chunks(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Portions that fit into one statement."""
-    for start in range(0, len(numbers), _AT_ONCE):
-        yield numbers[start : start + _AT_ONCE]
 
 
 def _fields(row: Row[Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from langmem_graph.config import Settings
 from langmem_graph.errors import IndexUnavailableError
 from langmem_graph.lang_store import _items, _vectors
 from langmem_graph.lang_store._shelf import LAYER, Shelf
+from langmem_graph.lang_store._tables import TEXT_WORDS
 from langmem_graph.ranking.fusion import (
     Scores,
     reciprocal_rank_fusion,
@@ -65,7 +66,7 @@ class Search:
     def _by_words(self, connection: Connection) -> dict[int, float]:
         if self.settings.ranking == "dense":
             return {}
-        counts = _items.word_counts(connection, query_terms(str(self.op.query)))
+        counts = TEXT_WORDS.counts(connection, query_terms(str(self.op.query)))
         chosen = telling_terms(counts, _vectors.count_texts(connection))
         if not chosen:
             return {}

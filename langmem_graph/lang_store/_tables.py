@@ -18,6 +18,7 @@ from sqlalchemy import (
 )
 
 from langmem_graph.store import ledger, schema
+from langmem_graph.store.words import WordTable
 
 _tables = MetaData()
 
@@ -70,14 +71,14 @@ unembedded = Table(
 unindexed = Table("unindexed", _tables, Column("vector", Integer, primary_key=True))
 """Numbers of vectors, there or gone, about which Chroma and the ledger may differ."""
 
-# `rowid` is `texts.n`.
-_WORDS = "CREATE VIRTUAL TABLE text_words USING fts5(own, tokenize='porter unicode61')"
+TEXT_WORDS = WordTable("text_words")
+"""Of `texts`."""
 
 
 def _first(connection: Connection) -> None:
     schema.meta.create(connection)
     _tables.create_all(connection)
-    connection.exec_driver_sql(_WORDS)
+    TEXT_WORDS.create(connection)
     ledger.set_meta(connection, "ledger_id", uuid.uuid4().hex)
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from sqlalchemy import Connection, Select, delete, func, insert, select, text, update
 
-from langmem_graph.lang_store._items import chunks
 from langmem_graph.lang_store._tables import texts, unembedded, unindexed, vectors
+from langmem_graph.store.database import portions
 from langmem_graph.store.ledger import Piece
 from langmem_graph.store.lookups import VectorRows
 from langmem_graph.store.schema import meta
@@ -116,7 +116,7 @@ def items_of(connection: Connection, numbers: Iterable[int]) -> set[int]:
 
 def of_items(connection: Connection, numbers: Sequence[int]) -> Iterator[VectorRows]:
     """All vectors of these items, in blocks."""
-    for some in chunks(numbers):
+    for some in portions(numbers):
         yield _rows(connection, _with_item.where(texts.c.item.in_(some)))
 
 

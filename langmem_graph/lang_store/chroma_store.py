@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from langgraph.store.base import (
@@ -20,6 +19,7 @@ from langgraph.store.base import (
 )
 from sqlalchemy import Connection
 
+from langmem_graph.closing import Closing
 from langmem_graph.config import Settings
 from langmem_graph.errors import ClosedMemoryError, EmbedderMismatchError, EmbeddingError, for_log
 from langmem_graph.lang_store import _due, _items, _vectors
@@ -27,6 +27,7 @@ from langmem_graph.lang_store._index_config import embedder_of, fields_of
 from langmem_graph.lang_store._operations import Batch, check_batch
 from langmem_graph.lang_store._search import Search, Vector
 from langmem_graph.lang_store._shelf import Shelf
+from langmem_graph.lang_store._tables import TEXT_WORDS
 from langmem_graph.store.root import Root
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class ChromaStore(BaseStore):
+class ChromaStore(Closing, BaseStore):
     """Items under namespaces, kept in SQLite, found by meaning and by words.
 
     Example:
@@ -179,7 +180,7 @@ class ChromaStore(BaseStore):
             with self._shelf.database.writing() as connection:
                 if reembed:
                     _vectors.forget_vectors(connection)
-                _items.optimize_words(connection)
+                TEXT_WORDS.optimize(connection)
             self._shelf.renew_index()
             _due.all_due(self._shelf, self._embedder, self._settings)
             self._shelf.database.checkpoint()
@@ -200,29 +201,3 @@ class ChromaStore(BaseStore):
                 self._shelf.leave()
         finally:
             self._root.release()
-
-    async def aclose(self) -> None:
-        """Async twin of `close`."""
-        await asyncio.to_thread(self.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.aclose()

@@ -1,7 +1,13 @@
-"""Learning to navigate memory: an environment, its reward, a reader, figures, trajectories.
+"""Learning to navigate memory (NapMem 3.3, 3.4): environment, reward, metrics, trajectories.
 
-A policy answers questions about a user by walking the layers of their memory with five tools and
-few turns (NapMem 3.3, 3.4). How to use it, and how to train one: docs/navigate.md.
+A policy answers questions about a user by reading the layers of their memory with five tools,
+within a tool budget. How to use it, and how to train a policy: docs/navigate.md.
+
+- one rollout (turns, tool calls, the tool budget, the answer): `_walk.Rollout`
+- the environment for trainers, `reset` and `step`: `_env.NavigationEnv`
+- the reward of a trajectory: `_rubric.Rubric`, after the paper's `napmem_reward`
+- a chat model as the policy: `_navigator.run_navigator`
+- TRL's trainer: `_trl`
 """
 
 from langmem_graph.navigate._actions import MAX_CALLS

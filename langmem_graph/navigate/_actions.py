@@ -1,4 +1,4 @@
-"""What a policy does in one turn, read from any form; what cannot be read is said, never raised.
+"""Actions of a policy, parsed from several forms; what cannot be parsed is reported, not raised.
 
 Forms: a text (the answer), an assistant message in OpenAI's format, `{"answer": …}`,
 `{"name": …, "arguments": …}` for one call, or `{"tool_calls": […]}` with either kind of call.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 MAX_CALLS = 5
-"""Calls of one turn; further ones are left out."""
+"""Most tool calls of one turn; further ones are ignored."""
 LONGEST_TEXT = 60_000
 LONGEST_ARGUMENTS = 10_000
 _NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
@@ -22,85 +22,90 @@ _FORMS = (
 
 
 @dataclass(frozen=True)
-class Request:
-    """One call that was asked for."""
+class RequestedCall:
+    """One tool call that the policy requested."""
 
     id: str
     name: str
     arguments: dict[str, Any]
     text: str
-    """The arguments as they were written."""
+    """The arguments as the policy wrote them."""
     problem: str | None = None
 
 
 @dataclass(frozen=True)
 class Action:
-    """One turn: calls, or a text, or something that is neither."""
+    """One action: tool calls, a final text, or a problem where it is neither."""
 
     text: str = ""
-    calls: tuple[Request, ...] = ()
+    calls: tuple[RequestedCall, ...] = ()
     problem: str | None = None
 
     def as_message(self) -> dict[str, Any]:
         """The assistant's message in OpenAI's format."""
-        said: dict[str, Any] = {"role": "assistant", "content": self.text}
+        message: dict[str, Any] = {"role": "assistant", "content": self.text}
         if self.calls:
-            said["tool_calls"] = [_as_call(call) for call in self.calls]
-        return said
+            message["tool_calls"] = [_tool_call(call) for call in self.calls]
+        return message
 
 
 def read_action(action: object, turn: int) -> Action:
-    """The action in one form; `turn` makes up ids for calls that have none."""
+    """Parse an action; `turn` is used in the ids of calls that have none."""
     if isinstance(action, str):
-        return _said(action)
+        return _final_text(action)
     if not isinstance(action, Mapping):
         return Action(problem=f"An action cannot be {type(action).__name__}. {_FORMS}")
-    calls = action.get("tool_calls")
+    calls, content = action.get("tool_calls"), _text_of(action.get("content"))
     if "name" in action or "function" in action:
         calls = [action]
     if calls:
         if not isinstance(calls, Sequence) or isinstance(calls, str):
-            return Action(_text(action.get("content")), problem=f"tool_calls is no list. {_FORMS}")
-        return Action(_text(action.get("content")), _read_calls(calls, turn))
+            return Action(content, problem=f"tool_calls is no list. {_FORMS}")
+        return Action(content, _requested_calls(calls, turn))
     if isinstance(action.get("answer"), str):
-        return _said(_dumped({name: action.get(name) or "" for name in ("answer", "reason")})[0])
-    return _said(_text(action.get("content")))
+        answer = {name: action.get(name) or "" for name in ("answer", "reason")}
+        return _final_text(_to_json(answer)[0])
+    return _final_text(content)
 
 
-def _said(text: str) -> Action:
-    text = _clean(text)[:LONGEST_TEXT]
+def _final_text(text: str) -> Action:
+    text = _without_surrogates(text)[:LONGEST_TEXT]
     return Action(text) if text.strip() else Action(problem=f"This turn is empty. {_FORMS}")
 
 
-def _read_calls(calls: Sequence[object], turn: int) -> tuple[Request, ...]:
-    found: dict[str, Request] = {}
+def _requested_calls(calls: Sequence[object], turn: int) -> tuple[RequestedCall, ...]:
+    found: dict[str, RequestedCall] = {}
     for number, call in enumerate(calls[:MAX_CALLS], 1):
-        request = _read_call(call, f"call-{turn}-{number}", taken=found.keys())
+        request = _requested_call(call, f"call-{turn}-{number}", taken=found.keys())
         found[request.id] = request
     return tuple(found.values())
 
 
-def _read_call(call: object, own_id: str, taken: Any) -> Request:
+def _requested_call(call: object, own_id: str, taken: Any) -> RequestedCall:
     fields = call if isinstance(call, Mapping) else {}
     inner = fields.get("function")
     about = inner if isinstance(inner, Mapping) else fields
-    given_id = _clean(fields["id"])[:100] if isinstance(fields.get("id"), str) else ""
+    given_id = _without_surrogates(fields["id"])[:100] if isinstance(fields.get("id"), str) else ""
     call_id = given_id if given_id.strip() and given_id not in taken else own_id
     name = about.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        return Request(call_id, "unknown", {}, "{}", "The call names no tool.")
+        return RequestedCall(call_id, "unknown", {}, "{}", "The call names no tool.")
     arguments, text, problem = _read_arguments(about.get("arguments"))
-    return Request(call_id, name, arguments, text, problem)
+    return RequestedCall(call_id, name, arguments, text, problem)
 
 
 def _read_arguments(given: object) -> tuple[dict[str, Any], str, str | None]:
-    """The arguments as JSON-shaped data and as text, and what is wrong with them."""
-    text, problem = (_clean(given), None) if isinstance(given, str) else _dumped(given or {})
+    """The arguments as JSON data and as text, and what is wrong with them."""
+    problem = None
+    if isinstance(given, str):
+        text = _without_surrogates(given)
+    else:
+        text, problem = _to_json(given or {})
     if problem or len(text) > LONGEST_ARGUMENTS:
         return {}, "{}", problem or f"The arguments have more than {LONGEST_ARGUMENTS} characters."
     try:
         read = json.loads(text or "{}")
-        plain = json.loads(_dumped(read)[0])  # without lone surrogates, NaN becomes a problem
+        plain = json.loads(_to_json(read)[0])  # without lone surrogates, NaN becomes a problem
     except (ValueError, RecursionError) as error:
         return {}, text, f"The arguments are not JSON: {str(error)[:200]}."
     if not isinstance(plain, dict):
@@ -108,27 +113,28 @@ def _read_arguments(given: object) -> tuple[dict[str, Any], str, str | None]:
     return plain, text, None
 
 
-def _dumped(given: object) -> tuple[str, str | None]:
+def _to_json(given: object) -> tuple[str, str | None]:
     try:
-        return _clean(json.dumps(given, ensure_ascii=False, allow_nan=False)), None
+        return _without_surrogates(json.dumps(given, ensure_ascii=False, allow_nan=False)), None
     except (TypeError, ValueError, RecursionError) as error:
         return "", f"The arguments are not JSON: {str(error)[:200]}."
 
 
-def _text(content: object) -> str:
-    """A content as text; of a list of blocks, the texts."""
+def _text_of(content: object) -> str:
+    """A message's content as text; from a list of blocks, the text blocks."""
     if isinstance(content, str):
-        return _clean(content)[:LONGEST_TEXT]
+        return _without_surrogates(content)[:LONGEST_TEXT]
     blocks = content if isinstance(content, list) else []
     texts = [block.get("text") for block in blocks if isinstance(block, Mapping)]
-    return _clean("".join(text for text in texts if isinstance(text, str)))[:LONGEST_TEXT]
+    joined = "".join(text for text in texts if isinstance(text, str))
+    return _without_surrogates(joined)[:LONGEST_TEXT]
 
 
-def _clean(text: str) -> str:
-    """Without lone surrogates, which no file and no database takes."""
+def _without_surrogates(text: str) -> str:
+    """The text with lone surrogates replaced; files and databases refuse them."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _as_call(call: Request) -> dict[str, Any]:
+def _tool_call(call: RequestedCall) -> dict[str, Any]:
     function = {"name": call.name, "arguments": call.text}
     return {"id": call.id, "type": "function", "function": function}

@@ -1,4 +1,4 @@
-"""A trainer's completion as any other walk: in OpenAI's format, calls in their turns."""
+"""Converts a trainer's completion into the form of a rollout: OpenAI messages, calls by turn."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -11,9 +11,9 @@ from langmem_graph.navigate._models import Finish, ToolUse
 Message = dict[str, Any]
 
 
-def as_openai(messages: Sequence[Message]) -> list[Message]:
-    """Calls get ids and arguments as text; the answers behind them name these ids."""
-    told, turn, open_ids = [], 0, iter(())
+def openai_messages(messages: Sequence[Message]) -> list[Message]:
+    """The messages in OpenAI's format: calls get ids, which their answers refer to."""
+    converted, turn, open_ids = [], 0, iter(())
     for message in messages:
         plain = {"role": message["role"], "content": message.get("content") or ""}
         if calls := message.get("tool_calls"):
@@ -22,18 +22,18 @@ def as_openai(messages: Sequence[Message]) -> list[Message]:
             open_ids = iter([one["id"] for one in plain["tool_calls"]])
         if message["role"] == "tool":
             plain["tool_call_id"] = next(open_ids, f"call-{turn}-?")
-        told.append(plain)
-    return told
+        converted.append(plain)
+    return converted
 
 
-def in_turns(completion: Sequence[Message], noted: Sequence[ToolUse]) -> list[ToolUse]:
-    """The calls that were answered, each in its turn.
+def calls_by_turn(completion: Sequence[Message], recorded: Sequence[ToolUse]) -> list[ToolUse]:
+    """The answered calls, each with its turn.
 
-    A call with arguments that no tool takes is answered by the trainer itself: memory has not
-    noted it, but it was a call.
+    The trainer itself answers a call whose arguments fit no tool: the environment has not recorded
+    such a call, but it counts.
     """
-    waiting, found = list(noted), []
-    for turn, name, arguments in _answered(completion):
+    waiting, found = list(recorded), []
+    for turn, name, arguments in _answered_calls(completion):
         if waiting and (waiting[0].name, waiting[0].arguments) == (name, arguments):
             found.append(waiting.pop(0).model_copy(update={"turn": turn}))
             continue
@@ -43,8 +43,8 @@ def in_turns(completion: Sequence[Message], noted: Sequence[ToolUse]) -> list[To
     return found + waiting
 
 
-def ending(completion: Sequence[Message]) -> tuple[Finish, FinalAnswer]:
-    """How the last message ends a rollout: one that calls tools was not allowed another turn."""
+def finish_of(completion: Sequence[Message]) -> tuple[Finish, FinalAnswer]:
+    """How the rollout ended; last calls without an answer exceeded the tool budget."""
     last = completion[-1] if completion else {}
     if last.get("role") != "assistant" or last.get("tool_calls"):
         return "over_budget", FinalAnswer("")
@@ -52,8 +52,8 @@ def ending(completion: Sequence[Message]) -> tuple[Finish, FinalAnswer]:
     return ("answered", read_answer(text)) if text.strip() else ("no_answer", FinalAnswer(""))
 
 
-def _answered(completion: Sequence[Message]) -> Iterator[tuple[int, str, Any]]:
-    """Turn, name and arguments of every call that has an answer behind it."""
+def _answered_calls(completion: Sequence[Message]) -> Iterator[tuple[int, str, Any]]:
+    """Turn, name and arguments of every call that was answered."""
     asking = [place for place, one in enumerate(completion) if one.get("tool_calls")]
     for turn, place in enumerate(asking, 1):
         if place + 1 == len(completion):

@@ -1,4 +1,4 @@
-"""NapMem's figures of how memory was used (its Tables 2 and 5)."""
+"""NapMem's metrics of how memory was used (its Tables 2 and 5)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
@@ -15,13 +15,13 @@ Pair = tuple[QuestionItem, Navigation]
 
 
 class NavigationMetrics(BaseModel):
-    """Shares from 0 to 1; None where no item says anything about a figure."""
+    """Shares from 0 to 1; None where no item counts for a metric."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     items: int
     answered: float | None
-    """Of all: an answer within the budget."""
+    """Of all: answered within the tool budget."""
     tool_calls: float | None
     """Mean, of the items that need memory; failed calls count."""
     turns: float | None
@@ -41,14 +41,14 @@ class NavigationMetrics(BaseModel):
 def navigation_metrics(
     navigations: Sequence[Navigation], gold: Sequence[QuestionItem | Mapping[str, Any]]
 ) -> NavigationMetrics:
-    """The figures of many navigations.
+    """The metrics of many navigations.
 
     Args:
-        navigations: in any state; a navigation that failed counts with what it did.
+        navigations: in any state; one that failed counts with the calls it made.
         gold: the item of each, in the same order.
 
     Raises:
-        InvalidInputError: they are not as many, or belong to different questions.
+        InvalidInputError: their numbers differ, or they belong to different questions.
     """
     pairs = _paired(navigations, gold)
     needing = [done for item, done in pairs if item.needs_memory]

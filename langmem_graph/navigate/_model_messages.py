@@ -1,4 +1,4 @@
-"""Between LangChain's messages and the one form in which a walk keeps them."""
+"""Converts between LangChain's messages and the messages of a rollout."""
 
 import json
 from collections.abc import Sequence
@@ -14,35 +14,35 @@ from langchain_core.messages import (
 )
 
 
-def as_action(said: AIMessage) -> dict[str, Any]:
+def as_action(message: AIMessage) -> dict[str, Any]:
     """A model's message as an action; calls whose arguments could not be parsed are kept."""
     parsed = [
         {"id": call.get("id"), "name": call.get("name"), "arguments": call.get("args")}
-        for call in said.tool_calls
+        for call in message.tool_calls
     ]
     broken = [
         {"id": call.get("id"), "name": call.get("name"), "arguments": call.get("args") or "?"}
-        for call in said.invalid_tool_calls
+        for call in message.invalid_tool_calls
     ]
-    return {"content": str(said.text), "tool_calls": [*parsed, *broken]}
+    return {"content": str(message.text), "tool_calls": [*parsed, *broken]}
 
 
-def as_history(said: AIMessage, taken: dict[str, Any]) -> AIMessage:
+def as_history(message: AIMessage, recorded: dict[str, Any]) -> AIMessage:
     """What the model is shown of its own message.
 
     As it came, with all a provider put into it, where its calls are as they should be. Otherwise
     rebuilt: providers refuse empty messages and calls with no id, no answer or broken arguments.
     """
-    calls = taken.get("tool_calls", [])
-    came = [(call["id"], call["name"]) for call in said.tool_calls]
+    calls = recorded.get("tool_calls", [])
+    came = [(call["id"], call["name"]) for call in message.tool_calls]
     read = [(call["id"], call["function"]["name"]) for call in calls]
-    if came == read and not said.invalid_tool_calls and (calls or taken["content"].strip()):
-        return said
-    return AIMessage(taken["content"] or "(empty)", tool_calls=[_call(call) for call in calls])
+    if came == read and not message.invalid_tool_calls and (calls or recorded["content"].strip()):
+        return message
+    return AIMessage(recorded["content"] or "(empty)", tool_calls=[_call(call) for call in calls])
 
 
 def as_messages(messages: Sequence[dict[str, Any]]) -> list[BaseMessage]:
-    """A walk's own messages: rules, questions and answers of tools."""
+    """A rollout's own messages as LangChain's: instructions, questions and tool results."""
     return [_message(message) for message in messages]
 
 
@@ -53,11 +53,11 @@ def _message(message: dict[str, Any]) -> BaseMessage:
     return kind(message["content"])
 
 
-def _call(taken: dict[str, Any]) -> ToolCall:
-    function = taken["function"]
+def _call(recorded: dict[str, Any]) -> ToolCall:
+    function = recorded["function"]
     try:
         arguments = json.loads(function["arguments"])
     except (ValueError, RecursionError):
         arguments = {}
     plain = arguments if isinstance(arguments, dict) else {}
-    return ToolCall(name=function["name"], args=plain, id=taken["id"])
+    return ToolCall(name=function["name"], args=plain, id=recorded["id"])

@@ -1,4 +1,4 @@
-"""What goes into a navigation and what comes out of it."""
+"""The input of a rollout (a question) and its result (a navigation)."""
 
 from typing import Annotated, Any, Literal
 
@@ -7,9 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 Layer = Literal["messages", "records", "topics", "profile"]
 """The pyramid's layers, from exact to broad."""
 Finish = Literal["answered", "over_budget", "no_answer", "token_limit", "model_error", "unfinished"]
-"""`over_budget`: asked memory again after its last turn. `no_answer`: then said nothing usable.
-`token_limit`, `model_error`: the model was not, or could not be, called again. `unfinished`: the
-episode still runs, or was left."""
+"""`over_budget`: tools were called after the last turn. `no_answer`: the last text was unusable.
+`token_limit`: the model was not called again. `model_error`: a call of the model failed.
+`unfinished`: the rollout is running or was abandoned."""
 Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 
 
@@ -18,21 +18,21 @@ class _Model(BaseModel):
 
 
 class QuestionItem(_Model):
-    """A question about one user, and what is known of its answer."""
+    """A question about one user, with its gold answers and evidence."""
 
     user_id: Text
     question: Text
     id: str = ""
     answers: list[str] = Field(default_factory=list)
-    """Any of them is right."""
+    """Gold answers; each of them is correct."""
     evidence: list[str] = Field(default_factory=list)
-    """Ids of the messages, and where known the records, that hold the answer."""
+    """Ids of the messages, and if known the records, that contain the answer."""
     needs_memory: bool = True
     """False where the question can be answered without this user's memory."""
 
 
 class ToolUse(_Model):
-    """One call of a memory tool, and what it showed."""
+    """One call of a memory tool, and the ids that its result showed."""
 
     name: str
     arguments: dict[str, Any]
@@ -46,18 +46,18 @@ class ToolUse(_Model):
 
 
 class Navigation(_Model):
-    """A question, the way through memory, and the answer."""
+    """The result of one rollout: the question, the tool calls and the answer."""
 
     user_id: str
     question: str
     answer: str = ""
     reason: str = ""
     well_formed: bool = False
-    """The answer came as the JSON object that was asked for."""
+    """The answer was the required JSON object."""
     finish: Finish = "unfinished"
     tool_calls: list[ToolUse] = Field(default_factory=list)
     turns: int = 0
-    """The model's messages that were no answer."""
+    """The policy's messages that were not an answer."""
     input_tokens: int = 0
     output_tokens: int = 0
     tokens_exact: bool = True

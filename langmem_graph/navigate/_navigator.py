@@ -1,4 +1,4 @@
-"""A chat model walks a user's memory by itself and answers one question."""
+"""Runs a chat model as the policy of one rollout."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from langmem_graph.loop import in_own_thread
 from langmem_graph.navigate._model_messages import as_action, as_history, as_messages
 from langmem_graph.navigate._models import Navigation
 from langmem_graph.navigate._tools import navigation_tools
-from langmem_graph.navigate._walk import Walk
+from langmem_graph.navigate._walk import Rollout
 from langmem_graph.steps import run_apart
 from langmem_graph.tokens import token_counter
 from langmem_graph.tools.calling import MAX_TURNS
@@ -31,16 +31,16 @@ def run_navigator(
     max_tokens: int = 100_000,
     timeout: float = 120.0,
 ) -> Navigation:
-    """Let a chat model walk one user's memory with the five reading tools, and answer.
+    """Let a chat model read one user's memory with the five reading tools and answer.
 
-    Whatever the model does, a `Navigation` comes back; `finish` and `problems` say how it went.
+    The result is always a `Navigation`; `finish` and `problems` say how the rollout ended.
 
     Args:
         model: any LangChain chat model with tool calling.
         user_memory: whose memory, from `memory.user(id)`. Nothing is written to it.
-        question: what to answer; say in it when it is asked, where that matters.
-        budget: turns with tools, as in NapMem.
-        max_tokens: no further call of the model once so many were used.
+        question: the question; it should name the current date where that matters.
+        budget: the tool budget, in turns, as in NapMem.
+        max_tokens: the model is not called again once so many were used.
         timeout: seconds for one call of the model.
 
     Raises:
@@ -72,23 +72,23 @@ async def arun_navigator(
     if max_tokens < 1 or timeout <= 0:
         raise InvalidInputError("max_tokens and timeout must be above 0.")
     start = perf_counter()
-    walk = await asyncio.to_thread(Walk, user_memory, question, budget)
-    spent = _Spent(user_memory.settings.encoding)
-    caller = _Caller(_with_tools(model), timeout, spent)
-    history = as_messages(walk.messages)
-    while walk.finish == "unfinished":
-        if spent.input_tokens + spent.output_tokens >= max_tokens:
-            walk.stop("token_limit")
+    rollout = await asyncio.to_thread(Rollout, user_memory, question, budget)
+    usage = _TokenUsage(user_memory.settings.encoding)
+    caller = _ModelCalls(_with_tools(model), timeout, usage)
+    history = as_messages(rollout.messages)
+    while rollout.finish == "unfinished":
+        if usage.input_tokens + usage.output_tokens >= max_tokens:
+            rollout.stop("token_limit")
             break
-        said = await caller.call(history)
-        if isinstance(said, str):
-            walk.stop("model_error", said)
+        answer = await caller.call(history)
+        if isinstance(answer, str):
+            rollout.stop("model_error", answer)
             break
-        before = len(walk.messages)
-        replies = await asyncio.to_thread(walk.act, as_action(said))
-        history += [as_history(said, walk.messages[before]), *as_messages(replies)]
+        place = len(rollout.messages)
+        replies = await asyncio.to_thread(rollout.act, as_action(answer))
+        history += [as_history(answer, rollout.messages[place]), *as_messages(replies)]
     milliseconds = (perf_counter() - start) * 1_000
-    return walk.navigation(milliseconds=milliseconds, **spent.report())
+    return rollout.navigation(milliseconds=milliseconds, **usage.report())
 
 
 def _with_tools(model: BaseChatModel) -> Runnable[LanguageModelInput, AIMessage]:
@@ -99,17 +99,17 @@ def _with_tools(model: BaseChatModel) -> Runnable[LanguageModelInput, AIMessage]
 
 
 @dataclass
-class _Spent:
-    """Tokens so far, as the server counts them, or estimated where it does not."""
+class _TokenUsage:
+    """Tokens used so far, as counted by the server, or estimated where it counts none."""
 
     encoding: str
     input_tokens: int = 0
     output_tokens: int = 0
     tokens_exact: bool = True
 
-    def count(self, asked: Sequence[BaseMessage], said: object) -> None:
-        """Add one call; may load the tokenizer's table."""
-        counted = getattr(said, "usage_metadata", None) or {}
+    def count(self, asked: Sequence[BaseMessage], answer: object) -> None:
+        """Add one model call; may load the tokenizer's table."""
+        counted = getattr(answer, "usage_metadata", None) or {}
         given, made = counted.get("input_tokens"), counted.get("output_tokens")
         if isinstance(given, int) and isinstance(made, int) and given + made > 0:
             self.input_tokens += given
@@ -118,9 +118,9 @@ class _Spent:
         counter = token_counter(self.encoding)
         self.tokens_exact = False
         self.input_tokens += sum(counter.count(str(one.content)) for one in asked)
-        if isinstance(said, AIMessage):
-            calls = "".join(str(call["args"]) for call in said.tool_calls)
-            self.output_tokens += counter.count(str(said.text) + calls)
+        if isinstance(answer, AIMessage):
+            calls = "".join(str(call["args"]) for call in answer.tool_calls)
+            self.output_tokens += counter.count(str(answer.text) + calls)
 
     def report(self) -> dict[str, Any]:
         """The fields of a `Navigation`."""
@@ -128,24 +128,24 @@ class _Spent:
 
 
 @dataclass(frozen=True)
-class _Caller:
-    """Calls the model once, in a thread, and counts; errors become a text."""
+class _ModelCalls:
+    """Calls the model in a thread and counts tokens; errors are returned as text."""
 
     model: Runnable[LanguageModelInput, AIMessage]
     timeout: float
-    spent: _Spent
+    usage: _TokenUsage
 
     async def call(self, history: Sequence[BaseMessage]) -> AIMessage | str:
         """The model's message, or what went wrong."""
         asked = list(history)
         try:
             call = in_own_thread(lambda: self.model.invoke(asked))
-            said: Any = await asyncio.wait_for(call, self.timeout)
+            answer: Any = await asyncio.wait_for(call, self.timeout)
         except TimeoutError as error:
-            said = str(error) or f"no answer within {self.timeout:g} seconds"
+            answer = str(error) or f"no answer within {self.timeout:g} seconds"
         except Exception as error:  # noqa: BLE001  # every provider raises errors of its own
-            said = f"{type(error).__name__}: {str(error)[:500]}"
-        await asyncio.to_thread(self.spent.count, asked, said)
-        if isinstance(said, AIMessage | str):
-            return said
-        return f"the model answered {type(said).__name__}, no message"
+            answer = f"{type(error).__name__}: {str(error)[:500]}"
+        await asyncio.to_thread(self.usage.count, asked, answer)
+        if isinstance(answer, AIMessage | str):
+            return answer
+        return f"the model answered {type(answer).__name__}, no message"

@@ -1,4 +1,4 @@
-"""What a navigation is worth: NapMem's reward, with a judge or with F1, as pure functions."""
+"""The reward of a trajectory: NapMem's terms (format, correctness, tool use), judged or by F1."""
 
 import re
 import unicodedata
@@ -12,7 +12,7 @@ from langmem_graph.errors import InvalidInputError
 from langmem_graph.navigate._models import Navigation, QuestionItem
 
 Judge = Callable[[QuestionItem, str], bool | float]
-"""Is this answer right? True or False, or a number of which 0.5 and more is right."""
+"""Whether an answer is correct: a boolean, or a number from 0.5 for a correct one."""
 ENOUGH = 0.5
 _ARTICLES = {"a", "an", "the"}
 
@@ -32,17 +32,17 @@ def token_f1(answer: str, gold: str) -> float:
 
 
 def best_f1(answer: str, golds: Sequence[str]) -> float:
-    """F1 against the gold answer that is nearest; 0 where there is none."""
+    """The best F1 against any of the gold answers; 0 where there is none."""
     return max((token_f1(answer, gold) for gold in golds), default=0.0)
 
 
 def f1_judge(enough: float = ENOUGH) -> Judge:
-    """A judge that needs no model: right from an F1 of `enough`."""
+    """A judge without a model: an answer is correct from an F1 of `enough`."""
     return lambda item, answer: best_f1(answer, item.answers) >= enough
 
 
 def napmem_reward(*, well_formed: bool, correct: bool, used: bool) -> float:
-    """NapMem's table (3.4): no format −1; right 1, or 0 without a look; wrong −0.5, or −1."""
+    """The reward of NapMem 3.4: malformed −1; correct 1, or 0 without a tool; wrong −0.5, or −1."""
     if not well_formed:
         return -1.0
     if used:
@@ -57,7 +57,7 @@ def evidence_shown(item: QuestionItem, navigation: Navigation) -> float | None:
 
 
 class Score(BaseModel):
-    """A reward and what it is made of."""
+    """A reward and its terms."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -65,21 +65,21 @@ class Score(BaseModel):
     well_formed: bool
     correct: bool
     used: bool
-    """A memory tool was called; a call that failed was none."""
+    """A memory tool was called without an error."""
     evidence: float | None = None
 
 
 @dataclass(frozen=True)
 class Rubric:
-    """How a finished navigation is scored.
+    """Computes the reward of a finished rollout.
 
     Args:
-        judge: whether an answer is right; an `f1_judge()` by default.
-        usage: NapMem's third term: a right answer without a look at memory earns nothing. Off by
-            default, since it was seen to train needless calls; without it every navigation is
-            scored as if it had looked. It never counts for items that need no memory.
-        evidence: added for well-formed answers, times the share of the gold ids shown. Not in the
-            paper; below 0.5 it can never make a wrong answer worth as much as a right one.
+        judge: decides whether an answer is correct; an `f1_judge()` by default.
+        usage: NapMem's third term: a correct answer without a tool call has reward 0. Off by
+            default, since it was found to train needless calls; without it every rollout is
+            scored as if it had used a tool. It never applies to items that need no memory.
+        evidence: weight of the share of gold ids shown, added for well-formed answers. Not in the
+            paper; below 0.5 a wrong answer can never earn as much as a correct one.
     """
 
     judge: Judge = field(default_factory=f1_judge)
@@ -91,7 +91,7 @@ class Rubric:
             raise InvalidInputError(f"evidence must be from 0 to below 0.5, not {self.evidence}.")
 
     def score(self, item: QuestionItem, navigation: Navigation) -> Score:
-        """The reward of one navigation; one that has not answered is malformed."""
+        """The reward of one rollout with its terms; without an answer it is malformed."""
         well_formed = navigation.finish == "answered" and navigation.well_formed
         correct = well_formed and self.judge(item, navigation.answer) >= ENOUGH
         used = any(use.error is None for use in navigation.tool_calls)

@@ -1,4 +1,4 @@
-"""The five reading tools, called for one user, and the ids that each answer shows."""
+"""The five reading tools: calls them for one user and records the ids that each result shows."""
 
 import logging
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from langmem_graph.errors import InvalidInputError, StorageError, explain, for_log
-from langmem_graph.navigate._actions import Request
+from langmem_graph.navigate._actions import RequestedCall
 from langmem_graph.navigate._models import Layer, ToolUse
 from langmem_graph.pyramid import files
 from langmem_graph.tools.answers import MAX_HITS
@@ -26,8 +26,8 @@ _LAYERS: dict[str, Layer] = {
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What a call showed."""
+class ToolResult:
+    """The result of one tool call."""
 
     text: str
     layer: Layer | None = None
@@ -41,16 +41,16 @@ def navigation_tools() -> list[dict[str, Any]]:
 
     In the order of their names, as TRL shows them: a policy sees what it was trained with.
     """
-    return [_described(tool) for tool in sorted(READING, key=lambda tool: tool.name)]
+    return [_as_function(tool) for tool in sorted(READING, key=lambda tool: tool.name)]
 
 
-def use_tool(user: UserMemory, request: Request, turn: int) -> tuple[str, ToolUse]:
-    """Call a tool of this user: the text for the model, and what is noted of it.
+def use_tool(user: UserMemory, request: RequestedCall, turn: int) -> tuple[str, ToolUse]:
+    """Call a tool for this user; returns the text for the model, and the record of the call.
 
     Raises:
-        StorageError: the memory is closed or cannot be opened. Anything else is told to the model.
+        StorageError: the memory is closed or cannot be opened. The model is told other errors.
     """
-    shown = _shown(user, request)
+    shown = _result_of(user, request)
     use = ToolUse(
         name=request.name,
         arguments=request.arguments,
@@ -63,7 +63,7 @@ def use_tool(user: UserMemory, request: Request, turn: int) -> tuple[str, ToolUs
     return shown.text, use
 
 
-def _shown(user: UserMemory, request: Request) -> Shown:
+def _result_of(user: UserMemory, request: RequestedCall) -> ToolResult:
     tool = _BY_NAME.get(request.name)
     if request.problem or tool is None:
         return _failed(request.problem or f"There is no tool {request.name!r}.")
@@ -79,11 +79,11 @@ def _shown(user: UserMemory, request: Request) -> Shown:
     except Exception as error:  # noqa: BLE001  # noted in the navigation, as the model is told
         _log.warning("the memory tool %s failed: %s", tool.name, for_log(error))
         return _failed("Memory cannot be read right now. Answer without it, and say so.")
-    return Shown(text, _layer(tool.name, data), *_ids(tool.name, data))
+    return ToolResult(text, _layer(tool.name, data), *_ids(tool.name, data))
 
 
-def _failed(why: str) -> Shown:
-    return Shown(f"{why} The tools are {', '.join(_BY_NAME)}.", error=why)
+def _failed(why: str) -> ToolResult:
+    return ToolResult(f"{why} The tools are {', '.join(_BY_NAME)}.", error=why)
 
 
 def _layer(name: str, data: dict[str, Any]) -> Layer:
@@ -93,17 +93,17 @@ def _layer(name: str, data: dict[str, Any]) -> Layer:
 
 
 def _ids(name: str, data: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Ids of the messages and of the records in an answer."""
+    """Ids of the messages and of the records in a result."""
     if name == "read_file":
-        return (), _evidence(data["text"])
+        return (), _cited_records(data["text"])
     records = data.get("records", [])
     sources = [one for record in records for one in record["message_ids"][:MAX_HITS]]
     quoted = [said.get("message_id") or said["id"] for said in data.get("messages", [])]
     return (*quoted, *sources), tuple(record["record_id"] for record in records)
 
 
-def _evidence(text: str) -> tuple[str, ...]:
-    """The records that a topic track names; the index and the profile name none."""
+def _cited_records(text: str) -> tuple[str, ...]:
+    """The records that a topic track cites; the index and the profile cite none."""
     try:
         file = files.parse(text)
     except InvalidInputError:
@@ -111,8 +111,8 @@ def _evidence(text: str) -> tuple[str, ...]:
     return tuple(file.evidence) if isinstance(file, files.TopicFile) else ()
 
 
-def _described(tool: MemoryTool) -> dict[str, Any]:
-    """Sign for sign what transformers make of a function, so that prompts are the same."""
+def _as_function(tool: MemoryTool) -> dict[str, Any]:
+    """The tool exactly as transformers describes a function, so that prompts are the same."""
     fields = tool.arguments.model_json_schema()["properties"]
     kept = ("type", "items", "description")
     properties = {

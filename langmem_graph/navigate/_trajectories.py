@@ -1,4 +1,4 @@
-"""Navigations as lines of JSON, to train on, to look at, and to read back."""
+"""Trajectories as lines of JSON: written for training and inspection, and read back."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from langmem_graph.navigate._tools import navigation_tools
 
 
 class TrajectoryMetadata(BaseModel):
-    """What is known of a trajectory beside its messages."""
+    """Metadata of a trajectory."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -45,7 +45,7 @@ class Trajectory(BaseModel):
 def trajectory(
     navigation: Navigation, item: QuestionItem | None = None, rubric: Rubric | None = None
 ) -> Trajectory:
-    """A navigation as a trajectory; scored where it is known what was asked for."""
+    """A navigation as a trajectory; it has a reward where its question item is given."""
     score = (rubric or Rubric()).score(item, navigation) if item else None
     shared = TrajectoryMetadata.model_fields.keys() & Navigation.model_fields.keys()
     fields = {name: getattr(navigation, name) for name in shared}
@@ -58,10 +58,10 @@ def trajectory(
 
 
 def write_trajectories(path: str | Path, trajectories: Iterable[Trajectory]) -> int:
-    """Write one per line, over what was there; how many it was.
+    """Write one trajectory per line, replacing the file; returns their number.
 
-    The file changes when all are written, so they may come out of the file itself. They hold what
-    users said: keep them as safe as the memory.
+    The file is replaced when all are written, so they may be read from the same file. They hold
+    what users said: keep them as safe as the memory.
     """
     place, count = Path(path), 0
     new = place.with_name(f"{place.name}.new")

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.memory import Memory
 from langmem_graph.navigate._actions import read_action
-from langmem_graph.navigate._completions import as_openai, ending, in_turns
+from langmem_graph.navigate._completions import calls_by_turn, finish_of, openai_messages
 from langmem_graph.navigate._env import read_item
 from langmem_graph.navigate._models import Navigation, QuestionItem, ToolUse
 from langmem_graph.navigate._rubric import Rubric
 from langmem_graph.navigate._tools import use_tool
-from langmem_graph.navigate._walk import check_budget, opening
+from langmem_graph.navigate._walk import check_budget, initial_messages
 from langmem_graph.tools.calling import MAX_TURNS
 from langmem_graph.tools.catalogue import READING
 
@@ -23,8 +23,8 @@ Row = dict[str, Any]
 Method = TypeVar("Method", bound=Callable[..., str])
 
 
-def _as_catalogued(method: Method) -> Method:
-    """Describe a tool as everywhere else: the trainer shows docstrings to the model."""
+def _described_as_in_catalogue(method: Method) -> Method:
+    """Take the catalogue's description as docstring: the trainer shows docstrings to the model."""
     (tool,) = [one for one in READING if one.name == method.__name__]
     fields = tool.arguments.model_fields.items()
     lines = [
@@ -45,7 +45,7 @@ def trl_rows(
     check_budget(budget)
     checked = [read_item(item) for item in items]
     return [
-        {"prompt": opening(item.question, budget), "item": item.model_dump_json()}
+        {"prompt": initial_messages(item.question, budget), "item": item.model_dump_json()}
         for item in checked
     ]
 
@@ -68,38 +68,38 @@ class TrlEnvironment:
         self._item = QuestionItem.model_validate_json(item)
         self._uses = []
 
-    @_as_catalogued
+    @_described_as_in_catalogue
     def search_records(self, query: str) -> str:
-        """The catalogue's."""
+        """Replaced by the description in the catalogue."""
         return self._use("search_records", query=query)
 
-    @_as_catalogued
+    @_described_as_in_catalogue
     def search_conversation(self, query: str) -> str:
-        """The catalogue's."""
+        """Replaced by the description in the catalogue."""
         return self._use("search_conversation", query=query)
 
-    @_as_catalogued
+    @_described_as_in_catalogue
     def get_records(self, record_ids: list[str]) -> str:
-        """The catalogue's."""
+        """Replaced by the description in the catalogue."""
         return self._use("get_records", record_ids=record_ids)
 
-    @_as_catalogued
+    @_described_as_in_catalogue
     def get_conversation(self, message_ids: list[str]) -> str:
-        """The catalogue's."""
+        """Replaced by the description in the catalogue."""
         return self._use("get_conversation", message_ids=message_ids)
 
-    @_as_catalogued
+    @_described_as_in_catalogue
     def read_file(self, name: str) -> str:
-        """The catalogue's."""
+        """Replaced by the description in the catalogue."""
         return self._use("read_file", name=name)
 
     def _use(self, tool: str, **arguments: Any) -> str:
         (call,) = read_action({"name": tool, "arguments": arguments}, 1).calls
-        text, use = use_tool(self._memory.user(self._asked().user_id), call, turn=1)
+        text, use = use_tool(self._memory.user(self._current_item().user_id), call, turn=1)
         self._uses.append(use)
         return text
 
-    def _asked(self) -> QuestionItem:
+    def _current_item(self) -> QuestionItem:
         if self._item is None:
             raise InvalidInputError("There is no question yet. Call reset first.")
         return self._item
@@ -107,17 +107,17 @@ class TrlEnvironment:
     def _navigation(
         self, prompt: Sequence[Row], completion: Sequence[Row]
     ) -> tuple[QuestionItem, Navigation]:
-        item = self._asked()
-        finish, answer = ending(completion)
+        item = self._current_item()
+        finish, answer = finish_of(completion)
         asking = [bool(one.get("tool_calls")) for one in completion]
         navigation = Navigation(
             user_id=item.user_id,
             question=item.question,
             **vars(answer),
             finish=finish,
-            tool_calls=in_turns(completion, self._uses),
+            tool_calls=calls_by_turn(completion, self._uses),
             turns=sum(asking[:-1]),  # calls at the very end were not made
-            messages=as_openai([*prompt, *completion]),
+            messages=openai_messages([*prompt, *completion]),
         )
         return item, navigation
 
@@ -125,7 +125,7 @@ class TrlEnvironment:
 def trl_navigation(
     environment: TrlEnvironment, prompt: Sequence[Row], completion: Sequence[Row]
 ) -> tuple[QuestionItem, Navigation]:
-    """What a rollout asked and did, for metrics and export."""
+    """The question item and the navigation of a rollout, for metrics and export."""
     return environment._navigation(prompt, completion)  # public methods would be tools
 
 

@@ -1,4 +1,4 @@
-"""One walk through one user's memory: turns are counted, calls made, the answer taken."""
+"""One rollout: counts turns against the tool budget, makes the tool calls, takes the answer."""
 
 from typing import Any
 
@@ -12,28 +12,28 @@ from langmem_graph.tools.calling import MAX_TURNS
 from langmem_graph.user import UserMemory
 
 MOST_TURNS = 50
-"""Beyond this a budget is a mistake."""
+"""The largest tool budget that is accepted."""
 _LAST = "That was the last turn with tools. Answer now, with the JSON object."
 
 
-def opening(question: str, budget: int) -> list[dict[str, Any]]:
-    """The first messages of every walk: what to do, and the question."""
+def initial_messages(question: str, budget: int) -> list[dict[str, Any]]:
+    """The first messages of every rollout: the instructions and the question."""
     rules = load_prompt("navigate").format(turns=budget)
     return [{"role": "system", "content": rules}, {"role": "user", "content": question}]
 
 
 def check_budget(budget: object) -> int:
-    """The budget, or an `InvalidInputError`."""
+    """The tool budget, or an `InvalidInputError`."""
     if isinstance(budget, int) and not isinstance(budget, bool) and 0 <= budget <= MOST_TURNS:
         return budget
     raise InvalidInputError(f"budget must be a number of turns up to {MOST_TURNS}, not {budget!r}.")
 
 
-class Walk:
-    """A question on its way; `act` until `finish` is no longer `unfinished`.
+class Rollout:
+    """One rollout of a policy on one question; call `act` while `finish` is `unfinished`.
 
-    A turn is a message of the model that is no answer: with tool calls, or with nothing that can
-    be used. After `budget` turns only an answer is left; anything else ends the walk without one.
+    A turn is a message of the policy that is not an answer: tool calls, or something unusable.
+    After `budget` turns only an answer counts; anything else ends the rollout without an answer.
     """
 
     def __init__(self, user: UserMemory, question: str, budget: int = MAX_TURNS) -> None:
@@ -45,27 +45,27 @@ class Walk:
         self._answer = FinalAnswer("")
         self._uses: list[ToolUse] = []
         self._problems: list[str] = []
-        self.messages = opening(self._question, self._budget)
+        self.messages = initial_messages(self._question, self._budget)
         self.turns = 0
         self.finish: Finish = "unfinished"
 
     @property
     def turns_left(self) -> int:
-        """Turns that may still be no answer."""
+        """What is left of the tool budget."""
         return self._budget - self.turns
 
     def act(self, action: object) -> list[dict[str, Any]]:
-        """Take one action; the messages that answer it."""
-        taken = read_action(action, self.turns + 1)
-        self.messages.append(taken.as_message())
-        if not taken.calls and taken.problem is None:
-            self._answer, self.finish = read_answer(taken.text), "answered"
+        """Take one action of the policy; returns the messages that reply to it."""
+        parsed = read_action(action, self.turns + 1)
+        self.messages.append(parsed.as_message())
+        if not parsed.calls and parsed.problem is None:
+            self._answer, self.finish = read_answer(parsed.text), "answered"
             return []
         if self.turns_left == 0:
-            self.stop("over_budget" if taken.calls else "no_answer", taken.problem)
+            self.stop("over_budget" if parsed.calls else "no_answer", parsed.problem)
             return []
         self.turns += 1
-        replies = self._replies(taken)
+        replies = self._replies(parsed)
         if self.turns_left == 0:
             replies[-1]["content"] += f"\n\n{_LAST}"
         self.messages += replies
@@ -76,12 +76,12 @@ class Walk:
         self.finish = finish
         self._problems += [problem] if problem else []
 
-    def _replies(self, taken: Action) -> list[dict[str, Any]]:
-        if not taken.calls:
-            self._problems.append(str(taken.problem))
-            return [{"role": "user", "content": str(taken.problem)}]
+    def _replies(self, parsed: Action) -> list[dict[str, Any]]:
+        if not parsed.calls:
+            self._problems.append(str(parsed.problem))
+            return [{"role": "user", "content": str(parsed.problem)}]
         replies = []
-        for call in taken.calls:
+        for call in parsed.calls:
             text, use = use_tool(self._user, call, self.turns)
             self._uses.append(use)
             if use.error:
@@ -90,7 +90,7 @@ class Walk:
         return replies
 
     def navigation(self, **more: Any) -> Navigation:
-        """The walk so far; `more` adds what only the caller knows."""
+        """The rollout so far; `more` adds fields that only the caller knows."""
         return Navigation(
             user_id=self._user.id,
             question=self._question,

@@ -1,7 +1,7 @@
 """The user's own memory as the goal loop searches it."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from rapidfuzz import fuzz
 
@@ -11,6 +11,9 @@ from langmem_graph.models import Fact
 from langmem_graph.recall.facts import find_facts
 from langmem_graph.services import Services
 from langmem_graph.steps import StepRun
+
+Search = Callable[[str, int, Relation, StepRun], Awaitable[list[Fact]]]
+"""Searches a memory: query, number of facts, relation, run."""
 
 
 class MemorySearch:

@@ -9,19 +9,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, insert, select, text
+from sqlalchemy import ColumnElement, Connection, func, insert, select
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.models import Message, RenamedMessage
+from langmem_graph.store.database import portions
 from langmem_graph.store.ledger import EMBED, MESSAGES
 from langmem_graph.store.schema import READ_ROLES, messages, outbox, sessions, unread
-from langmem_graph.store.words import searchable
+from langmem_graph.store.words import MESSAGE_WORDS
 
 BEFORE = 2
 """Earlier messages of the session by whose words a message is found too (docs/ranking.md)."""
-_IDS_AT_ONCE = 5_000  # SQLite allows 32,766 variables in one statement
-
-_add_words = text("INSERT INTO words(rowid, own, before) VALUES (:n, :own, :before)")
 
 
 @dataclass
@@ -110,9 +108,9 @@ def _identities(connection: Connection, ids: Sequence[str]) -> dict[str, tuple[s
     """Text and role of the stored messages with these ids."""
     m = messages.c
     found: dict[str, tuple[str, str]] = {}
-    for start in range(0, len(ids), _IDS_AT_ONCE):
-        some = m.message_id.in_(ids[start : start + _IDS_AT_ONCE])
-        rows = connection.execute(select(m.message_id, m.text, m.role).where(some))
+    for some in portions(ids):
+        found_here = select(m.message_id, m.text, m.role).where(m.message_id.in_(some))
+        rows = connection.execute(found_here)
         found |= {row.message_id: (row.text, row.role) for row in rows}
     return found
 
@@ -163,18 +161,19 @@ def _index_words(
     connection: Connection, numbers: Sequence[int], fresh: Sequence[Message], earlier: list[str]
 ) -> None:
     """Words and due work of each message; a system message is kept, but is no memory."""
-    words, due, unread_rows = [], [], []
+    words: dict[int, tuple[str, str]] = {}
+    due, unread_rows = [], []
     for n, message in zip(numbers, fresh, strict=True):
         if message.role == "system":
             continue
         own = f"{message.name}: {message.text}" if message.name else message.text
-        words.append({"n": n, "own": searchable(own), "before": searchable("\n".join(earlier))})
+        words[n] = own, "\n".join(earlier)
         due.append({"layer": MESSAGES, "item": n, "task": EMBED})
         if message.role in READ_ROLES:
             unread_rows.append({"message": n})
         earlier = [*earlier, message.text][-BEFORE:]
     if words:
-        connection.execute(_add_words, words)
+        MESSAGE_WORDS.add(connection, words)
         connection.execute(insert(outbox), due)
     if unread_rows:
         connection.execute(insert(unread), unread_rows)

@@ -3,10 +3,11 @@
 import logging
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from time import monotonic, sleep
+from typing import TypeVar
 
 from sqlalchemy import Connection, create_engine, event
 from sqlalchemy.exc import DatabaseError
@@ -16,7 +17,9 @@ from langmem_graph.errors import StorageError
 from langmem_graph.store import schema
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 _WRITER = {"writing": True}
+_AT_ONCE = 5_000  # SQLite allows 32,766 variables in one statement
 
 
 class Database:
@@ -154,6 +157,12 @@ class Database:
     def close(self) -> None:
         """Close all connections; the write-ahead log is folded into the file."""
         self._engine.dispose()
+
+
+def portions(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    """The values in order, in portions that fit into one statement."""
+    for start in range(0, len(values), _AT_ONCE):
+        yield values[start : start + _AT_ONCE]
 
 
 def _begin(connection: Connection) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import product
 
-from sqlalchemy import Connection, TextClause, delete, select, text, update
+from sqlalchemy import Connection, delete, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.store import lookups, reading, record_lookups, records
@@ -30,11 +30,8 @@ from langmem_graph.store.schema import (
     vectors,
 )
 from langmem_graph.store.schema import records as records_table
-from langmem_graph.store.words import searchable
+from langmem_graph.store.words import MESSAGE_WORDS, RECORD_WORDS
 
-_drop_message_words = text("DELETE FROM words WHERE rowid = :n")
-_add_message_words = text("INSERT INTO words(rowid, own, before) VALUES (:n, :own, :before)")
-_drop_record_words = text("DELETE FROM record_words WHERE rowid = :n")
 BEFORE = 2  # as in appending: later messages are found by the words of the two before them
 
 
@@ -64,7 +61,7 @@ def forget_messages(connection: Connection, items: Collection[int]) -> Forgotten
     _drop_layer(connection, MESSAGES, items)
     connection.execute(delete(unread).where(unread.c.message.in_(items)))
     connection.execute(delete(messages).where(messages.c.n.in_(items)))
-    _drop_words(connection, _drop_message_words, items)
+    MESSAGE_WORDS.drop(connection, items)
     for session in in_sessions:
         _settle_session(connection, session)
     done.messages = sorted(items)
@@ -94,7 +91,7 @@ def forget_records(
     connection.execute(delete(links).where(ends))
     _drop_changes(connection, items)
     connection.execute(delete(record_sources).where(record_sources.c.record.in_(items)))
-    _drop_words(connection, _drop_record_words, items)
+    RECORD_WORDS.drop(connection, items)
     _drop_layer(connection, RECORDS, items)
     connection.execute(update(records_table).values(cluster=None))
     connection.execute(delete(clusters))  # they are made anew; a sum would keep what it was made of
@@ -175,11 +172,6 @@ def _drop_layer(connection: Connection, layer: str, items: Iterable[int]) -> Non
         connection.execute(delete(table).where(own))
 
 
-def _drop_words(connection: Connection, statement: TextClause, items: Iterable[int]) -> None:
-    if rows := [{"n": n} for n in items]:
-        connection.execute(statement, rows)
-
-
 def _settle_session(connection: Connection, session: int) -> None:
     """Words of neighbours and the centroid, without what is gone; an empty session goes too."""
     m = messages.c
@@ -191,9 +183,8 @@ def _settle_session(connection: Connection, session: int) -> None:
     for place, row in enumerate(rows):
         earlier = "\n".join(one.text for one in rows[max(0, place - BEFORE) : place])
         own = f"{row.name}: {row.text}" if row.name else row.text
-        words = {"n": row.n, "own": searchable(own), "before": searchable(earlier)}
-        connection.execute(_drop_message_words, {"n": row.n})
-        connection.execute(_add_message_words, words)
+        MESSAGE_WORDS.drop(connection, [row.n])
+        MESSAGE_WORDS.add(connection, {row.n: (own, earlier)})
     _recount(connection, session, [row.n for row in rows])
 
 

@@ -24,6 +24,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.errors import EmbeddingError
 from langmem_graph.store.schema import clusters, messages, meta, outbox, records, sessions, vectors
+from langmem_graph.store.words import MESSAGE_WORDS, RECORD_WORDS
 
 MESSAGES, RECORDS = "messages", "records"
 """The layers, in `vectors`, `outbox` and the names of Chroma's collections."""
@@ -203,5 +204,5 @@ def _add_to_centroid(
 
 def optimize_words(connection: Connection) -> None:
     """Merge the full-text indexes into one segment each; deleted words leave the file."""
-    connection.execute(text("INSERT INTO words(words) VALUES ('optimize')"))
-    connection.execute(text("INSERT INTO record_words(record_words) VALUES ('optimize')"))
+    for table in (MESSAGE_WORDS, RECORD_WORDS):
+        table.optimize(connection)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,12 @@ from sqlalchemy import (
 )
 
 from langmem_graph.models import Message
+from langmem_graph.store.database import portions
 from langmem_graph.store.ledger import INDEX, MESSAGES, RECORDS
 from langmem_graph.store.schema import ACTIVE, messages, outbox, records, sessions, vectors
-from langmem_graph.store.words import match_expression
+from langmem_graph.store.words import MESSAGE_WORDS, match_expression
 
 Matrix = NDArray[np.float32]
-T = TypeVar("T")
-_IN_LIST = 5_000  # SQLite allows 32,766 variables in one statement
 _best_words = text(  # a message's own words count twice as much as those before it (DESIGN)
     "SELECT rowid, -bm25(words, 2.0, 1.0) AS score FROM words"
     " WHERE words MATCH :terms ORDER BY score DESC LIMIT :limit"
@@ -88,11 +87,7 @@ def words_search(
 
 def word_counts(connection: Connection, terms: Iterable[str]) -> dict[str, int]:
     """In how many messages each term occurs, its own words and those before it alike."""
-    count = text("SELECT count(*) FROM words WHERE words MATCH :term")
-    return {
-        term: connection.execute(count, {"term": match_expression([term])}).scalar_one()
-        for term in terms
-    }
+    return MESSAGE_WORDS.counts(connection, terms)
 
 
 def vectors_by_id(connection: Connection, ids: Iterable[int]) -> VectorRows:
@@ -109,7 +104,7 @@ def _vector_rows(
     connection: Connection, column: Any, values: Iterable[int], meant: ColumnElement[bool]
 ) -> VectorRows:
     rows: list[Row[Any]] = []
-    for some in _chunks(sorted(set(values))):
+    for some in portions(sorted(set(values))):
         found = select(vectors).where(meant, column.in_(some))
         rows += connection.execute(found.order_by(vectors.c.n)).all()
     return _as_vectors(rows)
@@ -123,7 +118,7 @@ def newest_vector(connection: Connection) -> int:
 def items_of_vectors(connection: Connection, ids: Iterable[int]) -> list[int]:
     """What these vectors belong to; vectors that are gone are left out."""
     found: list[int] = []
-    for some in _chunks(list(ids)):
+    for some in portions(list(ids)):
         found += connection.scalars(select(vectors.c.item).where(vectors.c.n.in_(some)))
     return found
 
@@ -170,7 +165,7 @@ def facts_of(connection: Connection, items: Iterable[int]) -> dict[int, Facts]:
     m = messages.c
     columns = (m.n, m.session, m.role, m.name, m.at, m.chars, m.is_question)
     found: dict[int, Facts] = {}
-    for some in _chunks(list(items)):
+    for some in portions(list(items)):
         rows = connection.execute(select(*columns).where(m.n.in_(some))).all()
         found |= {n: Facts(n, *others) for n, *others in rows}
     return found
@@ -199,7 +194,7 @@ _whole = select(messages, sessions.c.session_id).join(sessions, sessions.c.n == 
 def messages_by_number(connection: Connection, items: Iterable[int]) -> dict[int, Message]:
     """Whole messages by their numbers."""
     rows: list[Row[Any]] = []
-    for some in _chunks(list(items)):
+    for some in portions(list(items)):
         rows += connection.execute(_whole.where(messages.c.n.in_(some)))
     return {row.n: _message(row) for row in rows}
 
@@ -207,7 +202,7 @@ def messages_by_number(connection: Connection, items: Iterable[int]) -> dict[int
 def messages_by_id(connection: Connection, ids: Iterable[str]) -> dict[str, Message]:
     """Whole messages by their ids; unknown ids are left out."""
     rows: list[Row[Any]] = []
-    for some in _chunks(list(ids)):
+    for some in portions(list(ids)):
         rows += connection.execute(_whole.where(messages.c.message_id.in_(some)))
     return {row.message_id: _message(row) for row in rows}
 
@@ -254,7 +249,7 @@ def _message(row: Row[Any]) -> Message:
 def texts_of(connection: Connection, items: Iterable[int]) -> dict[int, str]:
     """What is embedded of these messages: the speaker, where there is one, and the words."""
     rows: list[Row[Any]] = []
-    for some in _chunks(list(items)):
+    for some in portions(list(items)):
         found = select(messages.c.n, messages.c.name, messages.c.text)
         rows += connection.execute(found.where(messages.c.n.in_(some)))
     return {row.n: f"{row.name}: {row.text}" if row.name else row.text for row in rows}
@@ -336,8 +331,3 @@ def session_summaries(connection: Connection) -> list[SessionSummary]:
         SessionSummary(name, count, first.replace(tzinfo=UTC), last.replace(tzinfo=UTC))
         for name, count, first, last in connection.execute(found)
     ]
-
-
-def _chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    for start in range(0, len(values), _IN_LIST):
-        yield values[start : start + _IN_LIST]

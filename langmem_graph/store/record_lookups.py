@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row, func, select, text
 
 from langmem_graph.intake import is_unicode
 from langmem_graph.models import HistoryEntry, Record
+from langmem_graph.store.database import portions
 from langmem_graph.store.ledger import get_meta
 from langmem_graph.store.records import REFINES, SUPERSEDES, TO_COME
 from langmem_graph.store.schema import (
@@ -22,10 +23,9 @@ from langmem_graph.store.schema import (
     records,
     sessions,
 )
-from langmem_graph.store.words import match_expression
+from langmem_graph.store.words import RECORD_WORDS, match_expression
 
 T = TypeVar("T")
-_IN_LIST = 5_000
 _best_words = text(
     "SELECT record_words.rowid, -bm25(record_words) AS score FROM record_words"
     " JOIN records ON records.n = record_words.rowid AND records.status = 'active'"
@@ -104,11 +104,7 @@ def words_search_any(connection: Connection, terms: Sequence[str]) -> dict[int, 
 
 def word_counts(connection: Connection, terms: Iterable[str]) -> dict[str, int]:
     """In how many records each term occurs."""
-    count = text("SELECT count(*) FROM record_words WHERE record_words MATCH :term")
-    return {
-        term: connection.execute(count, {"term": match_expression([term])}).scalar_one()
-        for term in terms
-    }
+    return RECORD_WORDS.counts(connection, terms)
 
 
 def facts_of(connection: Connection, items: Iterable[int]) -> dict[int, RecordFacts]:
@@ -325,10 +321,8 @@ def _in_parts(
     """The rows whose column is one of many values; SQLite allows 32,766 at once."""
     usable = (one for one in values if not isinstance(one, str) or is_unicode(one))
     wanted = list(dict.fromkeys(usable))
-    for start in range(0, len(wanted), _IN_LIST):
-        yield from connection.execute(
-            found.where(column.in_(wanted[start : start + _IN_LIST]))
-        ).all()
+    for some in portions(wanted):
+        yield from connection.execute(found.where(column.in_(some))).all()
 
 
 def attributes_of(connection: Connection, subjects: Iterable[str]) -> list[tuple[str, str]]:

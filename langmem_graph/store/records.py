@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, func, insert, select, text, update
+from sqlalchemy import Connection, Row, Select, func, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.models import Record
@@ -24,12 +24,11 @@ from langmem_graph.store.schema import (
     records,
     vectors,
 )
-from langmem_graph.store.words import searchable
+from langmem_graph.store.words import RECORD_WORDS
 
 TO_COME = "to_come"
 """Until when there are records that are not true yet; most memories have none."""
 SUPERSEDES, REFINES = "supersedes", "refines"
-_add_words = text("INSERT INTO record_words(rowid, own) VALUES (:n, :own)")
 _PLAIN = (
     *("record_id", "text", "kind", "facet", "project", "confirmation", "status"),
     *("priority", "scene", "entities", "made_by"),
@@ -74,7 +73,7 @@ def insert_record(
     if record.valid_from > max(record.said_at, datetime.now(UTC)):
         set_meta(connection, TO_COME, max(get_meta(connection, TO_COME) or "", _text(record)))
     add_sources(connection, n, sources)
-    connection.execute(_add_words, {"n": n, "own": searchable(record.text)})
+    RECORD_WORDS.add(connection, {n: [record.text]})
     connection.execute(insert(outbox).values(layer=RECORDS, item=n, task=EMBED))
     _log(connection, n, "create", by, None)
     return n

@@ -29,6 +29,7 @@ from sqlalchemy import (
 )
 
 from langmem_graph.errors import SchemaTooNewError
+from langmem_graph.store.words import MESSAGE_WORDS, RECORD_WORDS
 
 _tables = MetaData()
 
@@ -213,23 +214,17 @@ unread = Table(
 )
 """Messages that no model has read yet; a row goes in the transaction that stores its records."""
 
-# `rowid` is `messages.n`; `before` holds the words of the two earlier messages of the session.
-_WORDS = "CREATE VIRTUAL TABLE words USING fts5(own, before, tokenize='porter unicode61')"
-
-
-_RECORD_WORDS = "CREATE VIRTUAL TABLE record_words USING fts5(own, tokenize='porter unicode61')"
-
 
 def _raw_layer(connection: Connection) -> None:
     _tables.create_all(connection, tables=[meta, sessions, messages, vectors, outbox])
-    connection.exec_driver_sql(_WORDS)
+    MESSAGE_WORDS.create(connection)
     connection.execute(insert(meta).values(key="ledger_id", value=uuid.uuid4().hex))
 
 
 def _pyramid(connection: Connection) -> None:
     made = [attributes, records, record_sources, links, history, clusters, files, unread]
     _tables.create_all(connection, tables=made)
-    connection.exec_driver_sql(_RECORD_WORDS)
+    RECORD_WORDS.create(connection)
     said = select(messages.c.n, literal(0.0), literal(0)).where(messages.c.role.in_(READ_ROLES))
     columns = ["message", "claimed_until", "attempts"]
     connection.execute(insert(unread).from_select(columns, said))

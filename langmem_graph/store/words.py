@@ -1,4 +1,4 @@
-"""The words of a text, as the full-text index stores and looks them up.
+"""The words of texts, and the full-text tables that store them and look them up.
 
 SQLite's tokenizer splits at spaces and punctuation. Chinese and Japanese have none, so runs of
 their characters are written as overlapping pairs, in the index and in the query alike.
@@ -6,8 +6,21 @@ their characters are written as overlapping pairs, in the index and in the query
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+
+from sqlalchemy import (
+    Connection,
+    TableClause,
+    bindparam,
+    column,
+    delete,
+    func,
+    insert,
+    select,
+    table,
+)
 
 # Kana, Han (with extensions and compatibility forms) and Hangul.
 _CJK_RUN = re.compile(
@@ -71,3 +84,61 @@ def match_expression(terms: Sequence[str]) -> str:
         f'"{term}"{"*" if _CJK_RUN.fullmatch(term) and len(term) == 1 else ""}' for term in terms
     )
     return " OR ".join(alone)
+
+
+@dataclass(frozen=True)
+class WordTable:
+    """A full-text table of a ledger; a row has the number of what it is found for.
+
+    Args:
+        name: of the table in SQLite.
+        columns: the texts of a row that are indexed.
+    """
+
+    name: str
+    columns: tuple[str, ...] = ("own",)
+
+    def create(self, connection: Connection) -> None:
+        """Make the table in a new file."""
+        connection.exec_driver_sql(
+            f"CREATE VIRTUAL TABLE {self.name} USING"
+            f" fts5({', '.join(self.columns)}, tokenize='porter unicode61')"
+        )
+
+    def add(self, connection: Connection, rows: Mapping[int, Sequence[str]]) -> None:
+        """Index the texts of each number, one per column."""
+        values = [
+            {"rowid": n, **dict(zip(self.columns, map(searchable, texts), strict=True))}
+            for n, texts in rows.items()
+        ]
+        if values:
+            connection.execute(insert(self._table), values)
+
+    def drop(self, connection: Connection, numbers: Iterable[int]) -> None:
+        """Delete the rows of these numbers."""
+        words = self._table
+        if rows := [{"n": n} for n in numbers]:
+            connection.execute(delete(words).where(words.c.rowid == bindparam("n")), rows)
+
+    def optimize(self, connection: Connection) -> None:
+        """Merge the table into one segment; deleted words leave the file."""
+        command = table(self.name, column(self.name))  # FTS5 takes commands as rows like this
+        connection.execute(insert(command).values({self.name: "optimize"}))
+
+    def counts(self, connection: Connection, terms: Iterable[str]) -> dict[str, int]:
+        """In how many rows each term occurs, in whatever column."""
+        matching = column(self.name).match(bindparam("term"))
+        count = select(func.count()).select_from(self._table).where(matching)
+        return {
+            term: connection.scalar(count, {"term": match_expression([term])}) or 0
+            for term in terms
+        }
+
+    @property
+    def _table(self) -> TableClause:
+        return table(self.name, column("rowid"), *map(column, self.columns))
+
+
+MESSAGE_WORDS = WordTable("words", ("own", "before"))
+"""Of messages; `before` holds the words of the two earlier messages of the session."""
+RECORD_WORDS = WordTable("record_words")

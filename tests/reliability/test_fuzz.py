@@ -22,7 +22,7 @@ from langmem_graph import Memory
 from langmem_graph.cli import app as commands
 from langmem_graph.cli.imports import import_file
 from langmem_graph.errors import InvalidInputError, LangMemGraphError
-from langmem_graph.grounding.slots import parted, slots_of
+from langmem_graph.grounding.slots import slot_path, slots_of
 from langmem_graph.grounding.tool_spec import tool_spec
 from langmem_graph.intake import to_utc
 from langmem_graph.llm import contracts
@@ -180,7 +180,7 @@ def test_tool_specs(tool: Any) -> None:
             assert isinstance(slot.query(), str)
             assert slot.types is not None
             assert slot.choices is not None
-            assert parted(slot.name) == slot.path
+            assert slot_path(slot.name) == slot.path
 
     tried(read)
 

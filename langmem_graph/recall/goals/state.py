@@ -14,11 +14,10 @@ from langmem_graph.llm.contracts import Relation
 from langmem_graph.llm.structured import Asker, Usage
 from langmem_graph.logic import Atom, Binding, Substitution
 from langmem_graph.models import Conflict, Fact, GoalStatus
+from langmem_graph.recall.memory_search import Search
 from langmem_graph.steps import StepRun
 
 Intent = Literal["lookup", "act", "vague", "chat"]
-Search = Callable[[str, int, Relation, StepRun], Awaitable[list[Fact]]]
-"""Looks in a memory: query, how many, where to look, whose run."""
 Likeness = Callable[[str, Sequence[str], StepRun], Awaitable[float]]
 """How much a text is like the likest of others, from 0 to 1."""
 
