@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel, ValidationError
 
+from langmem_graph.config import Settings
 from langmem_graph.errors import explain
 from langmem_graph.loop import in_own_thread
 from langmem_graph.tokens import TokenCounter, token_counter
@@ -169,6 +170,19 @@ class Asker:
         usage.tokens_exact = False
         usage.input_tokens += prompt_tokens(counter, schema, messages)
         usage.output_tokens += counter.count(str(getattr(raw, "content", ""))[:LONGEST_ANSWER])
+
+
+def asker_for(
+    model: BaseChatModel, settings: Settings, purpose: Literal["extraction", "recall"]
+) -> Asker:
+    """An asker with the limits that the settings have for this purpose."""
+    limits = {
+        "extraction": Limits(settings.max_calls, settings.max_call_tokens, settings.call_seconds),
+        "recall": Limits(
+            settings.recall_calls, settings.recall_tokens, settings.recall_call_seconds
+        ),
+    }
+    return Asker(model, settings.structured_method, limits[purpose], settings.encoding)
 
 
 _UNREACHABLE = re.compile("Connect|Timeout|RateLimit|Auth|Permission|Unavailable|Internal|Overload")

@@ -26,7 +26,7 @@ from langmem_graph.recall.goals.bindings import bind, stands_in
 from langmem_graph.recall.goals.decide import decide
 from langmem_graph.recall.goals.refinements import invented
 from langmem_graph.recall.goals.state import Bound, Proof, Subgoal
-from langmem_graph.recall.shown import Shown
+from langmem_graph.recall.shown import FactAliases
 from tests.scripted import Mind
 
 BROTHER = "Tom is the user's brother"
@@ -418,11 +418,11 @@ def _proof(*atoms: str, **bound: str) -> Proof:
     return Proof(subgoals=goals, bindings=known)
 
 
-def _shown(*texts: str) -> Shown:
-    return Shown.of([Fact(id=f"id{n}", text=text) for n, text in enumerate(texts, 1)])
+def _shown(*texts: str) -> FactAliases:
+    return FactAliases.of([Fact(id=f"id{n}", text=text) for n, text in enumerate(texts, 1)])
 
 
-def _bound(proof: Proof, shown: Shown, *bindings: tuple[str, str, list[str]]) -> list[Any]:
+def _bound(proof: Proof, shown: FactAliases, *bindings: tuple[str, str, list[str]]) -> list[Any]:
     rows = [{"variable": v, "entity": e, "facts": f} for v, e, f in bindings]
     return bind(proof, Unification.model_validate({"bindings": rows}), shown)
 

@@ -339,7 +339,7 @@ def test_a_failing_second_search_is_reported_and_the_rest_stays(
     def fail(*_: Any) -> None:
         raise OSError("disk")
 
-    monkeypatch.setattr("langmem_graph.recall.counterfactual.alike", fail)
+    monkeypatch.setattr("langmem_graph.recall.counterfactual.nearest_to_examples", fail)
     found = memory.user("ana").recall(PALM, mode="auto")
     assert found.report.status == "degraded"
     assert "looking for risks failed: OSError: disk" in found.report.warnings
@@ -598,8 +598,8 @@ def test_the_drawn_graph_has_a_loop_and_a_conditional_edge(open_memory: Any) -> 
     edges = {(e.source.split(":")[-1], e.target.split(":")[-1], e.conditional) for e in drawn.edges}
     assert {("unify", "refine", True), ("refine", "retrieve", True)} <= edges
     outer = {(e.source, e.target, e.conditional) for e in graph.get_graph().edges}
-    assert {("goals", "counterfactual", True), ("goals", "overlaps", True)} <= outer
-    assert {("counterfactual", "overlaps", False), ("overlaps", "context", False)} <= outer
+    assert {("goals", "counterfactual", True), ("goals", "conflicts", True)} <= outer
+    assert {("counterfactual", "conflicts", False), ("conflicts", "context", False)} <= outer
 
 
 def test_two_users_in_one_graph_do_not_mix(open_memory: Any) -> None:
