@@ -603,13 +603,15 @@ def test_words_of_a_model_cannot_forge_a_line() -> None:
 def test_a_thread_may_ask_again() -> None:
     mind = Mind(GoalPlan=PLAN, Unification=unify, Refinement=refine)
     graph = create_goal_graph(search, model=mind, settings=Settings(goal_k=2))
-    served = graph.copy(update={"checkpointer": InMemorySaver()})
+    saver = InMemorySaver()
+    served = graph.copy(update={"checkpointer": saver})
     config: Any = {"configurable": {"thread_id": "t"}}
     first = served.invoke({"query": ASKED}, config)
     again = served.invoke({"query": ASKED}, config)
     assert again["proof"] == first["proof"]
     assert again["usage"]["calls"] == first["usage"]["calls"]
     assert len(again["trace"]) == len(first["trace"])
+    assert "langmem_graph" not in f"{saver.storage}{saver.blobs}{saver.writes}"  # plain JSON
 
 
 def test_a_caller_cannot_lift_the_cap() -> None:

@@ -744,6 +744,39 @@ def test_nothing_recalled_is_in_an_applications_checkpoints(open_memory: Any) ->
     assert not [text for text in SAID.values() if text in saved]
 
 
+def _saved(saver: InMemorySaver) -> str:
+    return f"{saver.storage}{saver.blobs}{saver.writes}"
+
+
+@pytest.mark.parametrize("show_loop", [False, True])
+def test_what_a_checkpointer_saves_is_json(open_memory: Any, show_loop: bool) -> None:
+    """A server gives a graph its own checkpointer; what it saves needs no class of this package."""
+    saver = InMemorySaver()
+    graph = create_recall_graph(open_memory(good()), show_loop=show_loop)
+    served = graph.copy(update={"checkpointer": saver})
+    config: Any = {"configurable": {"user_id": "ana", "thread_id": "t"}}
+    for _ in range(2):
+        done = served.invoke({"messages": [HumanMessage(ASKED)]}, config)
+    state = served.get_state(config).values
+    assert state["proof"]["status"] == "grounded"
+    assert state["recall"] == done["memory_recall"]
+    assert json.loads(json.dumps(done["memory_recall"])) == done["memory_recall"]
+    assert "langmem_graph" not in _saved(saver)
+
+
+def test_a_shown_loop_is_saved_as_json(open_memory: Any) -> None:
+    saver = InMemorySaver()
+    builder = StateGraph(Plain)
+    builder.add_node("recall", create_recall_graph(open_memory(good()), show_loop=True))
+    builder.add_edge(START, "recall")
+    graph = builder.compile(checkpointer=saver)
+    config: Any = {"configurable": {"user_id": "ana", "thread_id": "t"}}
+    graph.invoke({"messages": [HumanMessage(ASKED)]}, config)
+    saved = _saved(saver)
+    assert [text for text in SAID.values() if text in saved]
+    assert "langmem_graph" not in saved
+
+
 class Plain(TypedDict):
     messages: list[Any]
 
