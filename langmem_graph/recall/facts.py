@@ -1,6 +1,6 @@
-"""Facts for reasoning: records and messages as one list, steered by a relation hint.
+"""Fact search for reasoning: records and messages as one list, with a relation hint.
 
-A message whose record is found too is shown as that record. What both lists find comes first
+A message whose record is found too is represented by that record. What is in both lists comes first
 (reciprocal rank fusion).
 """
 

@@ -1,4 +1,4 @@
-"""search_records: what is known, found like messages are, and each with its sources."""
+"""Search in records, ranked as messages are; each has its sources."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -33,7 +33,7 @@ def search_different(
 ) -> tuple[list[MessageHit], RankedRecords]:
     """The `k` best messages of different words, and the records as they were ranked beside them.
 
-    For what a model is shown: a question that was asked often would else fill it with itself.
+    Used for prompts: a question that was asked often would otherwise take up all places.
     """
     depths = _depths(settings, k)
     for _ in range(LOOKS):
