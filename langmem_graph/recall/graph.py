@@ -91,11 +91,12 @@ def build(
     def after_goals(state: Any) -> str:
         return "counterfactual" if settings.use_counterfactual and is_act(state) else "conflicts"
 
-    reading, thinking = form.route(after_recall), form.route(after_goals)
     builder.add_edge(START, "route")
     builder.add_conditional_edges("route", after_route, ["recall", "context"])
-    builder.add_conditional_edges("recall", reading, ["goals", "counterfactual", "conflicts"])
-    builder.add_conditional_edges("goals", thinking, ["counterfactual", "conflicts"])
+    builder.add_conditional_edges(
+        "recall", form.route(after_recall), ["goals", "counterfactual", "conflicts"]
+    )
+    builder.add_conditional_edges("goals", form.route(after_goals), ["counterfactual", "conflicts"])
     builder.add_edge("counterfactual", "conflicts")
     builder.add_edge("conflicts", "context")
     if with_answer:
