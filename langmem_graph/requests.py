@@ -1,5 +1,7 @@
 """Requests that need a model, checked before any work begins."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -14,20 +16,30 @@ if TYPE_CHECKING:
     from langmem_graph.write.mind import Mind
 
 
-def to_reason(
-    mind: "Mind | None",
-    settings: Settings,
-    query: object,
-    k: int | None,
-    max_tokens: int | None,
-    mode: object,
-) -> "Mind":
+@dataclass(frozen=True)
+class RecallRequest:
+    """Request of a recall; None takes the default of the settings."""
+
+    query: str
+    mode: RecallMode = "auto"
+    k: int | None = None
+    """Number of facts of the first look-up."""
+    max_tokens: int | None = None
+    """Token budget of the context."""
+    in_view: Sequence[str] = ()
+    """Ids and texts of messages that the model sees anyway; they are not quoted again."""
+    now: str | None = None
+    """ISO time of the request; None is the present."""
+
+
+def to_reason(mind: "Mind | None", settings: Settings, request: RecallRequest) -> "Mind":
     """What reasons, once the request is in order.
 
     Raises:
         InvalidInputError: an unusable query or option, or no model.
     """
-    check_request(settings, query, k, max_tokens)
+    check_request(settings, request.query, request.k, request.max_tokens)
+    mode = request.mode
     if mode not in get_args(RecallMode):
         raise InvalidInputError(
             f"mode must be one of {', '.join(get_args(RecallMode))}, not {mode!r}."

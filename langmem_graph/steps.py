@@ -2,7 +2,7 @@
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -14,6 +14,21 @@ from langmem_graph import tracing
 
 T = TypeVar("T")
 Event = dict[str, Any]
+"""A stream event, as JSON: its kind under `event`, and what belongs to that kind."""
+
+
+@dataclass
+class TraceRecorder:
+    """Records events in the trace and sends each at once as a stream event."""
+
+    emit: Callable[[Event], None]
+    trace: list[Event]
+
+    def record(self, event: str, **fields: Any) -> None:
+        """Add one event."""
+        recorded = {"event": event, **fields}
+        self.trace.append(recorded)
+        self.emit(recorded)
 
 
 @dataclass(frozen=True)
@@ -24,6 +39,10 @@ class StepRun:
     config: RunnableConfig
     emit: Callable[[Event], None]
     """Sends a custom stream event."""
+
+    def recorder(self, trace: Sequence[Event]) -> TraceRecorder:
+        """A recorder that continues a copy of the trace."""
+        return TraceRecorder(self.emit, list(trace))
 
 
 Step = Callable[[Any, Any, StepRun], Coroutine[Any, Any, Any]]
@@ -92,17 +111,3 @@ def _run(work: Awaitable[T], caller: Any) -> T:
         return await work
 
     return asyncio.run(inside())
-
-
-@dataclass
-class Watch:
-    """Notes what happens: for the trace, and at once as a stream event."""
-
-    emit: Callable[[Event], None]
-    trace: list[Event]
-
-    def note(self, event: str, **fields: Any) -> None:
-        """Add one event."""
-        noted = {"event": event, **fields}
-        self.trace.append(noted)
-        self.emit(noted)

@@ -22,6 +22,7 @@ from langmem_graph.models import (
     RecordHit,
     RecordsReport,
 )
+from langmem_graph.requests import RecallRequest
 from langmem_graph.store import lookups
 from langmem_graph.tracing import span
 from langmem_graph.user_sync import By, SyncUserMemory
@@ -106,12 +107,10 @@ class UserMemory(SyncUserMemory):
             return await asyncio.to_thread(
                 self.recall, query, k=k, max_tokens=max_tokens, in_view=in_view, at=at
             )
-        mind = requests.to_reason(self._mind, self._services.settings, query, k, max_tokens, mode)
-        when = requests.iso(at)
+        request = RecallRequest(query, mode, k, max_tokens, in_view, requests.iso(at))
+        mind = requests.to_reason(self._mind, self.settings, request)
         with span("recall", self.id) as noting:
-            found = await mind.loop.arun(
-                mind.reasoner.recall(self.id, query, mode, k, max_tokens, in_view, when, on_event)
-            )
+            found = await mind.loop.arun(mind.reasoner.recall(self.id, request, on_event))
             noting.note_sizes(found)
             return found
 

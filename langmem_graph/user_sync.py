@@ -27,6 +27,7 @@ from langmem_graph.models import (
 from langmem_graph.recall import exporting, fast
 from langmem_graph.recall import files as memory_files
 from langmem_graph.recall import records as recall_records
+from langmem_graph.requests import RecallRequest
 from langmem_graph.services import Services
 from langmem_graph.store import lookups
 from langmem_graph.tracing import traced
@@ -191,11 +192,9 @@ class SyncUserMemory:
         """
         if mode == "fast":
             return fast.recall(self._services, self.id, query, k, max_tokens, in_view, at)
-        mind = requests.to_reason(self._mind, self._services.settings, query, k, max_tokens, mode)
-        when = requests.iso(at)
-        return mind.loop.run(
-            mind.reasoner.recall(self.id, query, mode, k, max_tokens, in_view, when, on_event)
-        )
+        request = RecallRequest(query, mode, k, max_tokens, in_view, requests.iso(at))
+        mind = requests.to_reason(self._mind, self.settings, request)
+        return mind.loop.run(mind.reasoner.recall(self.id, request, on_event))
 
     @traced
     def add_records(self, records: Any) -> RecordsReport:

@@ -16,11 +16,12 @@ from langmem_graph.errors import InvalidInputError
 from langmem_graph.intake import to_utc
 from langmem_graph.llm.chat_model import as_chat_model
 from langmem_graph.llm.contracts import Relation
-from langmem_graph.llm.structured import Asker, Limits
+from langmem_graph.llm.structured import asker_for
 from langmem_graph.models import Fact
 from langmem_graph.recall.facts import LONGEST
 from langmem_graph.recall.goals import graph
 from langmem_graph.recall.goals.state import GoalDependencies, GoalQuestion
+from langmem_graph.recall.json_state import JSON
 from langmem_graph.recall.memory_search import spelling
 from langmem_graph.steps import StepRun
 
@@ -65,14 +66,13 @@ def create_goal_graph(
     if not isinstance(retriever, BaseRetriever):
         _check_arguments(retriever)
     chosen = settings or Settings()
-    limits = Limits(chosen.recall_calls, chosen.recall_tokens, chosen.recall_call_seconds)
-    asker = Asker(as_chat_model(model), chosen.structured_method, limits, chosen.encoding)
+    asker = asker_for(as_chat_model(model), chosen, "recall")
 
     async def search(query: str, k: int, relation: Relation, run: StepRun) -> list[Fact]:
         return _facts(await _look(retriever, query, k, run))[:k]
 
-    tools = GoalDependencies(asker, chosen, search, _likeness, alone=True)
-    return graph.build(tools, lambda config: "", GoalQuestion, checkpointer=None)
+    deps = GoalDependencies(asker, chosen, search, _likeness, alone=True)
+    return graph.build(deps, lambda config: "", GoalQuestion, form=JSON, checkpointer=None)
 
 
 def _check_arguments(search: SearchFunction) -> None:

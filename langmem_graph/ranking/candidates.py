@@ -11,7 +11,7 @@ from langmem_graph.embeddings._embedder import Embedder
 from langmem_graph.errors import EmbedderMismatchError, EmbeddingError, IndexUnavailableError
 from langmem_graph.ranking.fusion import Scores
 from langmem_graph.ranking.records import RankedRecords, rank_records
-from langmem_graph.ranking.search_parts import Depths, Trail, nearest
+from langmem_graph.ranking.search_parts import Depths, SearchNotes, nearest
 from langmem_graph.store import lookups, record_lookups
 from langmem_graph.store.ledger import MESSAGES
 from langmem_graph.store.lookups import Facts, VectorRows
@@ -40,18 +40,20 @@ class Candidates:
     """The records that were looked up for this."""
 
 
-def gather(room: Room, embedder: Embedder, query: str, depths: Depths, trail: Trail) -> Candidates:
+def gather(
+    room: Room, embedder: Embedder, query: str, depths: Depths, notes: SearchNotes
+) -> Candidates:
     """The best messages by vector, by words and by the records that cite them, joined."""
-    vector = query_vector(room, embedder, query, trail)
+    vector = query_vector(room, embedder, query, notes)
     with room.database.reading() as connection:
-        with trail.stage("words"):
+        with notes.stage("words"):
             words = _by_words(connection, query, depths.words)
-        with trail.stage("vectors"):
-            near = near_messages(room, connection, vector, depths.dense, trail)
-        with trail.stage("records"):
-            ranked = rank_records(room, connection, query, vector, depths, trail)
+        with notes.stage("vectors"):
+            near = near_messages(room, connection, vector, depths.dense, notes)
+        with notes.stage("records"):
+            ranked = rank_records(room, connection, query, vector, depths, notes)
             cited = _cited(connection, ranked, depths)
-        with trail.stage("exact"):
+        with notes.stage("exact"):
             items = sorted({*words, *near, *cited})
             rows = lookups.vectors_of(connection, items) if vector is not None else None
             facts = lookups.facts_of(connection, items)
@@ -72,19 +74,19 @@ def _cited(connection: Connection, ranked: RankedRecords, depths: Depths) -> dic
 
 
 def query_vector(
-    room: Room, embedder: Embedder, query: str, trail: Trail
+    room: Room, embedder: Embedder, query: str, notes: SearchNotes
 ) -> NDArray[np.float32] | None:
     """The query's vector; None when the embedder fails, which is noted."""
     try:
         room.check_embedder(embedder.name)
-        with trail.stage("embed"):
+        with notes.stage("embed"):
             vector = embedder.embed_query(query)
         room.check_dimension(vector.size)
         return vector
     except EmbedderMismatchError:
         raise
     except EmbeddingError as error:
-        trail.warn(error)
+        notes.warn(error)
         return None
 
 
@@ -100,7 +102,7 @@ def near_messages(
     connection: Connection,
     vector: NDArray[np.float32] | None,
     depth: int,
-    trail: Trail,
+    notes: SearchNotes,
 ) -> list[int]:
     """Messages with the nearest vectors: Chroma's, and those Chroma does not have yet."""
     if vector is None:
@@ -110,7 +112,7 @@ def near_messages(
     try:
         found = room.index.query(MESSAGES, vector, depth)
     except IndexUnavailableError as error:
-        trail.warn(error)
+        notes.warn(error)
         return nearest(lookups.all_vectors(connection), vector, depth)
     exactly = nearest(_beside_chroma(connection, depth), vector, depth)
     return [*lookups.items_of_vectors(connection, found), *exactly]

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from langmem_graph.errors import IndexUnavailableError
 from langmem_graph.ranking.dates import day_fit, named_days
 from langmem_graph.ranking.fusion import Scores, share_of_best, weighted_sum
-from langmem_graph.ranking.search_parts import Depths, Trail, nearest
+from langmem_graph.ranking.search_parts import Depths, SearchNotes, nearest
 from langmem_graph.ranking.weights import RECORD_WEIGHTS
 from langmem_graph.store import lookups, record_lookups
 from langmem_graph.store.ledger import RECORDS
@@ -47,7 +47,7 @@ def rank_records(
     query: str,
     vector: NDArray[np.float32] | None,
     depths: Depths,
-    trail: Trail,
+    notes: SearchNotes,
     as_of: datetime | None = None,
 ) -> RankedRecords:
     """Score the records that may matter for a query.
@@ -58,7 +58,7 @@ def rank_records(
         query: the words.
         vector: their vector; None where the embedder is away.
         depths: how many of each list.
-        trail: notes what fails.
+        notes: takes what fails.
         as_of: read what was true then (naive UTC); None is what is true now.
     """
     if not record_lookups.newest_record(connection):
@@ -67,7 +67,7 @@ def rank_records(
     if as_of is not None:
         allowed = set(record_lookups.numbers_true_at(connection, as_of))
     words = _by_words(connection, query, depths.words, allowed)
-    near = near_records(room, connection, vector, depths.dense, trail, allowed)
+    near = near_records(room, connection, vector, depths.dense, notes, allowed)
     items = sorted((set(words) | set(near)) & _meant(connection, set(words) | set(near), allowed))
     facts = record_lookups.facts_of(connection, items)
     named = named_days(query)
@@ -104,7 +104,7 @@ def near_records(
     connection: Connection,
     vector: NDArray[np.float32] | None,
     depth: int,
-    trail: Trail,
+    notes: SearchNotes,
     allowed: set[int] | None = None,
 ) -> list[int]:
     """Chroma's nearest and those it does not have yet; as of a date, all compared one by one."""
@@ -119,7 +119,7 @@ def near_records(
     try:
         found = room.index.query(RECORDS, vector, depth)
     except IndexUnavailableError as error:
-        trail.warn(error)
+        notes.warn(error)
         return nearest(lookups.all_vectors(connection, RECORDS), vector, depth)
     waiting = nearest([lookups.waiting_vectors(connection, RECORDS)], vector, depth)
     return [*lookups.items_of_vectors(connection, found), *waiting]

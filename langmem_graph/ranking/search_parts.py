@@ -1,4 +1,4 @@
-"""What every search uses: how deep it looks, what it notes on the way, and exact comparison."""
+"""Common parts of all searches: candidate depths, notes on time and failures, exact comparison."""
 
 import logging
 from collections.abc import Iterable, Iterator
@@ -16,8 +16,8 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass
-class Trail:
-    """What a search notes of itself on the way: how long each stage took, and what failed."""
+class SearchNotes:
+    """Notes on a search: how long each stage took, and what failed."""
 
     milliseconds: dict[str, float] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)

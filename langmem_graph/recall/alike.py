@@ -1,8 +1,8 @@
-"""alike: what is like any of several made-up sentences, by their vectors alone.
+"""Nearest-neighbour search over hypothetical example sentences (HyDE-style expansion).
 
-The sentences are examples of what the user may have said. Their words are chance, their meaning is
-not; so words do not count here (ActMem's second retrieval is by vectors too). They are embedded as
-what they stand for, things said, and not as questions.
+The sentences are examples of what the user may have said. Only their vectors are compared: their
+meaning is of use, their words are arbitrary (ActMem's second retrieval is by vectors too). They are
+embedded as statements, not as questions.
 """
 
 from collections import defaultdict
@@ -16,7 +16,7 @@ from langmem_graph.embeddings._embedder import Embedder
 from langmem_graph.models import Fact
 from langmem_graph.ranking.candidates import near_messages
 from langmem_graph.ranking.records import near_records
-from langmem_graph.ranking.search_parts import Trail
+from langmem_graph.ranking.search_parts import SearchNotes
 from langmem_graph.recall.facts import fact_of_message, fact_of_record
 from langmem_graph.store import lookups, record_lookups
 from langmem_graph.store.ledger import MESSAGES, RECORDS
@@ -25,19 +25,19 @@ from langmem_graph.store.room import Room
 Vector = NDArray[np.float32]
 
 
-def alike(
-    room: Room, embedder: Embedder, sentences: Sequence[str], depth: int, trail: Trail
+def nearest_to_examples(
+    room: Room, embedder: Embedder, sentences: Sequence[str], depth: int, notes: SearchNotes
 ) -> list[list[Fact]]:
-    """For each sentence the `depth` facts most like it, best first, with their likeness.
+    """For each sentence the `depth` facts nearest to it, best first, with their likeness.
 
     Raises:
-        EmbeddingError: the embedder fails; without it there is no likeness.
+        EmbeddingError: the embedder fails.
     """
     room.check_embedder(embedder.name)
     vectors = embedder.embed(list(sentences))
     room.check_dimension(vectors.shape[1])
     with room.database.reading() as connection:
-        found = [_nearest(room, connection, vector, depth, trail) for vector in vectors]
+        found = [_nearest(room, connection, vector, depth, notes) for vector in vectors]
         messages = lookups.messages_by_number(connection, {n for m, _ in found for n in m})
         known = record_lookups.active(connection, {n for _, r in found for n in r})
         records = record_lookups.records_by_number(connection, known)
@@ -49,11 +49,11 @@ def alike(
 
 
 def _nearest(
-    room: Room, connection: Connection, vector: Vector, depth: int, trail: Trail
+    room: Room, connection: Connection, vector: Vector, depth: int, notes: SearchNotes
 ) -> tuple[dict[int, float], dict[int, float]]:
     """Messages and records by number, with their cosines."""
-    messages = near_messages(room, connection, vector, depth, trail)
-    records = near_records(room, connection, vector, depth, trail)
+    messages = near_messages(room, connection, vector, depth, notes)
+    records = near_records(room, connection, vector, depth, notes)
     return (
         _cosines(connection, messages, MESSAGES, vector),
         _cosines(connection, records, RECORDS, vector),

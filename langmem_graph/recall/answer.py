@@ -1,63 +1,63 @@
-"""answer: from what was shown and nothing else; otherwise "I don't know" and what is missing.
+"""answer: answer from the facts shown alone; otherwise "I don't know" and what is missing.
 
-Optional, for applications whose own model does not speak. One model call; where facts contradict
+Optional, for applications without a model call of their own. One model call; where facts contradict
 each other it is not made, and both are shown.
 """
 
 from langmem_graph.llm.contracts import GroundedAnswer
-from langmem_graph.llm.structured import Usage, load_prompt
+from langmem_graph.llm.structured import load_prompt
 from langmem_graph.models import Fact, Recall
+from langmem_graph.recall.goals.state import copied
 from langmem_graph.recall.quotes import as_data, plain_id
-from langmem_graph.recall.shown import Shown, request_line
-from langmem_graph.recall.state import ReasoningDependencies, RecallState
-from langmem_graph.steps import StepRun, Watch
+from langmem_graph.recall.shown import FactAliases, request_line
+from langmem_graph.recall.state import ReasoningDependencies, ReasoningState
+from langmem_graph.steps import StepRun
 
 
-async def answer(deps: ReasoningDependencies, state: RecallState, run: StepRun) -> RecallState:
-    """Say what memory knows."""
-    outcome = Recall.model_validate(state["recall"])
-    usage = Usage.of(state.get("usage"))
-    watch = Watch(run.emit, list(outcome.trace))
+async def answer(
+    deps: ReasoningDependencies, state: ReasoningState, run: StepRun
+) -> ReasoningState:
+    """Answer the request."""
+    outcome, usage = state["recall"], copied(state["usage"])
+    recorder = run.recorder(outcome.trace)
     reasoning = outcome.reasoning
     if reasoning and reasoning.conflicts:
         text, used = _both(outcome), [fact.id for fact in outcome.facts]
     else:
-        shown = Shown.of(outcome.facts)
-        question = _question(state, outcome, shown)
+        aliases = FactAliases.of(outcome.facts)
+        question = _question(state, outcome, aliases)
         said = await deps.asker.ask(
-            GroundedAnswer, load_prompt("answer"), question, usage, lambda one: _problem(one, shown)
+            GroundedAnswer,
+            load_prompt("answer"),
+            question,
+            usage,
+            lambda one: _problem(one, aliases),
         )
-        used = [fact.id for fact in shown.meant(said.facts)] if said and said.known else []
+        used = [fact.id for fact in aliases.resolve(said.facts)] if said and said.known else []
         text = said.answer if said and used else _unknown(said, outcome)
-    watch.note("memory_answer", facts=used)
-    spent = {"llm_calls": usage.calls, "repairs": usage.repairs, "problems": usage.problems}
-    spent |= {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
-    done = outcome.model_copy(
-        update={
-            "answer": text,
-            "answer_facts": used,
-            "trace": watch.trace,
-            "report": outcome.report.model_copy(update=spent),
-        }
-    )
-    return {"recall": done.model_dump(mode="json"), "usage": usage.as_dict()}
+    recorder.record("memory_answer", facts=used)
+    counted = ("repairs", "problems", "input_tokens", "output_tokens")
+    spent = {name: getattr(usage, name) for name in counted}
+    report = outcome.report.model_copy(update={"llm_calls": usage.calls, **spent})
+    answered = {"answer": text, "answer_facts": used, "trace": recorder.trace, "report": report}
+    return {"recall": outcome.model_copy(update=answered), "usage": usage}
 
 
-def _problem(said: GroundedAnswer, shown: Shown) -> str | None:
+def _problem(said: GroundedAnswer, aliases: FactAliases) -> str | None:
     """An answer names facts that were shown."""
-    if said.known and not shown.meant(said.facts):
+    if said.known and not aliases.resolve(said.facts):
         return "an answer names the facts it uses (f…), or sets known to false"
     return None
 
 
-def _question(state: RecallState, outcome: Recall, shown: Shown) -> str:
+def _question(state: ReasoningState, outcome: Recall, aliases: FactAliases) -> str:
     reasoning = outcome.reasoning
     bound = reasoning.bindings if reasoning else {}
     known = [f"{name} = {entity}" for name, entity in bound.items()]
     open_ones = reasoning.unresolved if reasoning else []
     against = [
         f"- {as_data(risk.claim)} "
-        + ("(shown by " + ", ".join(_aliases(risk.facts, shown)) + ")" if risk.facts else "")
+        + ("(shown by " + ", ".join(_aliases_of(risk.facts, aliases)) + ")" if risk.facts else "")
         + ("" if risk.basis == "memory" else " (general knowledge)")
         for risk in (reasoning.risks if reasoning else [])
     ]
@@ -66,7 +66,7 @@ def _question(state: RecallState, outcome: Recall, shown: Shown) -> str:
         [
             f"Now: {state['now']}",
             "Facts:",
-            *shown.lines(),
+            *aliases.lines(),
             f"Found: {'; '.join(known) or 'see the facts'}",
             f"Not found: {', '.join(open_ones) or 'nothing'}",
             "Speaks against it:",
@@ -76,8 +76,8 @@ def _question(state: RecallState, outcome: Recall, shown: Shown) -> str:
     )
 
 
-def _aliases(ids: list[str], shown: Shown) -> list[str]:
-    return [alias for alias, fact in shown.facts.items() if fact.id in ids] or ["nothing"]
+def _aliases_of(ids: list[str], aliases: FactAliases) -> list[str]:
+    return [alias for alias, fact in aliases.facts.items() if fact.id in ids] or ["nothing"]
 
 
 def _unknown(said: GroundedAnswer | None, outcome: Recall) -> str:

@@ -1,31 +1,18 @@
-"""What a recall without a model says of the schedule at the time that the words name."""
+"""Schedule conflicts at the time that the request's own words name, without a model."""
 
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from langmem_graph.config import Settings
 from langmem_graph.models import Fact
-from langmem_graph.recall.collisions import Collision, colliding
+from langmem_graph.recall.collisions import ScheduleConflict, conflicts_at
 from langmem_graph.schedule.spoken import spoken_time
 from langmem_graph.store.room import Room
 
 
-@dataclass(frozen=True)
-class Clash:
-    """What collides; empty where nothing does."""
-
-    texts: list[str] = field(default_factory=list)
-    items: list[tuple[str, list[Fact]]] = field(default_factory=list)
-    """For the context: when and what, and the record, unless it is in view."""
-
-    def facts(self) -> list[Fact]:
-        """All that may be quoted."""
-        return [fact for _, facts in self.items for fact in facts]
-
-
-def clash_of_words(
-    room: Room, request: str, now: datetime, settings: Settings, in_view: set[str]
-) -> Clash:
+def conflicts_in_words(
+    room: Room, request: str, now: datetime, settings: Settings
+) -> list[ScheduleConflict]:
     """Compare the time that the request's own words name with the schedule.
 
     Args:
@@ -33,14 +20,22 @@ def clash_of_words(
         request: what the user says.
         now: when, in UTC.
         settings: zone and usual length.
-        in_view: ids and texts of messages that are not quoted again.
     """
     asked = spoken_time(request, now, settings.time_zone)
-    found = colliding(room, asked, settings) if asked else []
-    texts = [one["text"] for one in found]
-    return Clash(texts, [(one["line"], _fresh(one, in_view)) for one in found])
+    return conflicts_at(room, asked, settings) if asked else []
 
 
-def _fresh(one: Collision, in_view: set[str]) -> list[Fact]:
-    fact = Fact.model_validate(one["fact"])
+def conflict_section(
+    conflicts: Iterable[ScheduleConflict], in_view: Collection[str]
+) -> list[tuple[str, list[Fact]]]:
+    """Each conflict's line for the context, and its record unless that is in view.
+
+    Args:
+        conflicts: as they are listed.
+        in_view: ids and texts of messages that are not quoted again.
+    """
+    return [(one.line, _unless_seen(one.fact, set(in_view))) for one in conflicts]
+
+
+def _unless_seen(fact: Fact, in_view: set[str]) -> list[Fact]:
     return [] if {fact.text, *fact.message_ids} & in_view else [fact]

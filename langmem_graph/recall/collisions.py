@@ -1,11 +1,11 @@
-"""What is on the schedule at a time: interval code over the ledger, no model."""
+"""Scheduled items at a given time: interval arithmetic over the ledger, without a model."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from langmem_graph.config import Settings
-from langmem_graph.models import Record
+from langmem_graph.models import Fact, Record
 from langmem_graph.recall.facts import fact_of_record
 from langmem_graph.recall.quotes import as_data, plain_id
 from langmem_graph.schedule.stored import event_in, is_postponed
@@ -20,10 +20,6 @@ from langmem_graph.schedule.times import (
 )
 from langmem_graph.store import record_lookups
 from langmem_graph.store.room import Room
-
-Collision = dict[str, Any]
-"""JSON-shaped: `text` says when and what, `line` says it with ids; `start` and `end` in UTC of the
-item's own time, and the record as `fact` and in `facts`."""
 
 MOST = 5
 """Appointments named in one answer."""
@@ -40,8 +36,23 @@ _WEEKDAYS = "Mon Tue Wed Thu Fri Sat Sun".split()
 _USER = ("", "user", "the user", "me", "i", "myself")
 
 
-def colliding(room: Room, asked: EventTime, settings: Settings) -> list[Collision]:
-    """What the schedule has at that time: what happens once before what recurs, then by time."""
+@dataclass(frozen=True)
+class ScheduleConflict:
+    """A scheduled item at the time of the request."""
+
+    text: str
+    """When and what."""
+    line: str
+    """The same with ids, for the context."""
+    start: datetime
+    """In UTC, as `end`: the item's own time, of a recurring one the occurrence that conflicts."""
+    end: datetime
+    fact: Fact
+    """The record of the item."""
+
+
+def conflicts_at(room: Room, asked: EventTime, settings: Settings) -> list[ScheduleConflict]:
+    """The scheduled items at that time: single ones before recurring ones, then by time."""
     with room.database.reading() as connection:
         items = [
             (n, event)
@@ -57,7 +68,7 @@ def colliding(room: Room, asked: EventTime, settings: Settings) -> list[Collisio
 def met(
     asked: EventTime, items: Sequence[tuple[int, EventTime]], minutes: int
 ) -> Iterator[tuple[bool, Span, int]]:
-    """Of each item that collides: whether it recurs, its first time that does, its number."""
+    """For each conflicting item: whether it recurs, its first conflicting time, its number."""
     begin = first_span(asked, default_minutes=minutes)[0]
     end = ends_at(asked, default_minutes=minutes)
     until = begin + AHEAD if end is None else min(end, begin + LONGEST)
@@ -72,20 +83,18 @@ def met(
             break
 
 
-def _named(record: Record, event: EventTime, span: Span) -> Collision:
-    fact = fact_of_record(record)
+def _named(record: Record, event: EventTime, span: Span) -> ScheduleConflict:
     when = _when(event, span)
     ids = ", ".join(map(plain_id, record.message_ids[:IDS]))
     subject = record.subject or ""
     about = "" if subject.casefold().strip() in _USER else f", about {as_data(subject)}"
-    return {
-        "text": f"{when}: {record.text}",
-        "line": f"The schedule has something at that time: {when} [{ids}]{about}",
-        "start": span[0].isoformat(),
-        "end": span[1].isoformat(),
-        "facts": [fact.id],
-        "fact": fact.model_dump(mode="json"),
-    }
+    return ScheduleConflict(
+        text=f"{when}: {record.text}",
+        line=f"The schedule has something at that time: {when} [{ids}]{about}",
+        start=span[0],
+        end=span[1],
+        fact=fact_of_record(record),
+    )
 
 
 def _when(event: EventTime, span: Span) -> str:

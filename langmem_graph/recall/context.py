@@ -1,7 +1,7 @@
-"""context: the text a model is shown after reasoning, the most urgent first, within its budget.
+"""context: compose the text for the model, the most urgent first, within its budget.
 
 What speaks against the request comes first, then what is proved, what stayed open, what else was
-remembered, risks that only general knowledge knows of, and the profile. No model is called.
+remembered, risks known from general knowledge alone, and the profile. No model is called.
 """
 
 import asyncio
@@ -21,35 +21,41 @@ from langmem_graph.models import (
     RecallReport,
     Risk,
 )
-from langmem_graph.recall.collisions import Collision
+from langmem_graph.recall.collisions import ScheduleConflict
 from langmem_graph.recall.evidence import evidence
 from langmem_graph.recall.facts import hits_by_id
 from langmem_graph.recall.goals.state import Proof
-from langmem_graph.recall.page import Page
+from langmem_graph.recall.page import ContextBuilder
 from langmem_graph.recall.quotes import AGAINST, ALSO, URGENT, as_data, framed
-from langmem_graph.recall.standing import Standing, read_profile, standing
-from langmem_graph.recall.state import ReasoningDependencies, RecallState
+from langmem_graph.recall.standing import (
+    VagueTurnContext,
+    read_profile,
+    read_vague_turn_context,
+)
+from langmem_graph.recall.state import ReasoningDependencies, ReasoningState
 from langmem_graph.steps import Event, StepRun
 from langmem_graph.store import record_lookups
 from langmem_graph.store.room import Room
 from langmem_graph.tokens import TokenCounter, token_counter
 
 _log = logging.getLogger(__name__)
-_SAYING = frozenset(
+_WITH_VALUES = frozenset(
     "memory_binding memory_conflict memory_overlap memory_proof memory_subgoal "
     "memory_refinement".split()
 )
-"""Events that say values of facts; the others name facts by their ids."""
+"""Events that contain values of facts; the others name facts by their ids."""
 FACTS_OF_A_RISK = 3
 """Facts shown beside one risk; its others follow among the rest."""
 
 
-async def context(deps: ReasoningDependencies, state: RecallState, run: StepRun) -> RecallState:
-    """Put everything together."""
+async def context(
+    deps: ReasoningDependencies, state: ReasoningState, run: StepRun
+) -> ReasoningState:
+    """Compose the context and the outcome of the recall."""
     services = deps.services
     found = _Found.of(state)
     at = datetime.fromisoformat(state["now"]) if is_vague(state) else None
-    stored, warnings = _Stored(), list(state.get("warnings") or [])
+    stored, warnings = _Stored(), list(state["warnings"])
     try:
         stored = await services.in_known_room(
             run.user,
@@ -64,18 +70,18 @@ async def context(deps: ReasoningDependencies, state: RecallState, run: StepRun)
     found = found.without(stored.gone)
     state = {**state, "warnings": warnings}
     counter = await asyncio.to_thread(token_counter, services.settings.encoding)  # loads a table
-    budget = state.get("max_tokens") or services.settings.context_tokens
-    page = _written(found, stored.standing, counter, budget, seen=state.get("in_view") or [])
-    text = framed(page.lines, URGENT) if page.lines else ""
+    budget = state["max_tokens"] or services.settings.context_tokens
+    builder = _written(found, stored.vague, counter, budget, seen=state["in_view"])
+    text = framed(builder.lines, URGENT) if builder.lines else ""
     outcome = Recall(
         context=text,
-        evidence=evidence(page.quoted.values(), stored.messages),
-        report=_report(state, found, page, text, counter),
-        facts=list(page.quoted.values()),
+        evidence=evidence(builder.quoted.values(), stored.messages),
+        report=_report(state, found, builder, text, counter),
+        facts=list(builder.quoted.values()),
         reasoning=found.reasoning,
-        trace=[one for one in state.get("trace") or [] if _may_be_told(one, stored.gone)],
+        trace=[one for one in state["trace"] if _may_be_told(one, stored.gone)],
     )
-    return {"recall": outcome.model_dump(mode="json")}
+    return {"recall": outcome}
 
 
 @dataclass(frozen=True)
@@ -88,88 +94,84 @@ class _Found:
     """For the risks: by the second search and along edges."""
     proof: Proof
     reasoning: Reasoning
-    collisions: list[Collision]
+    conflicts: list[ScheduleConflict]
 
     @classmethod
-    def of(cls, state: RecallState) -> "_Found":
-        proof = Proof.model_validate(state.get("proof") or {})
-        after = state.get("consequences") or {}
-        recalled = [Fact.model_validate(one) for one in state.get("recalled") or []]
-        further = [Fact.model_validate(one) for one in after.get("facts", [])]
-        collisions = state.get("collisions") or []
-        colliding = [Fact.model_validate(one["fact"]) for one in collisions]
-        every = (*proof.facts, *recalled, *further, *colliding)
-        seen = set(state.get("in_view") or [])
+    def of(cls, state: ReasoningState) -> "_Found":
+        proof, recalled, conflicts = state["proof"], state["recalled"], state["conflicts"]
+        further = state["consequences"].facts
+        every = (*proof.facts, *recalled, *further, *(one.fact for one in conflicts))
+        seen = set(state["in_view"])
         shown = {f.id: f for f in every if not {f.text, *f.message_ids} & seen}
-        risks = [Risk.model_validate(one) for one in after.get("risks", [])]
-        reasoning = _reasoning(proof, risks, collisions)
-        return cls(shown, recalled, further, proof, reasoning, collisions)
+        reasoning = _reasoning(proof, state["consequences"].risks, conflicts)
+        return cls(shown, recalled, further, proof, reasoning, conflicts)
 
     def without(self, gone: set[str]) -> "_Found":
-        """Without facts that were forgotten or are no longer true since they were found."""
+        """Without facts that were forgotten or superseded since they were found."""
         facts = {n: f for n, f in self.facts.items() if n not in gone}
-        still = [one for one in self.collisions if not gone & set(one["facts"])]
+        still = [one for one in self.conflicts if one.fact.id not in gone]
         proof = self.proof.without(gone)
         reasoning = _reasoning(proof, self.reasoning.risks, still)
-        return replace(self, facts=facts, proof=proof, collisions=still, reasoning=reasoning)
+        return replace(self, facts=facts, proof=proof, conflicts=still, reasoning=reasoning)
 
     def named(self, ids: Sequence[str]) -> list[Fact]:
         """The facts with these ids that may be shown."""
         return [self.facts[one] for one in ids if one in self.facts]
 
 
-def _reasoning(proof: Proof, risks: Sequence[Risk], collisions: Sequence[Collision]) -> Reasoning:
+def _reasoning(
+    proof: Proof, risks: Sequence[Risk], conflicts: Sequence[ScheduleConflict]
+) -> Reasoning:
     return Reasoning(
         status=proof.status,
         bindings={name: bound.entity for name, bound in proof.bindings.items()},
         unresolved=proof.unresolved(),
         conflicts=proof.conflicts,
         risks=list(risks),
-        overlaps=[one["text"] for one in collisions],
+        overlaps=[one.text for one in conflicts],
     )
 
 
 def _may_be_told(event: Event, gone: set[str]) -> bool:
-    return not gone or event["event"] not in _SAYING
+    return not gone or event["event"] not in _WITH_VALUES
 
 
-def is_vague(state: RecallState) -> bool:
+def is_vague(state: ReasoningState) -> bool:
     """True for a turn that goes on without saying what about."""
-    intent = state.get("intent")
-    return (intent or Proof.model_validate(state.get("proof") or {}).intent) == "vague"
+    return (state["intent"] or state["proof"].intent) == "vague"
 
 
 def _written(
-    found: _Found, standing: Standing, counter: TokenCounter, budget: int, seen: Sequence[str]
-) -> Page:
-    page = Page(counter, budget - counter.count(framed([])))
-    page.add(AGAINST, _against(found))
-    page.add(_proved_title(found), [("", [fact]) for fact in found.named(found.proof.cited())])
-    page.add("Not found in memory:", [(as_data(one), []) for one in found.reasoning.unresolved])
-    vague = bool(standing.projects or standing.upcoming)
-    if vague:
-        standing.write(page, seen)
+    found: _Found, vague: VagueTurnContext, counter: TokenCounter, budget: int, seen: Sequence[str]
+) -> ContextBuilder:
+    builder = ContextBuilder(counter, budget - counter.count(framed([])))
+    builder.add(AGAINST, _against(found))
+    builder.add(_proved_title(found), [("", [fact]) for fact in found.named(found.proof.cited())])
+    builder.add("Not found in memory:", [(as_data(one), []) for one in found.reasoning.unresolved])
+    first = bool(vague.projects or vague.upcoming)
+    if first:
+        vague.write(builder, seen)
     rest = [*found.recalled, *found.further, *found.proof.facts]
-    page.add(ALSO, [("", [fact]) for fact in found.named([f.id for f in rest])])
+    builder.add(ALSO, [("", [fact]) for fact in found.named([f.id for f in rest])])
     general = [risk.claim for risk in found.reasoning.risks if not found.named(risk.facts)]
-    page.add(
+    builder.add(
         "Possible risks (general knowledge, nothing of it is in memory):",
         [(as_data(claim), []) for claim in general],
     )
-    if not vague:
-        standing.write(page, seen)
-    return page
+    if not first:
+        vague.write(builder, seen)
+    return builder
 
 
 def _against(found: _Found) -> list[tuple[str, list[Fact]]]:
-    """Contradictions, appointments at the same time, and risks that memory speaks for."""
+    """Contradictions, appointments at the same time, and risks that remembered facts support."""
     items: list[tuple[str, list[Fact]]] = []
     for conflict in found.reasoning.conflicts:
         values = ", ".join(as_data(value) for value in conflict.values)
         ids = [one for facts in conflict.values.values() for one in facts]
         sentence = f"Facts disagree about {as_data(conflict.variable)}: {values}"
         items.append((sentence, found.named(ids)))
-    items += [(one["line"], found.named(one["facts"])) for one in found.collisions]
+    items += [(one.line, found.named([one.fact.id])) for one in found.conflicts]
     backed = [(risk, found.named(risk.facts)) for risk in found.reasoning.risks]
     likely = sorted(backed, key=lambda pair: -max((f.likeness for f in pair[1]), default=0.0))
     for risk, facts in likely:
@@ -187,9 +189,9 @@ def _proved_title(found: _Found) -> str:
 
 @dataclass(frozen=True)
 class _Stored:
-    """What is in the ledger now."""
+    """What the ledger holds now."""
 
-    standing: Standing = field(default_factory=Standing)
+    vague: VagueTurnContext = field(default_factory=VagueTurnContext)
     """The profile; for a vague turn also projects and schedule."""
     messages: dict[str, MessageHit] = field(default_factory=dict)
     """The messages behind the facts."""
@@ -199,18 +201,18 @@ class _Stored:
 
 def _read(room: Room, facts: Sequence[Fact], at: datetime | None, settings: Settings) -> _Stored:
     with room.database.reading() as connection:
-        stands = (
-            standing(connection, at, settings)
+        vague = (
+            read_vague_turn_context(connection, at, settings)
             if at
-            else Standing(read_profile(connection, settings))
+            else VagueTurnContext(read_profile(connection, settings))
         )
-        ids = {one for fact in (*facts, *stands.facts()) for one in fact.message_ids}
+        ids = {one for fact in (*facts, *vague.facts()) for one in fact.message_ids}
         messages = hits_by_id(connection, ids)
         records = record_lookups.numbers_of(connection, (f.record_id for f in facts if f.record_id))
         active = record_lookups.current(connection, records.values())
     true_now = {record for record, n in records.items() if n in active}
     gone = {fact.id for fact in facts if not _is_there(fact, messages, true_now)}
-    return _Stored(stands, messages, gone)
+    return _Stored(vague, messages, gone)
 
 
 def _is_there(fact: Fact, messages: dict[str, MessageHit], records: set[str]) -> bool:
@@ -220,23 +222,23 @@ def _is_there(fact: Fact, messages: dict[str, MessageHit], records: set[str]) ->
 
 
 def _report(
-    state: RecallState, found: _Found, page: Page, text: str, counter: TokenCounter
+    state: ReasoningState, found: _Found, builder: ContextBuilder, text: str, counter: TokenCounter
 ) -> RecallReport:
-    usage = state.get("usage") or {}
-    warnings = state.get("warnings") or []
-    spent = dict(state.get("milliseconds") or {})
-    spent["model"] = usage.get("milliseconds", 0.0)
+    usage, warnings = state["usage"], state["warnings"]
+    spent = {**state["milliseconds"], "model": usage.milliseconds}
     spent["total"] = (time() - state["started"]) * 1_000
-    counted = ("repairs", "input_tokens", "output_tokens", "problems")
     return RecallReport(
         mode=state["mode"],
-        status="degraded" if warnings or usage.get("problems") else "ok",
+        status="degraded" if warnings or usage.problems else "ok",
         warnings=warnings,
         considered=len(found.facts),
-        quoted=len(page.quoted),
-        llm_calls=usage.get("calls", 0),
+        quoted=len(builder.quoted),
+        llm_calls=usage.calls,
+        repairs=usage.repairs,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        problems=usage.problems,
         context_tokens=counter.count(text),
         tokens_exact=counter.exact,
         milliseconds=spent,
-        **{name: usage[name] for name in counted if name in usage},
     )

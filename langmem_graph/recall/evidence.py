@@ -1,4 +1,4 @@
-"""evidence: the messages that facts were made of."""
+"""The messages that facts were made of."""
 
 from collections.abc import Iterable
 

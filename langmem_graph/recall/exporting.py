@@ -1,4 +1,4 @@
-"""Messages and records as the rows that an import takes back."""
+"""Messages and records as rows that can be imported again."""
 
 from typing import Any
 

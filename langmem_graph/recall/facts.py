@@ -1,6 +1,6 @@
-"""Facts for reasoning: records and messages as one list, steered by a relation hint.
+"""Fact search for reasoning: records and messages as one list, with a relation hint.
 
-A message whose record is found too is shown as that record. What both lists find comes first
+A message whose record is found too is represented by that record. What is in both lists comes first
 (reciprocal rank fusion).
 """
 
@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from langmem_graph.config import Settings
 from langmem_graph.embeddings._embedder import Embedder
 from langmem_graph.models import Fact, Message, MessageHit, Record
-from langmem_graph.ranking.search_parts import Trail
+from langmem_graph.ranking.search_parts import SearchNotes
 from langmem_graph.recall.search import search_different, with_method
 from langmem_graph.store import lookups, record_lookups
 from langmem_graph.store.clusters import CAUSAL, neighbours
@@ -36,14 +36,14 @@ def find_facts(
     query: str,
     k: int,
     relation: "Relation" = "semantic",
-    trail: Trail | None = None,
+    notes: SearchNotes | None = None,
 ) -> list[Fact]:
     """The `k` best facts, best first; with `temporal` in the order of time."""
-    trail = trail or Trail()
+    notes = notes or SearchNotes()
     exact = relation == "entity"
     wide = 2 * k if relation == "temporal" else k
     chosen = with_method(settings, "words" if exact else None)
-    hits, ranked = search_different(room, embedder, query, wide, chosen, trail)
+    hits, ranked = search_different(room, embedder, query, wide, chosen, notes)
     numbers = ranked.best_numbers(wide, "words" if exact else None)
     with room.database.reading() as connection:
         found = record_lookups.records_by_number(connection, numbers)

@@ -1,6 +1,6 @@
 """Fast recall: hybrid ranking and a quoted context, with 0 model calls.
 
-A time that the request's own words propose is compared with the schedule; what collides is first.
+A time that the request's own words propose is compared with the schedule; conflicts come first.
 """
 
 from collections.abc import Sequence
@@ -12,10 +12,11 @@ from langmem_graph.config import RankingMethod, Settings
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.intake import to_utc
 from langmem_graph.models import MessageHit, Reasoning, Recall, RecallReport
-from langmem_graph.ranking.search_parts import Trail
-from langmem_graph.recall.clash import Clash, clash_of_words
+from langmem_graph.ranking.search_parts import SearchNotes
+from langmem_graph.recall.clash import conflict_section, conflicts_in_words
+from langmem_graph.recall.collisions import ScheduleConflict
 from langmem_graph.recall.evidence import evidence, messages_behind
-from langmem_graph.recall.page import Page
+from langmem_graph.recall.page import ContextBuilder
 from langmem_graph.recall.quotes import AGAINST, ALSO, URGENT, build_context, framed
 from langmem_graph.recall.search import (
     search_different,
@@ -23,7 +24,7 @@ from langmem_graph.recall.search import (
     search_sessions,
     with_method,
 )
-from langmem_graph.recall.standing import Standing, standing_for
+from langmem_graph.recall.standing import VagueTurnContext, vague_turn_context
 from langmem_graph.services import Services
 from langmem_graph.tokens import TokenCounter, token_counter
 
@@ -52,7 +53,7 @@ def search(
     if not services.has(user_id):
         return []
     with services.room(user_id) as room:
-        hits = _SEARCHES[by](room, services.embedder, query, k, settings, Trail())
+        hits = _SEARCHES[by](room, services.embedder, query, k, settings, SearchNotes())
     return hits if explain else [hit.model_copy(update={"signals": None}) for hit in hits]
 
 
@@ -67,50 +68,52 @@ def recall(
 ) -> Recall:
     """Search, then quote what fits the budget and is not in view already.
 
-    A vague turn names nothing that could be found: it is shown what stands first.
+    A vague turn has no words to search for: projects and schedule come first in its context.
     """
-    start, trail = perf_counter(), Trail()
+    start, notes = perf_counter(), SearchNotes()
     settings, seen = services.settings, set(in_view)
     k, budget = check_request(settings, query, k, max_tokens)
     now = to_utc(at) if at is not None else datetime.now(UTC)
     hits: list[MessageHit] = []
-    clash, stands, messages = Clash(), Standing(), {}
+    conflicts: list[ScheduleConflict] = []
+    vague, messages = VagueTurnContext(), {}
     if services.has(user_id):
         with services.room(user_id) as room:
             found, _ = search_different(
-                room, services.embedder, query, k + len(seen), settings, trail
+                room, services.embedder, query, k + len(seen), settings, notes
             )
             hits = [hit for hit in found if not {hit.text, hit.message_id} & seen][:k]
-            with trail.stage("schedule"):
-                clash = clash_of_words(room, query, now, settings, seen)
-                stands = standing_for(room, query, now, settings)
-                messages = messages_behind(room, [*clash.facts(), *stands.facts()])
-    with trail.stage("context"):
+            with notes.stage("schedule"):
+                conflicts = conflicts_in_words(room, query, now, settings)
+                vague = vague_turn_context(room, query, now, settings)
+                conflicting = [one.fact for one in conflicts]
+                messages = messages_behind(room, [*conflicting, *vague.facts()])
+    with notes.stage("context"):
         counter = token_counter(settings.encoding)
-        page = Page(counter, budget - counter.count(framed([ALSO], URGENT)))
-        page.add(AGAINST, clash.items)
-        stands.write(page, seen)
-        shown = {(one, fact.text) for fact in page.quoted.values() for one in fact.message_ids}
+        builder = ContextBuilder(counter, budget - counter.count(framed([ALSO], URGENT)))
+        builder.add(AGAINST, conflict_section(conflicts, seen))
+        vague.write(builder, seen)
+        shown = {(one, fact.text) for fact in builder.quoted.values() for one in fact.message_ids}
         rest = [hit for hit in hits if (hit.message_id, hit.text) not in shown]
         context, quoted = build_context(
-            rest, counter, budget=budget, per_quote=settings.excerpt_tokens, before=page.lines
+            rest, counter, budget=budget, per_quote=settings.excerpt_tokens, before=builder.lines
         )
-    behind = evidence(page.quoted.values(), messages)
+    behind = evidence(builder.quoted.values(), messages)
     known = {hit.message_id for hit in behind}
-    trail.milliseconds["total"] = (perf_counter() - start) * 1_000
+    notes.milliseconds["total"] = (perf_counter() - start) * 1_000
     return Recall(
         context=context,
         evidence=[*behind, *(hit for hit in quoted if hit.message_id not in known)],
-        report=_report(trail, hits, quoted, context, counter),
-        facts=list(page.quoted.values()),
-        reasoning=Reasoning(overlaps=clash.texts) if clash.texts else None,
+        report=_report(notes, hits, quoted, context, counter),
+        facts=list(builder.quoted.values()),
+        reasoning=Reasoning(overlaps=[one.text for one in conflicts]) if conflicts else None,
     )
 
 
 def check_request(
     settings: Settings, query: object, k: int | None, max_tokens: int | None
 ) -> tuple[int, int]:
-    """How many, and how many tokens; raises unless both and the query can be used."""
+    """Number of facts and token budget; raises unless both and the query can be used."""
     k = settings.recall_k if k is None else k
     budget = settings.context_tokens if max_tokens is None else max_tokens
     check_query(query, k)
@@ -128,18 +131,18 @@ def check_query(query: object, k: object) -> None:
 
 
 def _report(
-    trail: Trail,
+    notes: SearchNotes,
     hits: list[MessageHit],
     quoted: list[MessageHit],
     context: str,
     counter: TokenCounter,
 ) -> RecallReport:
     return RecallReport(
-        status="degraded" if trail.warnings else "ok",
-        warnings=trail.warnings,
+        status="degraded" if notes.warnings else "ok",
+        warnings=notes.warnings,
         considered=len(hits),
         quoted=len(quoted),
         context_tokens=counter.count(context),
         tokens_exact=counter.exact,
-        milliseconds=trail.milliseconds,
+        milliseconds=notes.milliseconds,
     )

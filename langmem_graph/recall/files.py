@@ -1,4 +1,4 @@
-"""read_file: topic tracks and the profile, by names from a list; nothing here is a path."""
+"""Topic tracks and the profile, read by name; a name is never used as a path."""
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.pyramid.files import is_file_name

@@ -1,4 +1,4 @@
-"""The recall graph: route → recall → goals → <counterfactual?> → overlaps → context → (answer).
+"""The recall graph: route → recall → goals → <counterfactual?> → conflicts → context → (answer).
 
 Each node is one file of this package; `goals` is a subgraph with a loop of its own.
 """
@@ -13,30 +13,37 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
+from langmem_graph.llm.structured import Usage
 from langmem_graph.recall.answer import answer
 from langmem_graph.recall.context import context
 from langmem_graph.recall.counterfactual import counterfactual
 from langmem_graph.recall.goals import graph as goals
 from langmem_graph.recall.goals.state import Proof
-from langmem_graph.recall.overlaps import overlaps
+from langmem_graph.recall.json_state import OBJECTS, StateForm
+from langmem_graph.recall.overlaps import conflicts
 from langmem_graph.recall.recall import recall
 from langmem_graph.recall.route import intent_of
-from langmem_graph.recall.state import ReasoningDependencies, RecallState
+from langmem_graph.recall.state import (
+    FoundRisks,
+    ProposedTime,
+    ReasoningDependencies,
+    ReasoningState,
+)
+from langmem_graph.requests import RecallRequest
 from langmem_graph.schedule.times import zone_of
 from langmem_graph.steps import Step, StepRun, as_node
 
 UserOf = Callable[[RunnableConfig], str]
-Request = Callable[[Any], RecallState]
-"""Reads the request out of the graph's input: query, mode, k, max_tokens, in_view, now."""
 
 
 def build(
     deps: ReasoningDependencies,
     user_of: UserOf,
-    request: Request,
+    request_of: Callable[[Any], RecallRequest],
     schemas: tuple[type, type, type],
-    finish: Callable[[RecallState], Any] | None = None,
+    finish: Callable[[Any], dict[str, Any]] | None = None,
     *,
+    form: StateForm = OBJECTS,
     with_answer: bool = False,
     show_loop: bool = False,
     context_schema: type | None = None,
@@ -44,11 +51,12 @@ def build(
     """The compiled graph, without a store and without checkpoints of its own.
 
     Args:
-        deps: what the steps work with.
-        user_of: whose run it is.
-        request: reads the input.
+        deps: dependencies of the steps.
+        user_of: the user of a run.
+        request_of: reads the request out of the graph's input.
         schemas: of the state, the input and the output.
         finish: adds what the output has beside `recall`, to the last step's update.
+        form: of the state between steps; `JSON` where a checkpointer may save it.
         with_answer: also answer.
         show_loop: pictures of the graph show the loop's steps; a checkpointer then saves them.
         context_schema: of the runtime context.
@@ -60,19 +68,16 @@ def build(
     )
     last = "answer" if with_answer else "context"
 
-    async def route(deps: ReasoningDependencies, state: Any, run: StepRun) -> RecallState:
-        asked = request(state)
-        query = asked.get("query", "")
-        intent = intent_of(query) if query.strip() else "chat"
-        return _fresh(asked, intent, settings.time_zone)
+    async def route(deps: ReasoningDependencies, state: Any, run: StepRun) -> ReasoningState:
+        return _fresh(request_of(state), settings.time_zone)
 
     answering: list[Step] = [answer] if with_answer else []
-    later: list[Step] = [recall, counterfactual, overlaps, context, *answering]
+    later: list[Step] = [recall, counterfactual, conflicts, context, *answering]
     for step in (route, *map(_timed, later)):
         ending = finish if step.__name__ == last else None
-        builder.add_node(step.__name__, as_node(_finished(step, ending), deps, user_of))
+        builder.add_node(step.__name__, as_node(form.step(_finished(step, ending)), deps, user_of))
     checkpointer: Literal[False] | None = None if show_loop else False
-    loop = goals.build(deps.goals, user_of, checkpointer=checkpointer)
+    loop = goals.build(deps.goals, user_of, form=form, checkpointer=checkpointer)
     builder.add_node("goals", loop)
 
     def after_route(state: Any) -> str:
@@ -80,18 +85,20 @@ def build(
 
     def after_recall(state: Any) -> str:
         if not _reasons(state):
-            return "overlaps"
-        return "goals" if settings.use_goals else needs_counterfactual(state)
+            return "conflicts"
+        return "goals" if settings.use_goals else after_goals(state)
 
-    def needs_counterfactual(state: Any) -> str:
-        return "counterfactual" if settings.use_counterfactual and is_act(state) else "overlaps"
+    def after_goals(state: Any) -> str:
+        return "counterfactual" if settings.use_counterfactual and is_act(state) else "conflicts"
 
     builder.add_edge(START, "route")
     builder.add_conditional_edges("route", after_route, ["recall", "context"])
-    builder.add_conditional_edges("recall", after_recall, ["goals", "counterfactual", "overlaps"])
-    builder.add_conditional_edges("goals", needs_counterfactual, ["counterfactual", "overlaps"])
-    builder.add_edge("counterfactual", "overlaps")
-    builder.add_edge("overlaps", "context")
+    builder.add_conditional_edges(
+        "recall", form.route(after_recall), ["goals", "counterfactual", "conflicts"]
+    )
+    builder.add_conditional_edges("goals", form.route(after_goals), ["counterfactual", "conflicts"])
+    builder.add_edge("counterfactual", "conflicts")
+    builder.add_edge("conflicts", "context")
     if with_answer:
         builder.add_edge("context", "answer")
     builder.add_edge(last, END)
@@ -99,23 +106,24 @@ def build(
     return builder.compile(checkpointer=False, name="recall")
 
 
-def _fresh(asked: RecallState, intent: Any, zone: str | None) -> RecallState:
-    """A new request: nothing of an earlier one stays."""
+def _fresh(asked: RecallRequest, zone: str | None) -> ReasoningState:
+    """The state of a new request; nothing of an earlier one on the same thread stays."""
+    query = asked.query.encode("utf-8", "replace").decode()
     return {
-        "query": asked.get("query", "").encode("utf-8", "replace").decode(),
-        "mode": asked.get("mode") or "auto",
-        "k": asked.get("k"),
-        "max_tokens": asked.get("max_tokens"),
-        "in_view": asked.get("in_view") or [],
-        "now": _now(asked.get("now"), zone),
+        "query": query,
+        "mode": asked.mode,
+        "k": asked.k,
+        "max_tokens": asked.max_tokens,
+        "in_view": list(asked.in_view),
+        "now": _now(asked.now, zone),
         "started": time.time(),
-        "intent": intent,
+        "intent": intent_of(asked.query) if asked.query.strip() else "chat",
         "recalled": [],
-        "proof": {},
-        "consequences": {},
-        "proposed": {},
-        "collisions": [],
-        "usage": {},
+        "proof": Proof(),
+        "consequences": FoundRisks(),
+        "proposed": ProposedTime(),
+        "conflicts": [],
+        "usage": Usage(),
         "trace": [],
         "warnings": [],
         "milliseconds": {},
@@ -128,16 +136,16 @@ def _now(given: str | None, zone: str | None) -> str:
     return now.astimezone(zone_of(zone)).isoformat(timespec="minutes")
 
 
-def _reasons(state: RecallState) -> bool:
-    """`auto` spares the model where the words ask for nothing, or for nothing provable."""
+def _reasons(state: ReasoningState) -> bool:
+    """`auto` calls no model where the words ask for nothing, or for nothing provable."""
     plain = state["intent"] in ("chat", "vague")
     return state["mode"] == "reason" or (state["mode"] == "auto" and not plain)
 
 
-def is_act(state: RecallState) -> bool:
-    """True for what is to be done, by the rules or by the goal loop, and where that saw a risk."""
-    proof = Proof.model_validate(state.get("proof") or {})
-    return state.get("intent") == "act" or proof.intent == "act" or proof.risky
+def is_act(state: ReasoningState) -> bool:
+    """True for an act, by the rules or by the goal loop, and where the loop saw a risk."""
+    proof = state["proof"]
+    return state["intent"] == "act" or proof.intent == "act" or proof.risky
 
 
 # The nodes of a graph take and give its own state, which is wider than the steps' part of it.
@@ -152,7 +160,7 @@ def _timed(step: Any) -> Step:
     return timed
 
 
-def _finished(step: Step, finish: Callable[[RecallState], Any] | None) -> Step:
+def _finished(step: Step, finish: Callable[[ReasoningState], Any] | None) -> Step:
     if finish is None:
         return step
 

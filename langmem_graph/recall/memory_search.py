@@ -1,4 +1,4 @@
-"""The user's own memory as the goal loop searches it."""
+"""Search in a user's memory, for the goal loop and for grounding."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,13 +17,13 @@ Search = Callable[[str, int, Relation, StepRun], Awaitable[list[Fact]]]
 
 
 class MemorySearch:
-    """Searches the memory of whoever's run it is."""
+    """Searches the memory of the run's user."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
 
     async def search(self, query: str, k: int, relation: Relation, run: StepRun) -> list[Fact]:
-        """The best facts; nothing where nothing was ever stored."""
+        """The best facts; none where the user has no memory yet."""
         services = self._services
         return await services.in_known_room(
             run.user,
@@ -43,5 +43,5 @@ class MemorySearch:
 
 
 def spelling(text: str, others: Sequence[str]) -> float:
-    """How alike the words are, in whatever order."""
+    """Greatest similarity by spelling, whatever the order of the words."""
     return max((fuzz.token_sort_ratio(text, one) / 100 for one in others), default=0.0)

@@ -1,4 +1,4 @@
-"""The page that becomes a context: titled sections of quoted facts, within a budget of tokens."""
+"""Builds a context: titled sections of quoted facts, within a budget of tokens."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,8 +9,8 @@ from langmem_graph.tokens import TokenCounter
 
 
 @dataclass
-class Page:
-    """Lines as far as the budget goes; a fact is quoted once."""
+class ContextBuilder:
+    """Collects the lines of a context while the token budget lasts; a fact is quoted once."""
 
     counter: TokenCounter
     left: int

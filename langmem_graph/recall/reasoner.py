@@ -1,37 +1,48 @@
-"""`recall(mode="auto" | "reason")`: runs the recall graph and gives its outcome."""
+"""`recall(mode="auto" | "reason")`: runs the recall graph."""
 
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from typing import Any, cast
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
+from typing_extensions import TypedDict
 
 from langmem_graph.errors import for_log
-from langmem_graph.llm.structured import Asker, Limits
+from langmem_graph.llm.structured import asker_for
 from langmem_graph.models import Recall
 from langmem_graph.recall import graph
 from langmem_graph.recall.goals.state import GoalDependencies
 from langmem_graph.recall.memory_search import MemorySearch
-from langmem_graph.recall.state import ReasoningDependencies, RecallState
+from langmem_graph.recall.state import ReasoningDependencies, ReasoningState
+from langmem_graph.requests import RecallRequest
 from langmem_graph.services import Services
-from langmem_graph.steps import Event
+from langmem_graph.steps import Event, configured_user
 from langmem_graph.tracing import labelled
 
 _log = logging.getLogger(__name__)
 OnEvent = Callable[[Event], Any]
 
 
-def recall_tools(
+class _Input(TypedDict):
+    request: RecallRequest
+
+
+class _State(ReasoningState, _Input, total=False):
+    """The request as it was given, and the state made of it."""
+
+
+class _Output(TypedDict):
+    recall: Recall
+
+
+def reasoning_dependencies(
     services: Services, model: BaseChatModel, *, fail_closed: bool = True
 ) -> ReasoningDependencies:
-    """What the steps of a recall with a model work with."""
-    settings = services.settings
-    limits = Limits(settings.recall_calls, settings.recall_tokens, settings.recall_call_seconds)
-    asker = Asker(model, settings.structured_method, limits, settings.encoding)
+    """Dependencies of the recall graph's steps."""
+    asker = asker_for(model, services.settings, "recall")
     memory = MemorySearch(services)
-    goals = GoalDependencies(asker, settings, memory.search, memory.likeness)
+    goals = GoalDependencies(asker, services.settings, memory.search, memory.likeness)
     return ReasoningDependencies(services, asker, goals, fail_closed)
 
 
@@ -40,39 +51,25 @@ class Reasoner:
 
     def __init__(self, services: Services, model: BaseChatModel) -> None:
         self._graph: CompiledStateGraph[Any, Any, Any, Any] = graph.build(
-            recall_tools(services, model),
-            _user_in,
-            lambda state: state,
-            (RecallState, RecallState, RecallState),
+            reasoning_dependencies(services, model),
+            configured_user,
+            lambda state: state["request"],
+            (_State, _Input, _Output),
         )
 
     async def recall(
-        self,
-        user_id: str,
-        query: str,
-        mode: str,
-        k: int | None,
-        max_tokens: int | None,
-        in_view: Sequence[str],
-        now: str | None,
-        on_event: OnEvent | None,
+        self, user_id: str, request: RecallRequest, on_event: OnEvent | None = None
     ) -> Recall:
         """Run the graph once.
 
         Args:
+            user_id: whose memory is asked.
+            request: the request.
             on_event: is given every stream event as it happens.
         """
-        request = {
-            "query": query,
-            "mode": mode,
-            "k": k,
-            "max_tokens": max_tokens,
-            "in_view": list(in_view),
-            "now": now,
-        }
         outcome: Any = None
         stream: AsyncIterator[Any] = self._graph.astream(
-            request,
+            {"request": request},
             {**labelled("recall", user_id), "configurable": {"user_id": user_id}},
             stream_mode=["custom", "values"],
             subgraphs=True,
@@ -82,7 +79,7 @@ class Reasoner:
                 _tell(on_event, part)
             elif kind == "values" and "recall" in part:
                 outcome = part["recall"]
-        return Recall.model_validate(outcome)
+        return cast(Recall, outcome)
 
 
 def _tell(on_event: OnEvent, event: Event) -> None:
@@ -90,9 +87,3 @@ def _tell(on_event: OnEvent, event: Event) -> None:
         on_event(event)
     except Exception as error:  # noqa: BLE001  # who listens must not end what they listen to
         _log.warning("on_event failed: %s", for_log(error))
-
-
-def _user_in(config: RunnableConfig) -> str:
-    """This graph is run by the library alone, with the user whose memory was asked for."""
-    user_id: str = config["configurable"]["user_id"]
-    return user_id

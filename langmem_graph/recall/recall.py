@@ -1,29 +1,31 @@
-"""recall: the first look-up, with 0 model calls; what it finds goes before everything else."""
+"""recall: the first look-up, without a model; all later steps build on its facts."""
 
 import logging
 
 from langmem_graph.errors import for_log
 from langmem_graph.models import Fact
-from langmem_graph.ranking.search_parts import Trail
+from langmem_graph.ranking.search_parts import SearchNotes
 from langmem_graph.recall.facts import find_facts
-from langmem_graph.recall.state import ReasoningDependencies, RecallState
-from langmem_graph.steps import StepRun, Watch
+from langmem_graph.recall.state import ReasoningDependencies, ReasoningState
+from langmem_graph.steps import StepRun
 
 _log = logging.getLogger(__name__)
 
 
-async def recall(deps: ReasoningDependencies, state: RecallState, run: StepRun) -> RecallState:
+async def recall(
+    deps: ReasoningDependencies, state: ReasoningState, run: StepRun
+) -> ReasoningState:
     """The facts nearest to the request."""
-    services, trail = deps.services, Trail()
-    k = state.get("k") or services.settings.recall_k
-    watch = Watch(run.emit, list(state.get("trace") or []))
+    services, notes = deps.services, SearchNotes()
+    k = state["k"] or services.settings.recall_k
+    recorder = run.recorder(state["trace"])
     facts: list[Fact] = []
     warnings: list[str] = []
     try:
         facts = await services.in_known_room(
             run.user,
             lambda room: find_facts(
-                room, services.embedder, services.settings, state["query"], k, trail=trail
+                room, services.embedder, services.settings, state["query"], k, notes=notes
             ),
             [],
         )
@@ -32,9 +34,9 @@ async def recall(deps: ReasoningDependencies, state: RecallState, run: StepRun) 
             raise
         warnings.append(f"{type(error).__name__}: {error}")
         _log.warning("the first look-up failed, the turn goes on without: %s", for_log(error))
-    watch.note("memory_recalled", facts=[fact.id for fact in facts])
+    recorder.record("memory_recalled", facts=[fact.id for fact in facts])
     return {
-        "recalled": [fact.model_dump(mode="json") for fact in facts],
-        "warnings": [*warnings, *trail.warnings],
-        "trace": watch.trace,
+        "recalled": facts,
+        "warnings": [*warnings, *notes.warnings],
+        "trace": recorder.trace,
     }

@@ -1,4 +1,4 @@
-"""search_records: what is known, found like messages are, and each with its sources."""
+"""Search in records, ranked as messages are; each has its sources."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -7,7 +7,7 @@ from langmem_graph.intake import to_utc
 from langmem_graph.models import Record, RecordHit
 from langmem_graph.ranking.candidates import query_vector
 from langmem_graph.ranking.records import RankedRecords, rank_records
-from langmem_graph.ranking.search_parts import Depths, Trail
+from langmem_graph.ranking.search_parts import Depths, SearchNotes
 from langmem_graph.recall.fast import check_query
 from langmem_graph.services import Services
 from langmem_graph.store import record_lookups
@@ -22,12 +22,12 @@ def search_records(
     then = naive(to_utc(as_of)) if as_of is not None else None
     if not services.has(user_id):
         return []
-    settings, trail = services.settings, Trail()
+    settings, notes = services.settings, SearchNotes()
     depths = Depths(max(settings.dense_candidates, k), max(settings.word_candidates, k))
     with services.room(user_id) as room:
-        vector = query_vector(room, services.embedder, query, trail)
+        vector = query_vector(room, services.embedder, query, notes)
         with room.database.reading() as connection:
-            ranked = rank_records(room, connection, query, vector, depths, trail, then)
+            ranked = rank_records(room, connection, query, vector, depths, notes, then)
             best = ranked.best(k)
             found = record_lookups.records_by_number(connection, [ranked.numbers[p] for p in best])
     return [_hit(found[ranked.numbers[p]], ranked, p, explain) for p in best]

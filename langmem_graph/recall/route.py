@@ -1,4 +1,4 @@
-"""route: what kind of request is it? Rules alone, no model.
+"""route: classify the request by rules, without a model.
 
 The rules are English; where they see nothing, the goal loop's first call decides.
 """
@@ -88,7 +88,7 @@ _VAGUE = re.compile(rf"(?:{_OPENING}[\s,.!:;\u2026-]+)*(?:{_GOES_ON})[\s?.!\u202
 
 
 def intent_of(request: str) -> "Intent | None":
-    """What the words say; None when they say too little.
+    """The intent that the words express; None where the rules do not decide.
 
     `vague` goes on without saying what about, `chat` asks for nothing, `act` wants something
     done, and `lookup` is a plain question.

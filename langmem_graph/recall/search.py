@@ -10,7 +10,7 @@ from langmem_graph.models import MessageHit
 from langmem_graph.ranking.candidates import Candidates, gather
 from langmem_graph.ranking.messages import NOT_FOUND, Ranking, rank_messages
 from langmem_graph.ranking.records import RankedRecords
-from langmem_graph.ranking.search_parts import Depths, Trail
+from langmem_graph.ranking.search_parts import Depths, SearchNotes
 from langmem_graph.ranking.sessions import rank_sessions
 from langmem_graph.store import lookups
 from langmem_graph.store.room import Room
@@ -20,28 +20,28 @@ LOOKS, DEEPER = 3, 8
 
 
 def search_messages(
-    room: Room, embedder: Embedder, query: str, k: int, settings: Settings, trail: Trail
+    room: Room, embedder: Embedder, query: str, k: int, settings: Settings, notes: SearchNotes
 ) -> list[MessageHit]:
     """The `k` best messages, best first."""
-    found, ranking, best = _ranked(room, embedder, query, _depths(settings, k), settings, trail)
-    with trail.stage("texts"):
+    found, ranking, best = _ranked(room, embedder, query, _depths(settings, k), settings, notes)
+    with notes.stage("texts"):
         return _hits(room, found, ranking, best[:k])
 
 
 def search_different(
-    room: Room, embedder: Embedder, query: str, k: int, settings: Settings, trail: Trail
+    room: Room, embedder: Embedder, query: str, k: int, settings: Settings, notes: SearchNotes
 ) -> tuple[list[MessageHit], RankedRecords]:
     """The `k` best messages of different words, and the records as they were ranked beside them.
 
-    For what a model is shown: a question that was asked often would else fill it with itself.
+    Used for prompts: a question that was asked often would otherwise take up all places.
     """
     depths = _depths(settings, k)
     for _ in range(LOOKS):
-        found, ranking, best = _ranked(room, embedder, query, depths, settings, trail)
-        with trail.stage("texts"):
+        found, ranking, best = _ranked(room, embedder, query, depths, settings, notes)
+        with notes.stage("texts"):
             hits = _different_hits(room, found, ranking, best, k)
         all_seen = len(best) < depths.dense or ranking.scores[best[-1]] == NOT_FOUND
-        if len(hits) == k or all_seen or trail.warnings:
+        if len(hits) == k or all_seen or notes.warnings:
             break
         depths = Depths(depths.dense * DEEPER, depths.words * DEEPER)
     return hits, found.ranked_records
@@ -70,26 +70,31 @@ def different(hits: Sequence[MessageHit]) -> list[MessageHit]:
 
 
 def _ranked(
-    room: Room, embedder: Embedder, query: str, depths: Depths, settings: Settings, trail: Trail
+    room: Room,
+    embedder: Embedder,
+    query: str,
+    depths: Depths,
+    settings: Settings,
+    notes: SearchNotes,
 ) -> tuple[Candidates, Ranking, list[int]]:
     """The candidates, their scores, and their places, best first."""
-    found = gather(room, embedder, query, depths, trail)
-    with trail.stage("rank"):
+    found = gather(room, embedder, query, depths, notes)
+    with notes.stage("rank"):
         ranking = rank_messages(found, settings.ranking, settings.rrf_k)
         best: list[int] = np.argsort(-ranking.scores, kind="stable").tolist()
     return found, ranking, best
 
 
 def search_sessions(
-    room: Room, embedder: Embedder, query: str, k: int, settings: Settings, trail: Trail
+    room: Room, embedder: Embedder, query: str, k: int, settings: Settings, notes: SearchNotes
 ) -> list[MessageHit]:
     """The `k` best sessions, each represented by its best message, best first."""
-    found = gather(room, embedder, query, _depths(settings, k), trail)
-    with trail.stage("rank"), room.database.reading() as connection:
+    found = gather(room, embedder, query, _depths(settings, k), notes)
+    with notes.stage("rank"), room.database.reading() as connection:
         centroids = lookups.centroids(connection)
         messages = rank_messages(found, settings.ranking, settings.rrf_k)
         ranking, best = rank_sessions(found, messages, centroids, settings)
-    with trail.stage("texts"):
+    with notes.stage("texts"):
         return _hits(room, found, ranking, best[:k])
 
 

@@ -1,4 +1,4 @@
-"""Facts as a model is shown them: under short names, dated, quoted as data."""
+"""Facts in a prompt: under short aliases, dated, quoted as data."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,27 +11,27 @@ LONGEST_REQUEST = 4_000
 
 
 @dataclass(frozen=True)
-class Shown:
-    """Facts by the names that are valid in one call: f1, f2 and so on."""
+class FactAliases:
+    """Facts by the aliases that are valid in one call: f1, f2 and so on."""
 
     facts: dict[str, Fact]
 
     @classmethod
-    def of(cls, facts: Iterable[Fact]) -> "Shown":
-        """Give names in the order of the list."""
+    def of(cls, facts: Iterable[Fact]) -> "FactAliases":
+        """Number the facts in the order of the list."""
         return cls({f"f{place}": fact for place, fact in enumerate(facts, 1)})
 
     def lines(self) -> list[str]:
-        """One line for each."""
+        """One line for each fact."""
         return [f"{alias}: {line_of(fact)}" for alias, fact in self.facts.items()] or ["none"]
 
-    def meant(self, aliases: Sequence[str]) -> list[Fact]:
-        """The facts behind names that were shown, each once; other names are dropped."""
+    def resolve(self, aliases: Sequence[str]) -> list[Fact]:
+        """The facts of the aliases, each once; unknown aliases are dropped."""
         return [self.facts[one] for one in dict.fromkeys(aliases) if one in self.facts]
 
 
 def line_of(fact: Fact) -> str:
-    """Date, speaker of a message, what became of it, and the words as a JSON string."""
+    """Date, speaker of a message, status, and the words as a JSON string."""
     said = f"{fact.at:%Y-%m-%d} " if fact.at else ""
     speaker = f"{as_data(fact.speaker[:80])} said " if fact.speaker else ""
     notes = [word for word in (fact.confirmation,) if word in ("draft", "inferred")]

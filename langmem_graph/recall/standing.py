@@ -1,4 +1,4 @@
-"""standing: what a vague turn needs ("great, what's next?"), which names nothing to look for.
+"""What a vague turn needs ("great, what's next?"), which names nothing to look for.
 
 The profile, how far each project is, and what the schedule has next (RealMem's proactive turns).
 No model is called.
@@ -17,7 +17,7 @@ from langmem_graph.errors import InvalidInputError, for_log
 from langmem_graph.models import Fact, Record
 from langmem_graph.pyramid.files import PROFILE, ProfileFile, parse
 from langmem_graph.recall.facts import fact_of_record
-from langmem_graph.recall.page import Page
+from langmem_graph.recall.page import ContextBuilder
 from langmem_graph.recall.quotes import as_data
 from langmem_graph.recall.route import intent_of
 from langmem_graph.schedule.stored import event_in, is_postponed
@@ -37,8 +37,8 @@ AHEAD = timedelta(days=14)
 
 
 @dataclass(frozen=True)
-class Standing:
-    """What stands whatever is asked."""
+class VagueTurnContext:
+    """Profile, projects and schedule: context for a turn that names nothing to look for."""
 
     profile: str = ""
     projects: list[tuple[str, list[Fact]]] = field(default_factory=list)
@@ -50,36 +50,42 @@ class Standing:
         """All that may be quoted."""
         return [fact for _, own in self.projects for fact in own] + [f for _, f in self.upcoming]
 
-    def write(self, page: Page, seen: Collection[str] = ()) -> None:
-        """As sections of a context, without what is in view anyway."""
+    def write(self, builder: ContextBuilder, seen: Collection[str] = ()) -> None:
+        """Add it to a context as sections, without what is in view anyway."""
 
         def fresh(facts: Sequence[Fact]) -> list[Fact]:
             return [fact for fact in facts if not {fact.text, *fact.message_ids} & set(seen)]
 
         upcoming = [(when, fresh([fact])) for when, fact in self.upcoming]
         projects = [(as_data(name), fresh(facts)) for name, facts in self.projects]
-        page.add("Next on the schedule:", [item for item in upcoming if item[1]])
-        page.add("Open projects, what was said last first:", [item for item in projects if item[1]])
+        builder.add("Next on the schedule:", [item for item in upcoming if item[1]])
+        builder.add(
+            "Open projects, what was said last first:", [item for item in projects if item[1]]
+        )
         if self.profile:
-            page.add("Profile:", [(as_data(self.profile), [])])
+            builder.add("Profile:", [(as_data(self.profile), [])])
 
 
-def standing_for(room: Room, request: str, now: datetime, settings: Settings) -> Standing:
-    """What stands, where the request is vague; else nothing."""
+def vague_turn_context(
+    room: Room, request: str, now: datetime, settings: Settings
+) -> VagueTurnContext:
+    """The context of a vague turn; empty where the request is not vague."""
     if intent_of(request) != "vague":
-        return Standing()
+        return VagueTurnContext()
     with room.database.reading() as connection:
-        return standing(connection, now, settings)
+        return read_vague_turn_context(connection, now, settings)
 
 
-def standing(connection: Connection, now: datetime, settings: Settings) -> Standing:
-    """What stands at a time."""
+def read_vague_turn_context(
+    connection: Connection, now: datetime, settings: Settings
+) -> VagueTurnContext:
+    """Read profile, projects and coming items of the schedule."""
     upcoming = _upcoming(connection, now, settings)
-    return Standing(read_profile(connection, settings), _projects(connection), upcoming)
+    return VagueTurnContext(read_profile(connection, settings), _projects(connection), upcoming)
 
 
 def read_profile(connection: Connection, settings: Settings) -> str:
-    """The profile's text; empty where there is none, or one that was spoiled by hand."""
+    """The profile's text; empty where there is none, or its file was edited and cannot be read."""
     if not settings.use_profile:
         return ""
     held = files.all_files(connection).get(PROFILE)

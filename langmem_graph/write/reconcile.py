@@ -15,7 +15,7 @@ from langmem_graph.llm.structured import Usage, load_prompt
 from langmem_graph.models import Record
 from langmem_graph.ranking.candidates import query_vector
 from langmem_graph.ranking.records import rank_records
-from langmem_graph.ranking.search_parts import Depths, Trail
+from langmem_graph.ranking.search_parts import Depths, SearchNotes
 from langmem_graph.recall.quotes import as_data, plain_id
 from langmem_graph.schedule.stored import time_key
 from langmem_graph.store import record_lookups, records
@@ -75,8 +75,8 @@ def compare(
         for place, row in enumerate(rows):
             if place in found.known:
                 continue
-            vector = query_vector(room, embedder, row["text"], Trail())
-            ranked = rank_records(room, connection, row["text"], vector, depths, Trail())
+            vector = query_vector(room, embedder, row["text"], SearchNotes())
+            ranked = rank_records(room, connection, row["text"], vector, depths, SearchNotes())
             near = [
                 (ranked.numbers[p], float(ranked.signals["dense"][p]))
                 for p in ranked.best(settings.neighbours)

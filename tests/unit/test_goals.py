@@ -24,7 +24,7 @@ from langmem_graph.recall.goals.bindings import bind, stands_in
 from langmem_graph.recall.goals.decide import decide
 from langmem_graph.recall.goals.refinements import invented
 from langmem_graph.recall.goals.state import Bound, Proof, Subgoal
-from langmem_graph.recall.shown import Shown
+from langmem_graph.recall.shown import FactAliases
 from tests.support.goals import (
     ASKED,
     BAD,
@@ -329,11 +329,11 @@ def _proof(*atoms: str, **bound: str) -> Proof:
     return Proof(subgoals=goals, bindings=known)
 
 
-def _shown(*texts: str) -> Shown:
-    return Shown.of([Fact(id=f"id{n}", text=text) for n, text in enumerate(texts, 1)])
+def _shown(*texts: str) -> FactAliases:
+    return FactAliases.of([Fact(id=f"id{n}", text=text) for n, text in enumerate(texts, 1)])
 
 
-def _bound(proof: Proof, shown: Shown, *bindings: tuple[str, str, list[str]]) -> list[Any]:
+def _bound(proof: Proof, shown: FactAliases, *bindings: tuple[str, str, list[str]]) -> list[Any]:
     rows = [{"variable": v, "entity": e, "facts": f} for v, e, f in bindings]
     return bind(proof, Unification.model_validate({"bindings": rows}), shown)
 
@@ -514,13 +514,15 @@ def test_words_of_a_model_cannot_forge_a_line() -> None:
 def test_a_thread_may_ask_again() -> None:
     mind = Mind(GoalPlan=PLAN, Unification=unify, Refinement=refine)
     graph = create_goal_graph(search, model=mind, settings=Settings(goal_k=2))
-    served = graph.copy(update={"checkpointer": InMemorySaver()})
+    saver = InMemorySaver()
+    served = graph.copy(update={"checkpointer": saver})
     config: Any = {"configurable": {"thread_id": "t"}}
     first = served.invoke({"query": ASKED}, config)
     again = served.invoke({"query": ASKED}, config)
     assert again["proof"] == first["proof"]
     assert again["usage"]["calls"] == first["usage"]["calls"]
     assert len(again["trace"]) == len(first["trace"])
+    assert "langmem_graph" not in f"{saver.storage}{saver.blobs}{saver.writes}"  # plain JSON
 
 
 def test_a_caller_cannot_lift_the_cap() -> None:

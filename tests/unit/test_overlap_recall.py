@@ -297,7 +297,7 @@ def test_a_schedule_that_cannot_be_read_costs_the_warning_alone(
     def fail(*_: Any) -> None:
         raise OSError("disk")
 
-    monkeypatch.setattr("langmem_graph.recall.overlaps.colliding", fail)
+    monkeypatch.setattr("langmem_graph.recall.overlaps.conflicts_at", fail)
     found = ana.recall(ASKED, at=NOW, mode="auto")
     assert "comparing with the schedule failed: OSError: disk" in found.report.warnings
     assert "I see the dentist." in found.context or "sees the dentist" in found.context

@@ -291,7 +291,7 @@ def test_a_failing_second_search_is_reported_and_the_rest_stays(
     def fail(*_: Any) -> None:
         raise OSError("disk")
 
-    monkeypatch.setattr("langmem_graph.recall.counterfactual.alike", fail)
+    monkeypatch.setattr("langmem_graph.recall.counterfactual.nearest_to_examples", fail)
     found = memory.user("ana").recall(PALM, mode="auto")
     assert found.report.status == "degraded"
     assert "looking for risks failed: OSError: disk" in found.report.warnings
@@ -550,8 +550,8 @@ def test_the_drawn_graph_has_a_loop_and_a_conditional_edge(open_memory: Any) -> 
     edges = {(e.source.split(":")[-1], e.target.split(":")[-1], e.conditional) for e in drawn.edges}
     assert {("unify", "refine", True), ("refine", "retrieve", True)} <= edges
     outer = {(e.source, e.target, e.conditional) for e in graph.get_graph().edges}
-    assert {("goals", "counterfactual", True), ("goals", "overlaps", True)} <= outer
-    assert {("counterfactual", "overlaps", False), ("overlaps", "context", False)} <= outer
+    assert {("goals", "counterfactual", True), ("goals", "conflicts", True)} <= outer
+    assert {("counterfactual", "conflicts", False), ("conflicts", "context", False)} <= outer
 
 
 def test_two_users_in_one_graph_do_not_mix(open_memory: Any) -> None:
@@ -694,6 +694,39 @@ def test_nothing_recalled_is_in_an_applications_checkpoints(open_memory: Any) ->
     saved = f"{saver.blobs}{saver.writes}"
     assert ASKED in saved
     assert not [text for text in SAID.values() if text in saved]
+
+
+def _saved(saver: InMemorySaver) -> str:
+    return f"{saver.storage}{saver.blobs}{saver.writes}"
+
+
+@pytest.mark.parametrize("show_loop", [False, True])
+def test_what_a_checkpointer_saves_is_json(open_memory: Any, show_loop: bool) -> None:
+    """A server gives a graph its own checkpointer; what it saves needs no class of this package."""
+    saver = InMemorySaver()
+    graph = create_recall_graph(open_memory(good()), show_loop=show_loop)
+    served = graph.copy(update={"checkpointer": saver})
+    config: Any = {"configurable": {"user_id": "ana", "thread_id": "t"}}
+    for _ in range(2):
+        done = served.invoke({"messages": [HumanMessage(ASKED)]}, config)
+    state = served.get_state(config).values
+    assert state["proof"]["status"] == "grounded"
+    assert state["recall"] == done["memory_recall"]
+    assert json.loads(json.dumps(done["memory_recall"])) == done["memory_recall"]
+    assert "langmem_graph" not in _saved(saver)
+
+
+def test_a_shown_loop_is_saved_as_json(open_memory: Any) -> None:
+    saver = InMemorySaver()
+    builder = StateGraph(Plain)
+    builder.add_node("recall", create_recall_graph(open_memory(good()), show_loop=True))
+    builder.add_edge(START, "recall")
+    graph = builder.compile(checkpointer=saver)
+    config: Any = {"configurable": {"user_id": "ana", "thread_id": "t"}}
+    graph.invoke({"messages": [HumanMessage(ASKED)]}, config)
+    saved = _saved(saver)
+    assert [text for text in SAID.values() if text in saved]
+    assert "langmem_graph" not in saved
 
 
 class Plain(TypedDict):

@@ -1,1 +1,1 @@
-"""Goal-Mem's backward chaining: init, retrieve, unify, refine, until it is proved or hopeless."""
+"""Goal-Mem's backward chaining: init, retrieve, unify, refine, until proved or out of budget."""

@@ -1,4 +1,4 @@
-"""What code checks of a unification: nothing is taken on the model's word alone.
+"""Checks of a unification: no binding is accepted on the model's word alone.
 
 A binding holds when its variable is asked for, it cites facts that were shown, its entity stands
 in one of them, its type is not contradicted, and it agrees with earlier bindings. All proposals
@@ -9,9 +9,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from rapidfuzz import fuzz
+from typing_extensions import TypedDict
 
 from langmem_graph.llm.contracts import Unification
 from langmem_graph.logic import contradicts, same_entity
@@ -19,7 +19,7 @@ from langmem_graph.logic.entities import plain_entity
 from langmem_graph.models import Conflict, Fact
 from langmem_graph.recall.goals.decide import decide
 from langmem_graph.recall.goals.state import Bound, Proof, Subgoal
-from langmem_graph.recall.shown import Shown
+from langmem_graph.recall.shown import FactAliases
 
 SAME_NAME = 85.0
 """Likeness in percent from which a name counts as standing in a text (methods 2.3)."""
@@ -27,6 +27,17 @@ SHORT_NAME = 4
 """Letters below which a name must stand there as a word of its own."""
 _SPACED = re.compile("[^\u2e80-\uffff]")
 """A letter of a script that puts spaces between words."""
+
+
+class Verdict(TypedDict):
+    """A proposed binding and whether it was accepted, for the trace."""
+
+    variable: str
+    entity: str
+    facts: list[str]
+    accepted: bool
+    reason: str | None
+    """Why it was rejected."""
 
 
 @dataclass
@@ -37,17 +48,17 @@ class _Proposal:
     reason: str | None = None
 
 
-def bind(proof: Proof, answer: Unification, shown: Shown) -> list[dict[str, Any]]:
-    """Add to the proof what holds; returns every proposal with the verdict on it."""
+def bind(proof: Proof, answer: Unification, aliases: FactAliases) -> list[Verdict]:
+    """Add the bindings that pass the checks to the proof; returns a verdict on every proposal."""
     proposals = [
-        _Proposal(one.variable, " ".join(one.entity.split()), shown.meant(one.facts))
+        _Proposal(one.variable, " ".join(one.entity.split()), aliases.resolve(one.facts))
         for one in answer.bindings
     ]
     types = proof.types()
     for proposal in proposals:
         proposal.reason = _objection(proposal, types, proof)
     _decide_together(proof, [one for one in proposals if one.reason is None])
-    _ground(proof, answer, shown)
+    _ground(proof, answer, aliases)
     return [_verdict(one) for one in proposals]
 
 
@@ -116,11 +127,11 @@ def _reject_losers(rivals: list[_Proposal], winner: str) -> None:
             rival.reason = f"newer or confirmed facts say {winner}"
 
 
-def _ground(proof: Proof, answer: Unification, shown: Shown) -> None:
+def _ground(proof: Proof, answer: Unification, aliases: FactAliases) -> None:
     """A statement is proved when facts are cited for it and nothing in it is open."""
     named = {goal.id: goal for goal in proof.subgoals}
     for proposed in answer.grounded:
-        goal, facts = named.get(proposed.subgoal), shown.meant(proposed.facts)
+        goal, facts = named.get(proposed.subgoal), aliases.resolve(proposed.facts)
         if goal and facts and _is_bound(goal, proof):
             goal.grounded = True
             goal.facts = list(dict.fromkeys([*goal.facts, *(fact.id for fact in facts)]))
@@ -142,7 +153,7 @@ def _follows(goal: Subgoal, proof: Proof) -> bool:
     return any(all(child.grounded for child in body) for body in rounds.values())
 
 
-def _verdict(proposal: _Proposal) -> dict[str, Any]:
+def _verdict(proposal: _Proposal) -> Verdict:
     return {
         "variable": proposal.variable,
         "entity": proposal.entity,

@@ -1,7 +1,7 @@
-"""decide: which of several values holds, by corrections and dates alone (methods 6.2).
+"""Chooses which of several values holds, by corrections and dates alone (methods 6.2).
 
 Facts that are still true beat outdated ones, confirmed ones beat drafts, and within one attribute
-of one subject the newer one holds. Where that does not decide, nobody does: both are shown.
+of one subject the newer one holds. Where that does not decide, both are shown.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,6 +1,6 @@
 """The goal loop as a LangGraph subgraph: init → retrieve → unify → (refine → retrieve …).
 
-Its state is private and its caps are its own: depth, breadth, subgoals, calls, tokens, seconds.
+Its state is private. Its limits are its own: depth, breadth, subgoals, calls, tokens, seconds.
 """
 
 from collections.abc import Callable
@@ -19,9 +19,9 @@ from langmem_graph.recall.goals.state import (
     GoalInput,
     GoalOutput,
     GoalState,
-    Proof,
 )
 from langmem_graph.recall.goals.unify import unify
+from langmem_graph.recall.json_state import OBJECTS, StateForm
 from langmem_graph.steps import as_node
 
 _STEPS = (init, retrieve, unify, refine)
@@ -32,14 +32,16 @@ def build(
     user_of: Callable[[RunnableConfig], str],
     given: type = GoalInput,
     *,
+    form: StateForm = OBJECTS,
     checkpointer: Literal[False] | None = False,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """The compiled loop.
 
     Args:
-        deps: what the steps work with.
-        user_of: whose run it is.
-        given: the input's schema.
+        deps: dependencies of the steps.
+        user_of: the user of a run.
+        given: schema of the input.
+        form: of the state between steps; `JSON` where a checkpointer may save it.
         checkpointer: False keeps its steps out of a parent's checkpoints (and out of Studio's
             picture of the parent); None is LangGraph's default.
     """
@@ -47,27 +49,28 @@ def build(
         GoalState, input_schema=given, output_schema=GoalOutput
     )
     for step in _STEPS:
-        builder.add_node(step.__name__, as_node(step, deps, user_of))
+        builder.add_node(step.__name__, as_node(form.step(step), deps, user_of))
     builder.add_edge(START, "init")
 
     def following(state: GoalState) -> list[Send] | str:
-        """Look for what is due; or split the request in another way; or end."""
-        proof = Proof.model_validate(state["proof"])
+        """Retrieve for the subgoals that are due; or split the request in another way; or end."""
+        proof = state["proof"]
         if proof.ended:
             return END
         if not proof.subgoals:
             return "init"
-        return [Send("retrieve", one) for one in due(proof, deps.left(state))]
+        return [Send("retrieve", form.dump(one)) for one in due(proof, deps.left(state))]
 
-    builder.add_conditional_edges("init", following, ["retrieve", END])
+    route = form.route(following)
+    builder.add_conditional_edges("init", route, ["retrieve", END])
     builder.add_edge("retrieve", "unify")
-    builder.add_conditional_edges("unify", _after_unify, ["refine", "init", END])
-    builder.add_conditional_edges("refine", following, ["retrieve", "init", END])
+    builder.add_conditional_edges("unify", form.route(_after_unify), ["refine", "init", END])
+    builder.add_conditional_edges("refine", route, ["retrieve", "init", END])
     return builder.compile(checkpointer=checkpointer, name="goals")
 
 
 def _after_unify(state: GoalState) -> str:
-    proof = Proof.model_validate(state["proof"])
+    proof = state["proof"]
     if proof.ended:
         return END
     return "refine" if proof.subgoals else "init"

@@ -1,6 +1,7 @@
-"""init: the request becomes a goal, split into statements with typed variables (Goal-Mem 2.2).
+"""init: split the request into statements with typed variables (Goal-Mem 2.2).
 
-One model call. It sees the first look-up and may say that this is enough; then the loop ends here.
+One model call. It is shown the facts of the first look-up and may name those that suffice to answer
+the request; then the loop ends here.
 """
 
 import time
@@ -8,40 +9,39 @@ import time
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.llm.contracts import GoalPlan
 from langmem_graph.llm.structured import Usage, load_prompt
-from langmem_graph.models import Fact
 from langmem_graph.recall.goals.state import (
     GoalDependencies,
     GoalState,
     Proof,
     Subgoal,
-    read,
-    written,
+    updated,
+    working_copies,
 )
-from langmem_graph.recall.shown import LONGEST_REQUEST, Shown, request_line
-from langmem_graph.steps import StepRun, Watch
+from langmem_graph.recall.shown import LONGEST_REQUEST, FactAliases, request_line
+from langmem_graph.steps import StepRun, TraceRecorder
 
 _NOTHING_TO_PROVE = ("act", "chat", "vague")
 
 
 async def init(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalState:
-    """Ask for the goal and take what can be used."""
+    """Ask for the goal and keep the usable part of the answer."""
     state = _begun(state, alone=deps.alone)
-    proof, usage, trace = read(state)
-    watch = Watch(run.emit, trace)
-    recalled = [Fact.model_validate(fact) for fact in state.get("recalled") or []]
+    proof, usage, trace = working_copies(state)
+    recorder = TraceRecorder(run.emit, trace)
+    recalled = state.get("recalled") or []
     if not proof.facts:
-        proof.facts = recalled
-    shown = Shown.of(recalled)
+        proof.facts = list(recalled)
+    aliases = FactAliases.of(recalled)
     unreachable = usage.unreachable
-    question = _question(state, proof, shown)
+    question = _question(state, proof, aliases)
     plan = await deps.asker.ask(GoalPlan, load_prompt("goal_init"), question, usage)
     if plan is None and usage.unreachable > unreachable:
         proof.status, proof.ended = "exhausted", True  # nobody to reason with
         proof.take_best()
-        watch.note("memory_goal", intent=proof.intent, status=proof.status, subgoals=0)
-        return {**written(proof, usage, trace), **_kept(state)}
-    _take(plan or GoalPlan(), state["query"], shown, deps.settings.goal_subgoals, proof)
-    watch.note(
+        recorder.record("memory_goal", intent=proof.intent, status=proof.status, subgoals=0)
+        return {**updated(proof, usage, trace), **_kept(state)}
+    _take(plan or GoalPlan(), state["query"], aliases, deps.settings.goal_subgoals, proof)
+    recorder.record(
         "memory_goal",
         intent=proof.intent,
         risky=proof.risky,
@@ -51,25 +51,25 @@ async def init(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalSt
         status=proof.status,
         subgoals=len(proof.subgoals),
     )
-    _note_subgoals(watch, proof)
+    _note_subgoals(recorder, proof)
     _stop_if_over(deps, state, usage, proof)
     if proof.ended and not proof.sufficient:
         proof.take_best()
-    return {**written(proof, usage, trace), **_kept(state)}
+    return {**updated(proof, usage, trace), **_kept(state)}
 
 
 def _begun(state: GoalState, *, alone: bool) -> GoalState:
     """A new question begins anew; another way to split the same one goes on."""
-    again = Proof.model_validate(state.get("proof") or {})
-    if again.tried and not again.ended:
+    earlier = state.get("proof", Proof())
+    if earlier.tried and not earlier.ended:
         return state
     query = state.get("query")
     if not isinstance(query, str) or not query.strip():
         raise InvalidInputError(f"'query' must be a text with words in it, not {query!r}.")
     query = query.encode("utf-8", "replace").decode()
-    fresh: GoalState = {**state, "query": query, "proof": {}}
+    fresh: GoalState = {**state, "query": query, "proof": Proof()}
     if alone:
-        fresh |= {"usage": {}, "trace": [], "started": time.time()}
+        fresh |= {"usage": Usage(), "trace": [], "started": time.time()}
     return {**fresh, "started": fresh.get("started") or time.time()}
 
 
@@ -77,15 +77,15 @@ def _kept(state: GoalState) -> GoalState:
     return {"started": state["started"], "query": state["query"], "found": None}
 
 
-def _question(state: GoalState, proof: Proof, shown: Shown) -> str:
+def _question(state: GoalState, proof: Proof, aliases: FactAliases) -> str:
     tried = [f"Split before, in vain: {'; '.join(atoms)}" for atoms in proof.tried]
-    lines = [f"Now: {state.get('now', '')}", "Remembered:", *shown.lines(), *tried]
+    lines = [f"Now: {state.get('now', '')}", "Remembered:", *aliases.lines(), *tried]
     return "\n".join([*lines, request_line(state["query"])])
 
 
-def _take(plan: GoalPlan, query: str, shown: Shown, most: int, proof: Proof) -> None:
+def _take(plan: GoalPlan, query: str, aliases: FactAliases, most: int, proof: Proof) -> None:
     proof.intent, proof.risky, proof.central = plan.intent, plan.risky, plan.central
-    proof.sufficient = [fact.id for fact in shown.meant(plan.sufficient)]
+    proof.sufficient = [fact.id for fact in aliases.resolve(plan.sufficient)]
     if proof.sufficient:
         proof.status, proof.ended = "grounded", True
         return
@@ -108,10 +108,10 @@ def _take(plan: GoalPlan, query: str, shown: Shown, most: int, proof: Proof) -> 
     proof.round += 1
 
 
-def _note_subgoals(watch: Watch, proof: Proof) -> None:
+def _note_subgoals(recorder: TraceRecorder, proof: Proof) -> None:
     for goal in proof.initial():
         fields = goal.model_dump(include={"id", "atom", "query", "relation", "parent", "depth"})
-        watch.note("memory_subgoal", **fields)
+        recorder.record("memory_subgoal", **fields)
 
 
 def _stop_if_over(deps: GoalDependencies, state: GoalState, usage: Usage, proof: Proof) -> None:

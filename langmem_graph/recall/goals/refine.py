@@ -1,8 +1,8 @@
-"""refine: what else must be known to prove what is still open? (Goal-Mem 2.2, step 6).
+"""refine: find new subgoals from which the open statements would follow (Goal-Mem 2.2, step 6).
 
-Statements in which a variable has been bound meanwhile are simply looked for again, with the
-entity in its place. For the others one model call a round asks for antecedents; code takes only
-those that are new and name nothing out of thin air, see `refinements.py`.
+Statements in which a variable has been bound meanwhile are searched for again, with the entity in
+its place. For the others one model call a round asks for antecedents; code accepts only those that
+are new and contain no invented names, see `refinements.py`.
 """
 
 from langmem_graph.llm.contracts import Refinement
@@ -14,37 +14,37 @@ from langmem_graph.recall.goals.state import (
     GoalState,
     Proof,
     Subgoal,
-    read,
-    written,
+    updated,
+    working_copies,
 )
 from langmem_graph.recall.goals.unify import settle
-from langmem_graph.recall.shown import Shown, request_line
-from langmem_graph.steps import StepRun, Watch
+from langmem_graph.recall.shown import FactAliases, request_line
+from langmem_graph.steps import StepRun, TraceRecorder
 
 
 async def refine(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalState:
-    """Begin the next round, or end the loop when there is nothing to look for."""
-    proof, usage, trace = read(state)
-    watch = Watch(run.emit, trace)
+    """Begin the next round, or end the loop where there is nothing left to search for."""
+    proof, usage, trace = working_copies(state)
+    recorder = TraceRecorder(run.emit, trace)
     proof.depth += 1
-    again = _look_again(proof, watch)
+    again = _look_again(proof, recorder)
     fresh: list[Subgoal] = []
     if len(again) < len(proof.open()):
-        fresh = await _ask(deps, state, run, proof, usage, watch)
+        fresh = await _ask(deps, state, run, proof, usage, recorder)
     proof.subgoals += fresh
     settings = deps.settings
     most = settings.goal_subgoals * settings.goal_refinements
     due = [goal.id for goal in (*again, *fresh)][:most]
     if not due or deps.is_over(state, usage):
-        settle(deps, state, usage, proof, watch, hopeless=True)
+        settle(deps, state, usage, proof, recorder, hopeless=True)
     if not proof.ended:
         proof.due = due
         proof.round += 1
-    return written(proof, usage, trace)
+    return updated(proof, usage, trace)
 
 
-def _look_again(proof: Proof, watch: Watch) -> list[Subgoal]:
-    """Open statements that say something else since variables were bound."""
+def _look_again(proof: Proof, recorder: TraceRecorder) -> list[Subgoal]:
+    """Open statements that read differently since variables were bound."""
     entities = proof.theta().entities
     changed = []
     for goal in proof.open():
@@ -52,18 +52,25 @@ def _look_again(proof: Proof, watch: Watch) -> list[Subgoal]:
         if str(atom) != goal.searched:
             goal.query = "".join(p.type if isinstance(p, Variable) else p for p in atom.parts)
             changed.append(goal)
-            watch.note("memory_subgoal", id=goal.id, atom=str(atom), query=goal.query, again=True)
+            recorder.record(
+                "memory_subgoal", id=goal.id, atom=str(atom), query=goal.query, again=True
+            )
     return changed
 
 
 async def _ask(
-    deps: GoalDependencies, state: GoalState, run: StepRun, proof: Proof, usage: Usage, watch: Watch
+    deps: GoalDependencies,
+    state: GoalState,
+    run: StepRun,
+    proof: Proof,
+    usage: Usage,
+    recorder: TraceRecorder,
 ) -> list[Subgoal]:
-    shown = Shown.of(proof.facts[-deps.settings.goal_facts :])
-    question = _question(state, proof, shown)
+    aliases = FactAliases.of(proof.facts[-deps.settings.goal_facts :])
+    question = _question(state, proof, aliases)
     answer = await deps.asker.ask(Refinement, load_prompt("refine"), question, usage)
     if answer is None or answer.stop:
-        watch.note("memory_refinement", accepted=False, reason="nothing would help")
+        recorder.record("memory_refinement", accepted=False, reason="nothing would help")
         return []
     allowed = " ".join([state["query"], *(fact.text for fact in proof.facts)])
     taken: list[Subgoal] = []
@@ -78,10 +85,10 @@ async def _ask(
         goal.query = goal.query.strip() or goal.atom
         reason = await objection(goal, known, proof, deps, run, allowed)
         if reason:
-            watch.note("memory_refinement", atom=goal.atom, accepted=False, reason=reason)
+            recorder.record("memory_refinement", atom=goal.atom, accepted=False, reason=reason)
             continue
         taken.append(goal)
-        watch.note(
+        recorder.record(
             "memory_refinement",
             rule=_rule(goal, proof),
             accepted=True,
@@ -95,7 +102,7 @@ def _rule(goal: Subgoal, proof: Proof) -> str:
     return str(Rule(parent.parsed(), (goal.parsed(),), "common sense"))
 
 
-def _question(state: GoalState, proof: Proof, shown: Shown) -> str:
+def _question(state: GoalState, proof: Proof, aliases: FactAliases) -> str:
     theta = proof.theta().entities
     known = [f"{name} = {bound.entity}" for name, bound in proof.bindings.items()]
     goals = [f"{goal.id}: {goal.parsed().apply(theta)}" for goal in proof.open()]
@@ -110,6 +117,6 @@ def _question(state: GoalState, proof: Proof, shown: Shown) -> str:
             "Looked for already:",
             *tried,
             "Facts:",
-            *shown.lines(),
+            *aliases.lines(),
         ]
     )

@@ -1,4 +1,4 @@
-"""What code checks of a refinement: it is new, serves an open statement, and invents nothing."""
+"""Checks of a refinement: it is new, serves an open statement, and contains no invented names."""
 
 import re
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ async def objection(
         goal: what the model proposes.
         known: every subgoal so far.
         proof: of which round.
-        tools: for the settings and for likeness.
+        deps: for the settings and for likeness.
         run: the run.
         allowed: everything that names may be taken from.
     """

@@ -1,4 +1,4 @@
-"""retrieve: look for one subgoal; all subgoals of a round run side by side (LangGraph's `Send`)."""
+"""retrieve: search for one subgoal; those of a round run in parallel (LangGraph's `Send`)."""
 
 import asyncio
 import logging
@@ -7,24 +7,24 @@ from typing_extensions import TypedDict
 
 from langmem_graph.errors import for_log
 from langmem_graph.models import Fact
-from langmem_graph.recall.goals.state import GoalDependencies, GoalState, Proof, Subgoal
-from langmem_graph.steps import StepRun
+from langmem_graph.recall.goals.state import GoalDependencies, GoalState, Proof, Retrieved, Subgoal
+from langmem_graph.steps import Event, StepRun
 
 _log = logging.getLogger(__name__)
 
 
 class RetrieveInput(TypedDict):
-    """What one retrieval is sent."""
+    """Input of one retrieval."""
 
-    subgoal: dict[str, object]
+    subgoal: Subgoal
     round: int
     seconds: float
-    """How long it may take."""
+    """Time limit of the search."""
 
 
 async def retrieve(deps: GoalDependencies, state: RetrieveInput, run: StepRun) -> GoalState:
     """The best facts for one subgoal; a failing search finds nothing and says so."""
-    goal = Subgoal.model_validate(state["subgoal"])
+    goal = state["subgoal"]
     problem = None
     facts: list[Fact] = []
     try:
@@ -33,7 +33,7 @@ async def retrieve(deps: GoalDependencies, state: RetrieveInput, run: StepRun) -
     except Exception as error:  # noqa: BLE001  # any retriever's own; the other subgoals go on
         problem = f"{type(error).__name__}: {error}"
         _log.warning("looking for a subgoal failed: %s", for_log(error))
-    event = {
+    event: Event = {
         "event": "memory_retrieved",
         "subgoal": goal.id,
         "query": goal.query,
@@ -43,16 +43,12 @@ async def retrieve(deps: GoalDependencies, state: RetrieveInput, run: StepRun) -
         "problem": problem,
     }
     run.emit(event)
-    found = [fact.model_dump(mode="json") for fact in facts]
-    return {"found": [{"round": state["round"], "facts": found, "event": event}]}
+    return {"found": [Retrieved(state["round"], facts, event)]}
 
 
 def due(proof: Proof, seconds: float) -> list[RetrieveInput]:
-    """What to send for each subgoal that is due."""
+    """The inputs for the subgoals that are due."""
     named = {goal.id: goal for goal in proof.subgoals}
     return [
-        RetrieveInput(
-            subgoal=named[one].model_dump(mode="json"), round=proof.round, seconds=seconds
-        )
-        for one in proof.due
+        RetrieveInput(subgoal=named[one], round=proof.round, seconds=seconds) for one in proof.due
     ]

@@ -1,8 +1,8 @@
-"""What the goal loop hands from step to step, and what its steps work with."""
+"""State of the goal loop, and the dependencies of its steps."""
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -15,11 +15,11 @@ from langmem_graph.llm.structured import Asker, Usage
 from langmem_graph.logic import Atom, Binding, Substitution
 from langmem_graph.models import Conflict, Fact, GoalStatus
 from langmem_graph.recall.memory_search import Search
-from langmem_graph.steps import StepRun
+from langmem_graph.steps import Event, StepRun
 
 Intent = Literal["lookup", "act", "vague", "chat"]
 Likeness = Callable[[str, Sequence[str], StepRun], Awaitable[float]]
-"""How much a text is like the likest of others, from 0 to 1."""
+"""Greatest similarity of a text to any of the others, from 0 to 1."""
 
 
 class Subgoal(BaseModel):
@@ -45,14 +45,14 @@ class Subgoal(BaseModel):
 
 
 class Bound(BaseModel):
-    """What a variable stands for, and the ids of the facts that say so."""
+    """The entity that a variable is bound to, and the ids of the facts that say so."""
 
     entity: str
     facts: list[str] = Field(default_factory=list)
 
 
 class Proof(BaseModel):
-    """The loop's whole state but for what the retrievals bring."""
+    """What is to be proved, what is proved so far, and how the loop goes on."""
 
     intent: Intent = "lookup"
     risky: bool = False
@@ -147,50 +147,63 @@ def _still(gone: set[str], conflict: Conflict) -> Conflict | None:
     return Conflict(variable=conflict.variable, values=values) if len(values) > 1 else None
 
 
-def _collected(
-    old: list[dict[str, Any]] | None, new: list[dict[str, Any]] | None
-) -> list[dict[str, Any]]:
-    """None begins anew: on a thread the state of the last question is still there."""
+@dataclass(frozen=True)
+class Retrieved:
+    """Result of one retrieval."""
+
+    round: int
+    facts: list[Fact]
+    event: Event
+    """Its event, which joins the trace when all retrievals of the round are done."""
+
+
+def _collected(old: list[Retrieved] | None, new: list[Retrieved] | None) -> list[Retrieved]:
+    """Reducer; None clears the list, which on a thread is still that of the last question."""
     return [] if new is None else [*(old or []), *new]
 
 
 class GoalQuestion(TypedDict, total=False):
-    """What a loop of its own starts from."""
+    """Input of a loop that is a graph of its own, as JSON."""
 
     query: str
     now: str
     """ISO time of the request."""
     recalled: list[dict[str, Any]]
-    """What a first look-up has found already, as facts."""
+    """Facts found already."""
 
 
-class GoalInput(GoalQuestion, total=False):
-    """What the loop starts from within a recall."""
+class GoalInput(TypedDict, total=False):
+    """Input of the loop within a recall."""
 
+    query: str
+    now: str
+    """ISO time of the request."""
+    recalled: list[Fact]
+    """Facts of the first look-up."""
     started: float
     """When the recall began, in seconds since 1970."""
-    usage: dict[str, Any]
-    trace: list[dict[str, Any]]
+    usage: Usage
+    trace: list[Event]
 
 
 class GoalOutput(TypedDict, total=False):
-    """What the loop ends with."""
+    """Output of the loop."""
 
-    proof: dict[str, Any]
-    usage: dict[str, Any]
-    trace: list[dict[str, Any]]
+    proof: Proof
+    usage: Usage
+    trace: list[Event]
 
 
 class GoalState(GoalInput, GoalOutput, total=False):
-    """The loop's private state: nothing of it but the output is seen outside."""
+    """State of the loop, which is private but for the output."""
 
-    found: Annotated[list[dict[str, Any]] | None, _collected]
-    """What the parallel retrievals bring: round, subgoal and facts."""
+    found: Annotated[list[Retrieved] | None, _collected]
+    """Results of the parallel retrievals."""
 
 
 @dataclass(frozen=True)
 class GoalDependencies:
-    """What the steps work with."""
+    """Dependencies of the steps."""
 
     asker: Asker
     settings: Settings
@@ -210,12 +223,17 @@ class GoalDependencies:
         return passed > self.settings.recall_seconds or self.asker.is_spent(usage)
 
 
-def read(state: GoalState) -> tuple[Proof, Usage, list[dict[str, Any]]]:
-    """The state's parts: the proof, what was spent, and a copy of the trace."""
-    proof = Proof.model_validate(state.get("proof") or {})
-    return proof, Usage.of(state.get("usage")), list(state.get("trace") or [])
+def working_copies(state: GoalState) -> tuple[Proof, Usage, list[Event]]:
+    """Copies of proof, usage and trace that a step may change."""
+    proof = state.get("proof", Proof()).model_copy(deep=True)
+    return proof, copied(state.get("usage") or Usage()), list(state.get("trace") or [])
 
 
-def written(proof: Proof, usage: Usage, trace: list[dict[str, Any]]) -> GoalState:
-    """The parts as an update."""
-    return {"proof": proof.model_dump(mode="json"), "usage": usage.as_dict(), "trace": trace}
+def copied(usage: Usage) -> Usage:
+    """A copy that a step may add to."""
+    return replace(usage, problems=list(usage.problems))
+
+
+def updated(proof: Proof, usage: Usage, trace: list[Event]) -> GoalState:
+    """The state's update by changed copies."""
+    return {"proof": proof, "usage": usage, "trace": trace}

@@ -1,10 +1,8 @@
-"""unify: what do the facts, taken together, prove? (Goal-Mem 2.1, conditions 1 to 9).
+"""unify: bind variables and prove statements by the facts, taken together (Goal-Mem 2.1).
 
-One model call a round. Code checks every proposal again, see `bindings.py`, and decides how the
-loop goes on.
+Conditions 1 to 9 of the paper. One model call a round. Code checks every proposal again, see
+`bindings.py`, and decides how the loop goes on.
 """
-
-from typing import Any
 
 from langmem_graph.llm.contracts import Unification
 from langmem_graph.llm.structured import Usage, load_prompt
@@ -15,37 +13,38 @@ from langmem_graph.recall.goals.state import (
     GoalDependencies,
     GoalState,
     Proof,
+    Retrieved,
     Subgoal,
-    read,
-    written,
+    updated,
+    working_copies,
 )
-from langmem_graph.recall.shown import Shown, request_line
-from langmem_graph.steps import StepRun, Watch
+from langmem_graph.recall.shown import FactAliases, request_line
+from langmem_graph.steps import StepRun, TraceRecorder
 
 
 async def unify(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalState:
-    """Take in what was found, ask what it proves, keep what holds."""
-    proof, usage, trace = read(state)
-    watch = Watch(run.emit, trace)
-    fresh = _take_in(proof, state.get("found") or [], watch)
+    """Add the retrieved facts, ask what they prove, and keep the bindings that pass the checks."""
+    proof, usage, trace = working_copies(state)
+    recorder = TraceRecorder(run.emit, trace)
+    fresh = _take_in(proof, state.get("found") or [], recorder)
     before = len(proof.bindings), len(proof.open())
-    shown = Shown.of(_to_show(proof, fresh, deps.settings.goal_facts))
-    question = _question(state, proof, shown)
+    aliases = FactAliases.of(_to_show(proof, fresh, deps.settings.goal_facts))
+    question = _question(state, proof, aliases)
     answer = await deps.asker.ask(Unification, load_prompt("unify"), question, usage)
     for goal in proof.subgoals:
         goal.searched = str(goal.parsed().apply(proof.theta().entities))
     if answer is not None:
-        _bind(proof, answer, shown, watch)
+        _bind(proof, answer, aliases, recorder)
     nothing_new = not fresh and before == (len(proof.bindings), len(proof.open()))
-    settle(deps, state, usage, proof, watch, hopeless=nothing_new and proof.depth > 0)
-    return written(proof, usage, trace)
+    settle(deps, state, usage, proof, recorder, hopeless=nothing_new and proof.depth > 0)
+    return updated(proof, usage, trace)
 
 
-def _take_in(proof: Proof, found: list[dict[str, Any]], watch: Watch) -> list[Fact]:
+def _take_in(proof: Proof, found: list[Retrieved], recorder: TraceRecorder) -> list[Fact]:
     """Add this round's facts to those seen; returns the new ones, subgoals in turn."""
-    own = [one for one in found if one["round"] == proof.round]
-    watch.trace += [one["event"] for one in own]  # they were sent when they happened
-    columns = [[Fact.model_validate(fact) for fact in one["facts"]] for one in own]
+    own = [one for one in found if one.round == proof.round]
+    recorder.trace += [one.event for one in own]  # they were sent when they happened
+    columns = [one.facts for one in own]
     longest = max(map(len, columns), default=0)
     seen = {fact.id for fact in proof.facts}
     fresh: dict[str, Fact] = {}
@@ -65,7 +64,7 @@ def _to_show(proof: Proof, fresh: list[Fact], most: int) -> list[Fact]:
     return list(ordered.values())[:most]
 
 
-def _question(state: GoalState, proof: Proof, shown: Shown) -> str:
+def _question(state: GoalState, proof: Proof, aliases: FactAliases) -> str:
     theta = proof.theta()
     known = [f"{name} = {bound.entity}" for name, bound in proof.bindings.items()]
     goals = [f"{goal.id}: {_applied(goal, theta.entities)}" for goal in proof.open()]
@@ -78,7 +77,7 @@ def _question(state: GoalState, proof: Proof, shown: Shown) -> str:
             "Statements:",
             *goals,
             "Facts:",
-            *shown.lines(),
+            *aliases.lines(),
         ]
     )
 
@@ -87,11 +86,11 @@ def _applied(goal: Subgoal, entities: dict[str, str]) -> Atom:
     return goal.parsed().apply(entities)
 
 
-def _bind(proof: Proof, answer: Unification, shown: Shown, watch: Watch) -> None:
-    for verdict in bind(proof, answer, shown):
-        watch.note("memory_binding", **verdict)
+def _bind(proof: Proof, answer: Unification, aliases: FactAliases, recorder: TraceRecorder) -> None:
+    for verdict in bind(proof, answer, aliases):
+        recorder.record("memory_binding", **verdict)
     for conflict in proof.conflicts:
-        watch.note("memory_conflict", **conflict.model_dump())
+        recorder.record("memory_conflict", **conflict.model_dump())
 
 
 def settle(
@@ -99,7 +98,7 @@ def settle(
     state: GoalState,
     usage: Usage,
     proof: Proof,
-    watch: Watch,
+    recorder: TraceRecorder,
     *,
     hopeless: bool = False,
 ) -> None:
@@ -127,7 +126,7 @@ def settle(
     proof.ended = True
     if proof.status not in ("grounded", "conflict"):
         proof.take_best()
-    watch.note(
+    recorder.record(
         "memory_proof",
         status=proof.status,
         bindings=proof.theta().entities,
