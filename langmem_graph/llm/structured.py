@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel, ValidationError
 
+from langmem_graph.config import Settings
 from langmem_graph.errors import explain
 from langmem_graph.loop import in_own_thread
 from langmem_graph.tokens import TokenCounter, token_counter
@@ -53,6 +54,23 @@ class Usage:
     def as_dict(self) -> dict[str, Any]:
         """JSON-shaped, for reports and graph state."""
         return dict(vars(self), problems=list(self.problems))
+
+    def copy(self) -> "Usage":
+        """An equal one, which may be added to without changing this one."""
+        return Usage(**self.as_dict())
+
+    def __add__(self, other: "Usage") -> "Usage":
+        """Both together; exact when both are."""
+        return Usage(
+            calls=self.calls + other.calls,
+            repairs=self.repairs + other.repairs,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            tokens_exact=self.tokens_exact and other.tokens_exact,
+            milliseconds=self.milliseconds + other.milliseconds,
+            unreachable=self.unreachable + other.unreachable,
+            problems=[*self.problems, *other.problems],
+        )
 
     @classmethod
     def of(cls, counted: dict[str, Any] | None) -> "Usage":
@@ -169,6 +187,23 @@ class Asker:
         usage.tokens_exact = False
         usage.input_tokens += prompt_tokens(counter, schema, messages)
         usage.output_tokens += counter.count(str(getattr(raw, "content", ""))[:LONGEST_ANSWER])
+
+
+def asker_for(
+    model: BaseChatModel, settings: Settings, purpose: Literal["extraction", "recall"]
+) -> Asker:
+    """The asker of a graph, with the limits that the settings give its purpose.
+
+    Args:
+        model: any LangChain chat model.
+        settings: the memory's settings.
+        purpose: `extraction` reads messages, `recall` answers a request.
+    """
+    if purpose == "extraction":
+        limits = Limits(settings.max_calls, settings.max_call_tokens, settings.call_seconds)
+    else:
+        limits = Limits(settings.recall_calls, settings.recall_tokens, settings.recall_call_seconds)
+    return Asker(model, settings.structured_method, limits, settings.encoding)
 
 
 _UNREACHABLE = re.compile("Connect|Timeout|RateLimit|Auth|Permission|Unavailable|Internal|Overload")
