@@ -4,7 +4,7 @@ Studio shows its steps; an application may run it as a subgraph or on its own.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from time import perf_counter
 from typing import Annotated, Any, Literal
@@ -62,7 +62,7 @@ class _Subgraph(RunnableLambda[Any, Update]):
         self._graph = graph
 
     @cached_property
-    def deps(self) -> Sequence[Runnable[Any, Any]]:
+    def deps(self) -> list[Runnable[Any, Any]]:
         """The graph, as pictures show it."""
         return [self._graph]
 
