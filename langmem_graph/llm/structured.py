@@ -55,6 +55,23 @@ class Usage:
         """JSON-shaped, for reports and graph state."""
         return dict(vars(self), problems=list(self.problems))
 
+    def copy(self) -> "Usage":
+        """An equal one, which may be added to without changing this one."""
+        return Usage(**self.as_dict())
+
+    def __add__(self, other: "Usage") -> "Usage":
+        """Both together; exact when both are."""
+        return Usage(
+            calls=self.calls + other.calls,
+            repairs=self.repairs + other.repairs,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            tokens_exact=self.tokens_exact and other.tokens_exact,
+            milliseconds=self.milliseconds + other.milliseconds,
+            unreachable=self.unreachable + other.unreachable,
+            problems=[*self.problems, *other.problems],
+        )
+
     @classmethod
     def of(cls, counted: dict[str, Any] | None) -> "Usage":
         """From `as_dict`."""

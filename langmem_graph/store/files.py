@@ -25,11 +25,18 @@ def all_files(connection: Connection) -> dict[str, StoredFile]:
     return {row.name: StoredFile(*row) for row in connection.execute(found)}
 
 
+def versions(connection: Connection) -> dict[str, int]:
+    """How often each file was written, by its name."""
+    return {
+        row.name: row.version for row in connection.execute(select(files.c.name, files.c.version))
+    }
+
+
 def write_files(connection: Connection, bodies: Mapping[str, str]) -> None:
     """Write these files, in the caller's transaction; others stay."""
-    versions = {name: file.version for name, file in all_files(connection).items()}
+    before = versions(connection)
     for name, body in bodies.items():
-        row = {"body": body, "version": versions.get(name, 0) + 1, "updated_at": now()}
+        row = {"body": body, "version": before.get(name, 0) + 1, "updated_at": now()}
         made = upsert(files).values(name=name, **row)
         connection.execute(made.on_conflict_do_update(index_elements=["name"], set_=row))
 

@@ -5,7 +5,6 @@ of a session when it has ended.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate, groupby
 
@@ -13,6 +12,7 @@ from sqlalchemy import Connection
 
 from langmem_graph.store import ledger, reading
 from langmem_graph.store.reading import Unread
+from langmem_graph.write.state import Batch
 
 RAMP = (1, 2, 4)
 STEADY = 5
@@ -20,17 +20,6 @@ MOST_CHARS, LONGEST = 40_000, 8_000
 """Of one batch, and counted of one message (`Settings.read_chars`); ours."""
 IDLE = timedelta(minutes=30)
 TURNS_READ = "turns_read"
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Messages of one session to be read together."""
-
-    items: tuple[int, ...]
-    session: int
-    turns: int
-    """Completed turns in it: something the user said with the assistant's answer."""
-    ends_session: bool
 
 
 def next_batch(connection: Connection, *, force: bool) -> Batch | None:
@@ -74,7 +63,7 @@ def _first(unread: Sequence[Unread], size: int, *, ended: bool) -> Batch | None:
     done = sum(turn in complete and turn[-1] in some for turn in taken)
     whole = len(some) == len(every) and len(taken) == len(turns)
     items = tuple(one.n for one in some)
-    return Batch(items, unread[0].session, done, ends_session=ended and whole)
+    return Batch(items=items, session=unread[0].session, turns=done, ends_session=ended and whole)
 
 
 def _fitting(unread: Sequence[Unread]) -> int:

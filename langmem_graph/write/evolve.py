@@ -6,18 +6,23 @@ halves do not. Everything else is stored beside what is there.
 """
 
 import re
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
 from langmem_graph.models import Record
 from langmem_graph.schedule.stored import time_key
+from langmem_graph.steps import StepRun
 from langmem_graph.store import record_lookups
 from langmem_graph.store.room import Room
 from langmem_graph.write.attributes import same_attribute, same_subject
 from langmem_graph.write.gate import judge
 from langmem_graph.write.ordering import merge_chains
-from langmem_graph.write.state import ExtractionDependencies, WriteState
+from langmem_graph.write.state import (
+    Candidate,
+    Decision,
+    ExtractionDependencies,
+    ExtractionState,
+)
 from langmem_graph.write.values import find_values
 
 FILLERS = frozenset("a an and also as at by for in is it of on or that the to was who with".split())
@@ -25,37 +30,52 @@ FILLERS = frozenset("a an and also as at by for in is it of on or that the to wa
 NEGATIONS = frozenset("no not never none nothing longer anymore stopped quit without n t".split())
 
 
-async def evolve(deps: ExtractionDependencies, state: WriteState) -> WriteState:
+async def evolve(
+    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
+) -> ExtractionState:
     """Turn decisions into what will be done, each with its reason."""
-    rows, decisions = state.get("candidates", []), state.get("decisions", [])
-    wanted = {n for one in decisions for n in one["targets"]}
-    older = await deps.services.in_room(state["user_id"], lambda room: _records(room, wanted))
+    proposed, decisions = state.get("candidates", []), state.get("decisions", [])
+    wanted = {n for one in decisions for n in one.targets}
+    older = await deps.services.in_room(run.user, lambda room: _records(room, wanted))
     floor = deps.services.settings.same_floor
-    settled = [_settled(row, one, older, floor) for row, one in zip(rows, decisions, strict=True)]
-    _order(rows, settled, older)
-    return {"decisions": settled}
+    settled = [
+        _settled(_named(candidate, decision), decision, older, floor)
+        for candidate, decision in zip(proposed, decisions, strict=True)
+    ]
+    candidates = [candidate for candidate, _ in settled]
+    ordered = _ordered(candidates, [decision for _, decision in settled], older)
+    return {"candidates": candidates, "decisions": ordered}
 
 
-def _order(
-    rows: list[dict[str, Any]], settled: list[dict[str, Any]], older: dict[int, Record]
-) -> None:
+def _ordered(
+    candidates: Sequence[Candidate], settled: Sequence[Decision], older: Mapping[int, Record]
+) -> list[Decision]:
     """Several of a batch that supersede one record form a chain in time: the last is true now."""
-    for n in {n for one in settled if one["action"] == "update" for n in one["targets"]}:
-        places = [
-            p for p, one in enumerate(settled) if one["action"] == "update" and n in one["targets"]
-        ]
-        times = {f"{place:03}": datetime.fromisoformat(rows[place]["said_at"]) for place in places}
-        chains = [["old", name] for name in times]
-        order = merge_chains(chains, times | {"old": older[n].valid_from}).order[1:]
-        for earlier, later in pairwise(map(int, order)):
-            verdict = judge(
-                _as_record(rows[earlier]),
-                _as_record(rows[later]),
-                rows[later]["said"],
-                user_names=("user",),
-            )
-            if verdict.outcome == "overwrite":
-                settled[later].setdefault("replaces", []).append(earlier)
+    replaces: dict[int, list[int]] = {}
+    for n in {n for one in settled if one.action == "update" for n in one.targets}:
+        for earlier, later in pairwise(_in_time(n, candidates, settled, older[n])):
+            if _overwrites(candidates[earlier], candidates[later]):
+                replaces.setdefault(later, []).append(earlier)
+    return [
+        one.model_copy(update={"replaces": replaces.get(place, [])})
+        for place, one in enumerate(settled)
+    ]
+
+
+def _in_time(
+    n: int, candidates: Sequence[Candidate], settled: Sequence[Decision], old: Record
+) -> list[int]:
+    """Places of the candidates that supersede this record, the earliest first."""
+    places = [p for p, one in enumerate(settled) if one.action == "update" and n in one.targets]
+    times = {f"{place:03}": candidates[place].said_at for place in places}
+    chains = [["old", name] for name in times]
+    order = merge_chains(chains, times | {"old": old.valid_from}).order[1:]
+    return [int(place) for place in order]
+
+
+def _overwrites(earlier: Candidate, later: Candidate) -> bool:
+    records = _as_record(earlier), _as_record(later)
+    return judge(*records, later.said, user_names=("user",)).outcome == "overwrite"
 
 
 def _records(room: Room, wanted: set[int]) -> dict[int, Record]:
@@ -63,57 +83,65 @@ def _records(room: Room, wanted: set[int]) -> dict[int, Record]:
         return record_lookups.records_by_number(connection, wanted)
 
 
+def _named(candidate: Candidate, decision: Decision) -> Candidate:
+    """The candidate with the attribute's name among older records, where the model gave it."""
+    if not decision.attribute:
+        return candidate
+    return candidate.model_copy(update={"attribute": decision.attribute})
+
+
 def _settled(
-    row: dict[str, Any], decision: dict[str, Any], older: dict[int, Record], floor: float
-) -> dict[str, Any]:
-    action = decision["action"]
-    targets = [n for n in decision["targets"] if n in older and older[n].status == "active"]
-    row["attribute"] = decision.get("attribute") or row.get("attribute") or ""
+    candidate: Candidate, decision: Decision, older: Mapping[int, Record], floor: float
+) -> tuple[Candidate, Decision]:
+    """The candidate as it will be stored, and what becomes of it."""
+    action = decision.action
+    targets = [n for n in decision.targets if n in older and older[n].status == "active"]
     if action == "known" or not targets:
-        return {"action": action if targets else "store", "targets": targets, "reason": None}
+        return candidate, Decision(action=action if targets else "store", targets=targets)
     if action == "skip":
-        return _skip(row, decision, older, targets, floor)
+        return candidate, _skip(candidate, decision, older, targets, floor)
     if action == "merge":
-        return _merge(row, decision, older, targets)
-    return _update(row, older, targets)
+        return _merge(candidate, decision, older, targets)
+    return candidate, _update(candidate, older, targets)
 
 
 def _skip(
-    row: dict[str, Any],
-    decision: dict[str, Any],
-    older: dict[int, Record],
+    candidate: Candidate,
+    decision: Decision,
+    older: Mapping[int, Record],
     targets: list[int],
     floor: float,
-) -> dict[str, Any]:
+) -> Decision:
     """Skipping needs an older record that is nearly the same: its values, and its time if any."""
-    values = {value.raw for value in find_values(row["text"])}
-    denied = _telling(row["text"]) & NEGATIONS
-    when = time_key(row.get("facet"), row.get("event_time"))
+    values = {value.raw for value in find_values(candidate.text)}
+    denied = _telling(candidate.text) & NEGATIONS
+    when = time_key(candidate.facet, candidate.event_time)
     for n in targets:
         if when and when != time_key(older[n].facet, older[n].event_time):
             continue  # another appointment of that name
         said = {value.raw for value in find_values(older[n].text)}
         if denied != _telling(older[n].text) & NEGATIONS:
             continue
-        if decision["likeness"].get(str(n), 0.0) >= floor and values <= said:
-            return {"action": "known", "targets": [n], "reason": "an older record says it"}
-    return {"action": "store", "targets": [], "reason": "no older record says all of it"}
+        if decision.likeness.get(n, 0.0) >= floor and values <= said:
+            return Decision(action="known", targets=[n], reason="an older record says it")
+    return Decision(action="store", reason="no older record says all of it")
 
 
 def _merge(
-    row: dict[str, Any], decision: dict[str, Any], older: dict[int, Record], targets: list[int]
-) -> dict[str, Any]:
+    candidate: Candidate, decision: Decision, older: Mapping[int, Record], targets: list[int]
+) -> tuple[Candidate, Decision]:
     """Joining needs one subject and attribute, and a sentence of both halves and no more."""
-    halves = [row["text"], *(older[n].text for n in targets)]
-    fits = all(_is_half(row, older[n]) for n in targets)
-    if fits and decision.get("text") and _holds_all(decision["text"], halves):
-        row["text"] = " ".join(decision["text"].split())
-        return {"action": "merge", "targets": targets, "reason": "joined with what adds to it"}
-    return {"action": "store", "targets": [], "reason": "the joined sentence was not usable"}
+    halves = [candidate.text, *(older[n].text for n in targets)]
+    fits = all(_is_half(candidate, older[n]) for n in targets)
+    if not (fits and decision.text and _holds_all(decision.text, halves)):
+        return candidate, Decision(action="store", reason="the joined sentence was not usable")
+    joined = candidate.model_copy(update={"text": " ".join(decision.text.split())})
+    reason = "joined with what adds to it"
+    return joined, Decision(action="merge", targets=targets, reason=reason)
 
 
-def _is_half(row: dict[str, Any], old: Record) -> bool:
-    new = _as_record(row)
+def _is_half(candidate: Candidate, old: Record) -> bool:
+    new = _as_record(candidate)
     return (
         same_subject(old.subject, new.subject, ("user",))
         and same_attribute(old.attribute, new.attribute)
@@ -134,36 +162,33 @@ def _telling(text: str) -> set[str]:
     return set(re.findall(r"\w+", text.casefold())) - FILLERS
 
 
-def _update(row: dict[str, Any], older: dict[int, Record], targets: list[int]) -> dict[str, Any]:
-    new = _as_record(row)
-    supersedes, refines, reasons = [], [], []
-    for n in targets:
-        verdict = judge(older[n], new, row["said"], user_names=("user", *row["speakers"]))
-        reasons.append(verdict.reason)
-        if verdict.outcome == "overwrite":
-            supersedes.append(n)
-        elif verdict.outcome == "refine":
-            refines.append(n)
-    return {
-        "action": "update" if supersedes else "store",
-        "targets": supersedes,
-        "refines": refines,
-        "reason": " ".join(dict.fromkeys(reasons)),
-    }
+def _update(candidate: Candidate, older: Mapping[int, Record], targets: list[int]) -> Decision:
+    new, names = _as_record(candidate), ("user", *candidate.speakers)
+    verdicts = {n: judge(older[n], new, candidate.said, user_names=names) for n in targets}
+    supersedes = [n for n, verdict in verdicts.items() if verdict.outcome == "overwrite"]
+    return Decision(
+        action="update" if supersedes else "store",
+        targets=supersedes,
+        refines=[n for n, verdict in verdicts.items() if verdict.outcome == "refine"],
+        reason=" ".join(dict.fromkeys(verdict.reason for verdict in verdicts.values())),
+    )
 
 
-def _as_record(row: dict[str, Any]) -> Record:
+def _as_record(candidate: Candidate) -> Record:
     """What the gate reads of a candidate."""
-    said_at = datetime.fromisoformat(row["said_at"])
-    same = ("text", "kind", "facet", "confirmation", "entities")
+    said_at = candidate.said_at
     return Record(
         record_id="new",
-        subject=row.get("subject") or None,
-        attribute=row.get("attribute") or None,
-        message_ids=row["source_ids"],
+        text=candidate.text,
+        kind=candidate.kind,
+        facet=candidate.facet,
+        confirmation=candidate.confirmation,
+        entities=candidate.entities,
+        subject=candidate.subject or None,
+        attribute=candidate.attribute or None,
+        message_ids=candidate.source_ids,
         said_at=said_at,
         valid_from=said_at,
         created_at=said_at,
         updated_at=said_at,
-        **{name: row[name] for name in same},
     )

@@ -10,16 +10,24 @@ from typing import Any
 from langmem_graph.config import Settings
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.llm.contracts import Extraction, NewMemory
-from langmem_graph.llm.structured import Usage, load_prompt
+from langmem_graph.llm.structured import load_prompt
 from langmem_graph.models import Message
 from langmem_graph.recall.quotes import LONGEST_NAME, as_data, indented, plain_id
 from langmem_graph.schedule.times import zone_of
 from langmem_graph.schedule.written import granularity_of, written_event
+from langmem_graph.steps import StepRun
 from langmem_graph.store import ledger, lookups, reading, record_lookups
 from langmem_graph.store.room import Room
-from langmem_graph.write.state import ExtractionDependencies, WriteState
+from langmem_graph.write.state import (
+    Batch,
+    Candidate,
+    ExtractionDependencies,
+    ExtractionState,
+    usage_of,
+)
 
 SCENE = "scene"
+_KEPT = {"kind", "facet", "project", "subject", "attribute", "entities"}
 UNREADABLE_AFTER = 3
 """Attempts; then a batch whose answers could never be used is done, without records."""
 
@@ -36,30 +44,32 @@ class View:
     """Of the dates shown, so that "tomorrow" is the user's."""
 
 
-async def extract(deps: ExtractionDependencies, state: WriteState) -> WriteState:
+async def extract(
+    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
+) -> ExtractionState:
     """Propose records for the batch."""
-    batch, usage = state["batch"] or {}, Usage.of(state.get("usage"))
-    settings = deps.services.settings
-    view = await deps.services.in_room(state["user_id"], lambda room: _view(room, batch, settings))
+    batch, usage, settings = state["batch"], usage_of(state), deps.services.settings
+    if batch is None:
+        return {}
+    view = await deps.services.in_room(run.user, lambda room: _view(room, batch, settings))
     question = _question(view, settings.read_chars)
     answer = await deps.asker.ask(Extraction, load_prompt("extract"), question, usage)
     if answer is None:
-        return {"usage": usage.as_dict(), "failed": "extract"}
+        return {"usage": usage, "failed": "extract"}
     found = [_candidate(memory, view) for memory in answer.memories if _is_sane(memory.text)]
-    done = {**state.get("done", {}), "scene": answer.scene or view.scene}
     return {
-        "candidates": [one for one in found if one["source_ns"]],
-        "usage": usage.as_dict(),
-        "done": done,
+        "candidates": [one for one in found if one is not None],
+        "scene": answer.scene or view.scene,
+        "usage": usage,
     }
 
 
-def _view(room: Room, batch: dict[str, Any], settings: Settings) -> View:
-    items: list[int] = batch["items"]
+def _view(room: Room, batch: Batch, settings: Settings) -> View:
+    items = batch.items
     background = settings.background_records
     with room.database.reading() as connection:
         new = lookups.messages_by_number(connection, items)
-        before = reading.message_before(connection, items[0], batch["session"])
+        before = reading.message_before(connection, items[0], batch.session)
         recent = record_lookups.all_numbers(connection)[-background:] if background else []
         known = record_lookups.texts_of(connection, recent)
         scene = ledger.get_meta(connection, SCENE) or ""
@@ -101,16 +111,21 @@ def _is_sane(text: str) -> bool:
     return bool(words) and (len(words) < 20 or len(set(words)) > len(words) // 3)
 
 
-def _candidate(memory: NewMemory, view: View) -> dict[str, Any]:
+def _candidate(memory: NewMemory, view: View) -> Candidate | None:
+    """None for what cites no new message."""
     cited = [view.messages[alias] for alias in memory.sources if alias in view.messages]
     fresh = [n for n, said in cited if said is not view.messages.get("m0", (0, None))[1]]
-    row = memory.model_dump(exclude={"sources", "draft"})
-    row["text"] = " ".join(memory.text.split())
-    row["event_time"] = _event_time(memory, view.zone)
-    row["confirmation"] = "draft" if memory.draft else "confirmed"
-    row["source_ns"] = sorted({n for n, _ in cited}) if fresh else []
-    row["source_ids"] = sorted({said.id for _, said in cited}) if fresh else []
-    return row
+    if not fresh:
+        return None
+    return Candidate(
+        text=" ".join(memory.text.split()),
+        **memory.model_dump(include=_KEPT),
+        event_time=_event_time(memory, view.zone),
+        confirmation="draft" if memory.draft else "confirmed",
+        source_ns=sorted({n for n, _ in cited}),
+        source_ids=sorted({said.id for _, said in cited}),
+        said_at=max(said.at for _, said in cited),
+    )
 
 
 def _event_time(memory: NewMemory, zone: str | None) -> dict[str, Any] | None:

@@ -18,12 +18,18 @@ from langmem_graph.llm.structured import Usage, load_prompt
 from langmem_graph.models import Record
 from langmem_graph.recall.quotes import as_data
 from langmem_graph.schedule.stored import event_in
+from langmem_graph.steps import StepRun
 from langmem_graph.store import clusters, lookups, record_lookups
 from langmem_graph.store.clusters import CAUSAL
 from langmem_graph.store.ledger import RECORDS
 from langmem_graph.store.records import add_link
 from langmem_graph.store.room import Room
-from langmem_graph.write.state import ExtractionDependencies, WriteState
+from langmem_graph.write.state import (
+    ExtractionDependencies,
+    ExtractionState,
+    counts_of,
+    usage_of,
+)
 
 GROUPS = 2
 """Causal calls of one session's end."""
@@ -52,18 +58,18 @@ FEW = _Floors(0.55, 0.5)
 """Of a memory with fewer records; for MiniLM."""
 
 
-async def link(deps: ExtractionDependencies, state: WriteState) -> WriteState:
+async def link(
+    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
+) -> ExtractionState:
     """Cluster what is new; at a session's end look for causes."""
-    services, user_id = deps.services, state["user_id"]
-    settings = services.settings
-    touched = await services.in_room(user_id, lambda room: cluster(room, settings))
-    ended = bool((state.get("batch") or {}).get("ends_session"))
-    if not ended or deps.causal is None or not state.get("changed"):
+    settings, batch = deps.services.settings, state.get("batch")
+    touched = await deps.services.in_room(run.user, lambda room: cluster(room, settings))
+    if batch is None or not batch.ends_session or deps.causal is None or not state.get("changed"):
         return {}
-    usage, found = Usage.of(state.get("usage")), 0
+    usage, found = usage_of(state), 0
     for group in touched[:GROUPS]:
-        found += await _causes(deps, user_id, group, usage)
-    return {"usage": usage.as_dict(), "done": {**(state.get("done") or {}), "causes": found}}
+        found += await _causes(deps, run.user, group, usage)
+    return {"usage": usage, "counts": counts_of(state).plus(causes=found)}
 
 
 def cluster(room: Room, settings: Settings) -> list[list[int]]:

@@ -8,23 +8,27 @@ from datetime import UTC, datetime
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.llm.contracts import ProfileText
-from langmem_graph.llm.structured import Usage, load_prompt
+from langmem_graph.llm.structured import load_prompt
 from langmem_graph.pyramid.files import INDEX, PROFILE, ProfileFile, render, render_index
 from langmem_graph.pyramid.round import validate_round
 from langmem_graph.recall.quotes import indented
+from langmem_graph.steps import StepRun
 from langmem_graph.store import files, reading
 from langmem_graph.store.room import Room
-from langmem_graph.write.state import ExtractionDependencies, WriteState
-from langmem_graph.write.topics import Round, read_round, track_line
+from langmem_graph.write.state import (
+    ExtractionDependencies,
+    ExtractionState,
+    usage_of,
+)
+from langmem_graph.write.topics import Round, is_unchanged, read_round, track_line
 
 
-async def profile(deps: ExtractionDependencies, state: WriteState) -> WriteState:
+async def profile(
+    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
+) -> ExtractionState:
     """Write the profile anew, when topics have changed."""
-    done = dict(state.get("done") or {})
-    if not done.get("topics"):
-        return {}
-    services, usage = deps.services, Usage.of(state.get("usage"))
-    begun = await services.in_room(state["user_id"], read_round)
+    services, usage = deps.services, usage_of(state)
+    begun = await services.in_room(run.user, read_round)
     answer = await deps.asker.ask(
         ProfileText,
         load_prompt("profile"),
@@ -34,8 +38,8 @@ async def profile(deps: ExtractionDependencies, state: WriteState) -> WriteState
     )
     if answer is not None:
         made = _made(begun, answer)
-        await services.in_room(state["user_id"], lambda room: _write(room, begun, made, state))
-    return {"usage": usage.as_dict(), "done": done | {"profile": answer is not None}}
+        await services.in_room(run.user, lambda room: _write(room, begun, made, state))
+    return {"usage": usage}
 
 
 def _question(begun: Round) -> str:
@@ -64,9 +68,16 @@ def _problem(begun: Round, answer: ProfileText) -> str | None:
     return "; ".join(checked.problems) or None
 
 
-def _write(room: Room, begun: Round, made: ProfileFile, state: WriteState) -> None:
+def _write(room: Room, begun: Round, made: ProfileFile, state: ExtractionState) -> None:
+    """Write it, unless something was forgotten or another run has written topics meanwhile.
+
+    The run that was the last to write topics reads the round after that, and so its profile is
+    made from all of them.
+    """
     index = render_index(list(begun.tracks.values()), made)
     with room.database.writing() as connection:
         if reading.generation(connection) != state["generation"]:
-            return  # something was forgotten meanwhile
+            return
+        if not is_unchanged(connection, begun):
+            return
         files.write_files(connection, {PROFILE: render(made), INDEX: index})

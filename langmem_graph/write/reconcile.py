@@ -5,23 +5,30 @@ only the ids it was shown are taken from its answer; whatever is missing or odd 
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from langmem_graph.config import Settings
 from langmem_graph.embeddings._embedder import Embedder
-from langmem_graph.llm.contracts import Decision, Reconciliation
-from langmem_graph.llm.structured import Usage, load_prompt
+from langmem_graph.llm import contracts
+from langmem_graph.llm.structured import load_prompt
 from langmem_graph.models import Record
 from langmem_graph.ranking.candidates import query_vector
 from langmem_graph.ranking.records import rank_records
 from langmem_graph.ranking.search_parts import Depths, SearchNotes
 from langmem_graph.recall.quotes import as_data, plain_id
 from langmem_graph.schedule.stored import time_key
+from langmem_graph.steps import StepRun
 from langmem_graph.store import record_lookups, records
 from langmem_graph.store.room import Room
 from langmem_graph.write.add_records import hash_of
-from langmem_graph.write.state import ExtractionDependencies, WriteState
+from langmem_graph.write.state import (
+    Candidate,
+    Decision,
+    ExtractionDependencies,
+    ExtractionState,
+    usage_of,
+)
 
 
 @dataclass
@@ -39,35 +46,39 @@ class Compared:
     """Subject and name of the attributes that the candidates' subjects have."""
 
 
-async def reconcile(deps: ExtractionDependencies, state: WriteState) -> WriteState:
+async def reconcile(
+    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
+) -> ExtractionState:
     """Decide about each candidate."""
-    rows, usage = state.get("candidates", []), Usage.of(state.get("usage"))
+    rows, usage = state.get("candidates", []), usage_of(state)
     services = deps.services
     compared = await services.in_room(
-        state["user_id"], lambda room: compare(room, services.embedder, services.settings, rows)
+        run.user, lambda room: compare(room, services.embedder, services.settings, rows)
     )
-    decisions: list[dict[str, Any]] = [
-        {"action": "known", "targets": [compared.known[place]]}
+    decisions = [
+        Decision(action="known", targets=[compared.known[place]])
         if place in compared.known
-        else {"action": "store", "targets": []}
+        else Decision(action="store")
         for place in range(len(rows))
     ]
     shown = [place for place in compared.neighbours if place not in compared.known]
     if shown:
         question, aliases = _question(rows, shown, compared)
         prompt = load_prompt("reconcile")
-        answer = await deps.asker.ask(Reconciliation, prompt, question, usage)
-        for decision in answer.decisions if answer else []:
-            _take(decision, aliases, compared, decisions)
-    return {"decisions": decisions, "usage": usage.as_dict()}
+        answer = await deps.asker.ask(contracts.Reconciliation, prompt, question, usage)
+        for proposal in answer.decisions if answer else []:
+            place = aliases.places.get(proposal.record)
+            if place is not None:
+                decisions[place] = _taken(proposal, place, aliases, compared)
+    return {"decisions": decisions, "usage": usage}
 
 
 def compare(
-    room: Room, embedder: Embedder, settings: Settings, rows: list[dict[str, Any]]
+    room: Room, embedder: Embedder, settings: Settings, rows: Sequence[Candidate]
 ) -> Compared:
     """Find exact duplicates and near neighbours of the candidates."""
     found = Compared()
-    hashes = [hash_of(row["text"], row.get("subject"), _when(row)) for row in rows]
+    hashes = [hash_of(row.text, row.subject, _when(row)) for row in rows]
     depths = Depths(4 * settings.neighbours, 4 * settings.neighbours)
     with room.database.reading() as connection:
         same = records.active_with_hash(connection, hashes)
@@ -75,8 +86,8 @@ def compare(
         for place, row in enumerate(rows):
             if place in found.known:
                 continue
-            vector = query_vector(room, embedder, row["text"], SearchNotes())
-            ranked = rank_records(room, connection, row["text"], vector, depths, SearchNotes())
+            vector = query_vector(room, embedder, row.text, SearchNotes())
+            ranked = rank_records(room, connection, row.text, vector, depths, SearchNotes())
             near = [
                 (ranked.numbers[p], float(ranked.signals["dense"][p]))
                 for p in ranked.best(settings.neighbours)
@@ -90,13 +101,13 @@ def compare(
             found.known.values()
         )
         found.records = record_lookups.records_by_number(connection, numbers)
-        subjects = {records.plain(row.get("subject") or "") for row in rows}
+        subjects = {records.plain(row.subject) for row in rows}
         found.attributes = record_lookups.attributes_of(connection, subjects)
     return found
 
 
-def _when(row: dict[str, Any]) -> str:
-    return time_key(row.get("facet"), row.get("event_time"))
+def _when(row: Candidate) -> str:
+    return time_key(row.facet, row.event_time)
 
 
 def _limit(found: Compared, most: int) -> None:
@@ -118,7 +129,7 @@ class _Aliases:
 
 
 def _question(
-    rows: list[dict[str, Any]], shown: list[int], compared: Compared
+    rows: Sequence[Candidate], shown: list[int], compared: Compared
 ) -> tuple[str, _Aliases]:
     older = sorted({n for place in shown for n in compared.neighbours[place]})
     aliases = _Aliases(
@@ -143,33 +154,28 @@ def _line(record: Record) -> str:
     return f"{record.said_at:%Y-%m-%d} ({about}) {as_data(record.text)}"
 
 
-def _new_line(row: dict[str, Any]) -> str:
-    about = _about(row.get("subject"), row.get("attribute"))
-    return f"({about}) {as_data(row['text'])}"
+def _new_line(row: Candidate) -> str:
+    return f"({_about(row.subject, row.attribute)}) {as_data(row.text)}"
 
 
 def _about(subject: str | None, attribute: str | None) -> str:
     return f"{plain_id(subject or '?')} / {plain_id(attribute or '?')}"
 
 
-def _take(
-    decision: Decision, aliases: _Aliases, compared: Compared, decisions: list[dict[str, Any]]
-) -> None:
-    """Keep what is about a shown record; targets that this candidate was not near are dropped."""
-    place = aliases.places.get(decision.record)
-    if place is None:
-        return
+def _taken(
+    decision: contracts.Decision, place: int, aliases: _Aliases, compared: Compared
+) -> Decision:
+    """The model's decision about one candidate; targets it was not near are dropped."""
     near = compared.neighbours[place]
     named = [aliases.records[t] for t in decision.targets if t in aliases.records]
     targets = [n for n in dict.fromkeys(named) if n in near]
-    action = decision.action if targets else "store"
     attribute = aliases.attributes.get(decision.attribute, decision.attribute)
     if re.fullmatch(r"a\d+", attribute):  # an alias that was not shown
         attribute = ""
-    decisions[place] = {
-        "action": action,
-        "targets": targets,
-        "attribute": attribute,
-        "text": decision.text,
-        "likeness": {str(n): compared.likeness[place, n] for n in targets},
-    }
+    return Decision(
+        action=decision.action if targets else "store",
+        targets=targets,
+        attribute=attribute,
+        text=decision.text,
+        likeness={n: compared.likeness[place, n] for n in targets},
+    )

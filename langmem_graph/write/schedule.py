@@ -12,20 +12,23 @@ from sqlalchemy import Connection
 from langmem_graph.models import Record
 from langmem_graph.schedule.rules import ScheduleChange, ScheduleItem, apply
 from langmem_graph.schedule.stored import POSTPONED, event_in, is_postponed
+from langmem_graph.steps import StepRun
 from langmem_graph.store import record_lookups
 from langmem_graph.store.records import Change, change_record
 from langmem_graph.store.room import Room
-from langmem_graph.write.state import ExtractionDependencies, WriteState
+from langmem_graph.write.state import ExtractionDependencies, ExtractionState
 
 FACET = "schedule"
 BY = "schedule rules"
 
 
-async def schedule(deps: ExtractionDependencies, state: WriteState) -> WriteState:
+async def schedule(
+    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
+) -> ExtractionState:
     """Apply the rules to the items that are new; nothing happens without any."""
     changed, zone = state.get("changed") or [], deps.services.settings.time_zone
     if changed:
-        await deps.services.in_room(state["user_id"], lambda room: keep_rules(room, changed, zone))
+        await deps.services.in_room(run.user, lambda room: keep_rules(room, changed, zone))
     return {}
 
 

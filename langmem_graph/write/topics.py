@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.llm.contracts import TopicRound, TrackEdit
-from langmem_graph.llm.structured import Usage, load_prompt
+from langmem_graph.llm.structured import load_prompt
 from langmem_graph.models import Record
 from langmem_graph.pyramid.files import (
     INDEX,
@@ -26,9 +26,15 @@ from langmem_graph.pyramid.files import (
 )
 from langmem_graph.pyramid.round import validate_round
 from langmem_graph.recall.quotes import as_data, indented
+from langmem_graph.steps import StepRun
 from langmem_graph.store import files, ledger, reading, record_lookups
 from langmem_graph.store.room import Room
-from langmem_graph.write.state import ExtractionDependencies, WriteState
+from langmem_graph.write.state import (
+    ExtractionDependencies,
+    ExtractionState,
+    counts_of,
+    usage_of,
+)
 
 CHECKPOINT, DAY, RETRY = "topic_checkpoint", "topic_day", "topic_retry"
 SESSION = "topic_session"
@@ -51,6 +57,10 @@ class Round:
     new: dict[str, Record]
     """New records by alias."""
     last: int
+    checkpoint: int
+    """The last record that an earlier round has gathered."""
+    versions: dict[str, int]
+    """Of the stored files, the index included."""
     active: frozenset[str]
     superseded_by: dict[str, str]
 
@@ -76,25 +86,25 @@ def _today() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
-async def topics(deps: ExtractionDependencies, state: WriteState) -> WriteState:
+async def topics(
+    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
+) -> ExtractionState:
     """One round, if it is due."""
-    services, user_id = deps.services, state["user_id"]
-    batch, done = state.get("batch") or {}, dict(state.get("done") or {})
-    session, force = batch.get("session"), state.get("force") or batch.get("ends_session", False)
+    services, batch, usage = deps.services, state.get("batch"), usage_of(state)
+    session = batch.session if batch else None
+    force = state.get("force", False) or (batch is not None and batch.ends_session)
     if not await services.in_room(
-        user_id, lambda room: is_due(room, session=session, force=bool(force))
+        run.user, lambda room: is_due(room, session=session, force=force)
     ):
         return {}
-    usage = Usage.of(state.get("usage"))
-    begun = await services.in_room(user_id, read_round)
+    begun = await services.in_room(run.user, read_round)
     prompt = load_prompt("topics")
     answer = await deps.asker.ask(
         TopicRound, prompt, _question(begun), usage, lambda answer: _problem(begun, answer)
     )
     made = _made(begun, answer) if answer is not None else None
-    written = await services.in_room(user_id, lambda room: _finish(room, begun, made, state))
-    done |= {"topics": len(written), "topics_failed": made is None}
-    return {"usage": usage.as_dict(), "done": done}
+    written = await services.in_room(run.user, lambda room: _finish(room, begun, made, state))
+    return {"usage": usage, "counts": counts_of(state).plus(topics=len(written))}
 
 
 def read_round(room: Room) -> Round:
@@ -116,6 +126,8 @@ def read_round(room: Room) -> Round:
         profile=next((file for file in stored if isinstance(file, ProfileFile)), None),
         new={f"r{place}": new[n] for place, n in enumerate(numbers, 1)},
         last=max(numbers, default=checkpoint),
+        checkpoint=checkpoint,
+        versions={name: file.version for name, file in held.items()},
         active=active,
         superseded_by=successors,
     )
@@ -192,16 +204,19 @@ def _edited(begun: Round, edit: TrackEdit, made: dict[str, TopicFile]) -> TopicF
 
 
 def _finish(
-    room: Room, begun: Round, made: dict[str, TopicFile] | None, state: WriteState
+    room: Room, begun: Round, made: dict[str, TopicFile] | None, state: ExtractionState
 ) -> list[str]:
     """Write the round, or note that it is due again; names of the tracks that changed."""
-    session = (state.get("batch") or {}).get("session")
+    batch = state.get("batch")
     with room.database.writing() as connection:
         if reading.generation(connection) != state["generation"]:
             return []
+        if not is_unchanged(connection, begun):
+            ledger.set_meta(connection, RETRY, "1")
+            return []
         ledger.set_meta(connection, DAY, _today())
-        if session is not None:
-            ledger.set_meta(connection, SESSION, str(session))
+        if batch is not None:
+            ledger.set_meta(connection, SESSION, str(batch.session))
         ledger.set_meta(connection, RETRY, "1" if made is None else "0")
         if made is None:
             return []
@@ -212,6 +227,12 @@ def _finish(
             return []
         ledger.set_meta(connection, CHECKPOINT, str(begun.last))
         return _write(connection, begun, checked.files)
+
+
+def is_unchanged(connection: Connection, begun: Round) -> bool:
+    """False when another run has written topics or the profile since the round was read."""
+    checkpoint = int(ledger.get_meta(connection, CHECKPOINT) or 0)
+    return (checkpoint, files.versions(connection)) == (begun.checkpoint, begun.versions)
 
 
 def _write(
