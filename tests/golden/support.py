@@ -14,6 +14,7 @@ from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
+from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel
 
@@ -46,6 +47,8 @@ NOTHING: dict[str, Any] = {
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?")
 _DAY = re.compile(r"\b\d{4}-\d\d-\d\d\b")
+_CHANGE = re.compile(r"[0-9a-f]{16}")
+"""The id of a change, alone; those of records and messages are hashes of what they say."""
 _RANDOM = re.compile(
     r"(?:lc_)?(?:run--)?[0-9a-f]{8}-[0-9a-f]{4}-[47][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}(?:-\d+)?"
 )
@@ -112,8 +115,12 @@ class Talk:
         """Open the memory, once more where it was open."""
         self.close()
         chosen = {
-            **{"encoding": "estimated", "debounce_seconds": 3_600, "closing_seconds": 0.01},
-            **{"neighbour_floor": 0.2, "recall_call_seconds": 60, "recall_seconds": 600},
+            "encoding": "estimated",
+            "debounce_seconds": 3_600,
+            "closing_seconds": 0.01,
+            "neighbour_floor": 0.2,
+            "recall_call_seconds": 60,
+            "recall_seconds": 600,
             **settings,
         }
         self.memory = Memory(
@@ -160,12 +167,16 @@ class Talk:
         """Any value as JSON without what differs from run to run."""
         if key == "milliseconds":
             return _timings(value)
-        if key in ("change", "bytes") and isinstance(value, str | int):
-            return self._named(value) if key == "change" else "<bytes>"
+        if key == "bytes":
+            return "<bytes>"
+        if key in ("change", "reason") and isinstance(value, str) and _CHANGE.fullmatch(value):
+            return self._named(value)
         if isinstance(value, BaseMessage):
             return self._message(value)
         if isinstance(value, Document):
             return self.plain({"text": value.page_content, **value.metadata})
+        if isinstance(value, BaseTool):
+            return self.plain(convert_to_openai_tool(value))
         if isinstance(value, BaseModel):
             return self.plain(value.model_dump(mode="json"))
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -187,8 +198,8 @@ class Talk:
             return self._text(f"{type(value).__name__}: {value}")
         if isinstance(value, type):
             return self.plain(convert_to_openai_tool(value))
-        if not isinstance(value, str) and hasattr(value, "args_schema"):
-            return self.plain(convert_to_openai_tool(value))
+        if callable(value) and not isinstance(value, str):
+            return "<a function>"
         return self._text(str(value))
 
     def _message(self, message: BaseMessage) -> Any:

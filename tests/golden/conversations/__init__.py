@@ -11,6 +11,7 @@ from tests.golden.conversations import (
     schedules,
     topics,
     upkeep,
+    variety,
 )
 from tests.golden.support import conversations
 
@@ -26,4 +27,5 @@ __all__ = [
     "schedules",
     "topics",
     "upkeep",
+    "variety",
 ]

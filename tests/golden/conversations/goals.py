@@ -130,7 +130,10 @@ def refused_proofs(path: Path) -> Talk:
 @conversation
 def facts_that_disagree(path: Path) -> Talk:
     def both(prompt: str) -> dict[str, Any]:
-        one, other = alias(prompt, "f", "gate code is 1111"), alias(prompt, "f", "gate code is 2222")
+        one, other = (
+            alias(prompt, "f", "gate code is 1111"),
+            alias(prompt, "f", "gate code is 2222"),
+        )
         return {
             "bindings": [
                 {"variable": "c", "entity": "1111", "facts": [one]},

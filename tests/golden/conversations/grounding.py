@@ -58,7 +58,7 @@ def copy(prompt: str, slot: str, words: str, source: str) -> dict[str, Any]:
 
 
 def _source(prompt: str, key: str) -> str:
-    return alias(prompt.split("Candidates:")[0], "f", TOLD[key])
+    return alias(prompt.split("Candidates:", maxsplit=1)[0], "f", TOLD[key])
 
 
 def _candidate(prompt: str, raw: str) -> str:
@@ -167,8 +167,10 @@ def one_tool_of_several(path: Path) -> Talk:
 @conversation
 def values_that_disagree(path: Path) -> Talk:
     def fill(prompt: str) -> dict[str, Any]:
-        codes = [alias(prompt.split("Candidates:")[0], "f", one) for one in ("1212", "3434")]
-        old = alias(prompt.split("Candidates:")[0], "f", "Old Street")
+        codes = [
+            alias(prompt.split("Candidates:", maxsplit=1)[0], "f", one) for one in ("1212", "3434")
+        ]
+        old = alias(prompt.split("Candidates:", maxsplit=1)[0], "f", "Old Street")
         return {
             "slots": [
                 {"slot": "code", "how": "copy", "words": "1212", "sources": [codes[0]]},

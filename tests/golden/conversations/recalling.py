@@ -143,7 +143,9 @@ def outdated_words(path: Path) -> Talk:
     ron = talk.user("ron")
     ron.add([said("The gate code is 1111.", "g1", "2025-01-01")], session_id="1")
     ron.flush()
-    ron.add([said("The gate code has changed, it is now 2222.", "g2", "2025-02-01")], session_id="2")
+    ron.add(
+        [said("The gate code has changed, it is now 2222.", "g2", "2025-02-01")], session_id="2"
+    )
     ron.flush()
     ron.recall("What is the gate code?", at="2025-03-01")
     ron.recall("What is the gate code?", mode="reason", at="2025-03-01T10:00")

@@ -27,7 +27,9 @@ def week_of_appointments(path: Path) -> Talk:
                 memory("The user wants to do something.", "m4", when="", **PLAN),
                 memory("todo", "m4", when="2025-03-06T10:00", **PLAN),
                 memory("The user has a course.", "m4", when="2025-04", **PLAN),
-                memory("The user swims.", "m4", when="2025-03-07T07:00", recurrence="often", **PLAN),
+                memory(
+                    "The user swims.", "m4", when="2025-03-07T07:00", recurrence="often", **PLAN
+                ),
             )
         ],
     ).open()

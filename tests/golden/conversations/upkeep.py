@@ -123,7 +123,7 @@ def changes_upon_changes(path: Path) -> Talk:
     ).open()
     mia = talk.user("mia")
     for n in (1, 2, 3):
-        text = f"I moved, my desk is now in room 10{n}."
+        text = f"My desk has changed, it is now in room 10{n}."
         mia.add([said(text, f"m{n}", f"2025-0{n}-01T10:00")], session_id=f"{n}")
         mia.flush()
     rows = mia.export_records(history=True)
