@@ -65,6 +65,7 @@ class Model(Mind):
         given = {name: _in_turn(name, answer) for name, answer in answers.items()}
         super().__init__(**NOTHING | given)
         object.__setattr__(self, "prompts", [])
+        object.__setattr__(self, "faults", [])
         object.__setattr__(self, "systems", {})
         object.__setattr__(self, "schemas", {})
 
@@ -81,6 +82,10 @@ class Model(Mind):
         self.prompts.append(prompt)  # type: ignore[attr-defined]
         try:
             return super()._generate(messages, *args, **options)
+        except Exception as error:
+            if error is not self.script[0]:  # nobody scripted it: the answer's function is wrong
+                self.faults.append(error)  # type: ignore[attr-defined]
+            raise
         finally:
             said = self.script[0]
             calls = getattr(said, "tool_calls", None)
@@ -160,7 +165,13 @@ class Talk:
         return result
 
     def golden(self) -> dict[str, Any]:
-        """The record, JSON-shaped."""
+        """The record, JSON-shaped.
+
+        Raises:
+            AssertionError: an answer's function failed, which memory took for a failing model.
+        """
+        faults = self.model.faults if self.model else []  # type: ignore[attr-defined]
+        assert not faults, f"{self.about}: {faults!r}"
         return {"about": self.about, "steps": self.steps}
 
     def plain(self, value: Any, key: str = "") -> Any:

@@ -177,6 +177,7 @@ def unknown_names(path: Path) -> Talk:
                 memory("loop loop loop " * 20, "m1"),
                 memory("The user met Odile on 2025-03-09 at 18:45.", "m1", kind="event"),
             ),
+            extraction(memory("The user's sister is Odile Roy.", attribute="sister")),
         ],
         Reconciliation=[
             {
@@ -185,13 +186,17 @@ def unknown_names(path: Path) -> Talk:
                     {"record": "r1", "action": "update", "targets": ["n9"], "attribute": "a9"},
                     {"record": "r1", "action": "skip", "targets": [], "attribute": "a1"},
                 ]
-            }
+            },
+            {"decisions": [{"record": "r1", "action": "drop"}]},
+            "no decision",
         ],
     ).open(neighbour_floor=0.0)
     lou = talk.user("lou")
     lou.add([said("My sister is Odile.", "l1")], session_id="1")
     lou.flush()
     lou.add([said("Odile visited me last weekend.", "l2", "2025-03-10")], session_id="2")
+    lou.flush()
+    lou.add([said("My sister is Odile Roy.", "l3", "2025-03-11")], session_id="3")
     lou.flush()
     lou.export_records()
     lou.recall("How old is Odile?", at="2025-04-01")

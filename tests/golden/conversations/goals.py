@@ -1,5 +1,6 @@
 """Questions of several hops, and answers of the model that prove nothing."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -246,8 +247,8 @@ def goals_over_other_stores(path: Path) -> Talk:
     ):
         settings = Settings(encoding="estimated", recall_seconds=600, recall_call_seconds=60)
         graph = create_goal_graph(search, model=talk.model, settings=settings)
-        given = {"query": ASKED, "now": "2025-04-01T12:00"}
-        talk.run(f"create_goal_graph({name}).invoke", lambda g=graph: _done(g.invoke(given)))
+        work = partial(graph.invoke, {"query": ASKED, "now": "2025-04-01T12:00"})
+        talk.run(f"create_goal_graph({name}).invoke", lambda work=work: _done(work()))
     talk.run("create_goal_graph(no function)", lambda: create_goal_graph(5, model=talk.model))  # type: ignore[arg-type]
     talk.run("empty query", lambda: graph.invoke({"query": " "}))
     return talk

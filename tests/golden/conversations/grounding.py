@@ -167,10 +167,9 @@ def one_tool_of_several(path: Path) -> Talk:
 @conversation
 def values_that_disagree(path: Path) -> Talk:
     def fill(prompt: str) -> dict[str, Any]:
-        codes = [
-            alias(prompt.split("Candidates:", maxsplit=1)[0], "f", one) for one in ("1212", "3434")
-        ]
-        old = alias(prompt.split("Candidates:", maxsplit=1)[0], "f", "Old Street")
+        shown = prompt.split("Candidates:", maxsplit=1)[0]
+        codes = [alias(shown, "f", one) for one in ("1212", "3434")]
+        old = alias(shown, "f", "Old Street")
         return {
             "slots": [
                 {"slot": "code", "how": "copy", "words": "1212", "sources": [codes[0]]},
