@@ -55,9 +55,7 @@ def _figure(panels: int) -> tuple[Any, list["Axes"]]:
     try:
         import matplotlib as mpl
     except ImportError as error:
-        raise MissingExtraError(
-            'Plots need matplotlib: pip install "langmem-graph[benchmarks]".'
-        ) from error
+        raise MissingExtraError("Plots need matplotlib: pip install matplotlib.") from error
     mpl.use("Agg")
     from matplotlib import pyplot
 
