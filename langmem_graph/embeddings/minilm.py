@@ -3,16 +3,19 @@
 import os
 import threading
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
 from numpy.typing import NDArray
 
-from langmem_graph.embeddings.weights import find_model_files
+from langmem_graph.embeddings.weights import ModelFiles, find_model_files
 
 MAX_TOKENS = 256  # the model's published window, two of them its start and end marks
 BATCH = 32
+PROGRAM = Path(__file__).with_name("minilm.onnx")  # written by tools/minilm_graph.py
+WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 
 
 class MiniLMEmbeddings(Embeddings):
@@ -79,9 +82,14 @@ class MiniLMEmbeddings(Embeddings):
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self._threads
         options.inter_op_num_threads = 1
+        options.add_session_config_entry(WEIGHTS_FOLDER, str(self._files.weights.parent))
         return onnxruntime.InferenceSession(
-            find_model_files().onnx, options, providers=["CPUExecutionProvider"]
+            PROGRAM.read_bytes(), options, providers=["CPUExecutionProvider"]
         )
+
+    @cached_property
+    def _files(self) -> ModelFiles:
+        return find_model_files()
 
     @cached_property
     def _tokenizer(self) -> Any:
@@ -95,10 +103,9 @@ class MiniLMEmbeddings(Embeddings):
         tokenizer.no_truncation()
         return tokenizer
 
-    @staticmethod
-    def _load_tokenizer() -> Any:
+    def _load_tokenizer(self) -> Any:
         from tokenizers import Tokenizer
 
-        tokenizer = Tokenizer.from_file(str(find_model_files().tokenizer))
+        tokenizer = Tokenizer.from_file(str(self._files.tokenizer))
         tokenizer.no_padding()
         return tokenizer

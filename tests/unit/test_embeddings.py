@@ -1,6 +1,7 @@
 """Embedders: MiniLM against published figures, pieces, names, and where its file comes from."""
 
 import math
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_graph.embeddings import MiniLMEmbeddings, weights
+from langmem_graph.embeddings import MiniLMEmbeddings, minilm, weights
 from langmem_graph.embeddings._embedder import load_embedder
 from langmem_graph.errors import InvalidInputError, ModelFileError
 from langmem_graph.testing import HashEmbeddings
@@ -70,11 +71,39 @@ def test_importing_and_naming_the_embedder_loads_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@needs_model
+def test_the_program_is_what_the_tool_writes() -> None:
+    pytest.importorskip("onnx", reason="onnx is not installed: it comes with the group dev")
+    tool = Path(__file__).parents[2] / "tools" / "minilm_graph.py"
+    written = runpy.run_path(str(tool))["program"](weights.find_model_files().weights)
+    assert written == minilm.PROGRAM.read_bytes()
+
+
+@needs_model
+def test_files_in_the_cache_are_used_where_no_package_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = weights.find_model_files()
+    expected = MiniLMEmbeddings().embed_query("The beagle is teething.")
+    (tmp_path / weights.WEIGHTS).symlink_to(files.weights)
+    (tmp_path / weights.TOKENIZER).symlink_to(files.tokenizer)
+    monkeypatch.setenv(weights.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(weights, "_installed_package", lambda: None)
+    assert MiniLMEmbeddings().embed_query("The beagle is teething.") == expected
+
+
+def test_a_package_without_its_files_is_a_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(weights, "_installed_package", lambda: tmp_path)
+    with pytest.raises(ModelFileError, match=r"cannot be read.*--force-reinstall"):
+        weights.find_model_files()
+
+
 def test_weights_that_are_not_the_published_ones_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "model.safetensors").write_bytes(b"something else")
-    monkeypatch.setenv(weights.CACHE_VARIABLE, str(tmp_path / "cache"))
+    (tmp_path / weights.WEIGHTS).write_bytes(b"something else")
     monkeypatch.setattr(weights, "_installed_package", lambda: tmp_path)
     with pytest.raises(ModelFileError, match="SHA-256"):
         weights.find_model_files()

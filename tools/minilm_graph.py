@@ -1,16 +1,21 @@
-"""Turn MiniLM's published weights (safetensors) into an ONNX file.
+"""Write MiniLM's program, langmem_graph/embeddings/minilm.onnx: `python tools/minilm_graph.py`.
 
-The weights ship as tensors without a program. This module writes that program down, step by
-step, in ONNX's own text form, so that onnxruntime can run it without torch.
+The weights ship as tensors without a program. This script writes that program down, step by step,
+in ONNX's own text form, and names for each tensor its place in the published model.safetensors.
+onnxruntime then reads the numbers from that file itself: nothing is converted at run time. The
+result has 34 kB and is committed; a test compares it with what this script writes.
 """
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import onnx
 from numpy.typing import NDArray
-from onnx import numpy_helper, parser
-from safetensors.numpy import load_file
+from onnx import TensorProto, numpy_helper, parser
+
+from langmem_graph.embeddings import weights
+from langmem_graph.embeddings.minilm import PROGRAM
 
 LAYERS = 6
 HEADS = 12
@@ -37,6 +42,9 @@ _EMBED = """
     is_seen = Cast <to = 9> (seen)
     mask = Where(is_seen, nothing, very_negative)
 """
+
+# Dense layers are stored transposed. onnxruntime turns them once, when it loads the program.
+_TRANSPOSE = "    {0} = Transpose <perm = [1, 0]> ({0}_rows)\n"
 
 # One transformer layer: self-attention over all tokens, then a feed-forward block.
 _LAYER = """
@@ -74,15 +82,21 @@ _LAYER = """
 """
 
 
-def convert(safetensors_file: Path, onnx_file: Path) -> None:
-    """Write the ONNX model of the MiniLM weights in `safetensors_file` to `onnx_file`."""
-    model = parser.parse_model(_MODEL.format(steps=_steps(), layers=LAYERS))
-    tensors = {**_weights(safetensors_file), **_constants()}
+def program(safetensors_file: Path) -> bytes:
+    """The ONNX model whose tensors lie in `safetensors_file`."""
+    places = _places(safetensors_file)
+    dense = [name for name in places if _is_dense(name)]
+    steps = "".join(map(_TRANSPOSE.format, dense)) + _steps()
+    model = parser.parse_model(_MODEL.format(steps=steps, layers=LAYERS))
     model.graph.initializer.extend(
-        numpy_helper.from_array(tensor, name) for name, tensor in tensors.items()
+        _reference(f"{name}_rows" if name in dense else name, place)
+        for name, place in places.items()
     )
-    onnx.checker.check_model(model)
-    onnx.save(model, onnx_file)
+    model.graph.initializer.extend(
+        numpy_helper.from_array(tensor, name) for name, tensor in _constants().items()
+    )
+    written: bytes = model.SerializeToString(deterministic=True)
+    return written
 
 
 def _steps() -> str:
@@ -95,18 +109,40 @@ def _steps() -> str:
     return _EMBED.format(norm=NORM) + "".join(layers)
 
 
-def _weights(file: Path) -> dict[str, NDArray[np.float32]]:
-    """The model's tensors under ONNX-safe names; dense layers transposed, as MatMul wants them."""
-    tensors = {name.replace(".", "_"): tensor for name, tensor in load_file(file).items()}
+def _places(file: Path) -> dict[str, dict[str, Any]]:
+    """Shape, first byte and length of each tensor that is used, under ONNX-safe names.
+
+    A safetensors file is the length of its header (8 bytes), the header (JSON), and the numbers.
+    """
+    with file.open("rb") as stream:
+        size = int.from_bytes(stream.read(8), "little")
+        header = json.loads(stream.read(size))
     return {
-        name: np.ascontiguousarray(tensor.T) if _is_dense(name) else tensor
-        for name, tensor in tensors.items()
-        if not name.startswith("pooler") and name != "embeddings_position_ids"
+        name.replace(".", "_"): {
+            "shape": tensor["shape"],
+            "offset": 8 + size + tensor["data_offsets"][0],
+            "length": tensor["data_offsets"][1] - tensor["data_offsets"][0],
+        }
+        for name, tensor in header.items()
+        if name.startswith(("embeddings", "encoder")) and tensor["dtype"] == "F32"
     }
 
 
 def _is_dense(name: str) -> bool:
     return name.startswith("encoder") and name.endswith("weight") and "LayerNorm" not in name
+
+
+def _reference(name: str, place: dict[str, Any]) -> TensorProto:
+    tensor = TensorProto(
+        name=name,
+        data_type=TensorProto.FLOAT,
+        dims=place["shape"],
+        data_location=TensorProto.EXTERNAL,
+    )
+    where = {"location": weights.WEIGHTS, "offset": place["offset"], "length": place["length"]}
+    for key, value in where.items():
+        tensor.external_data.add(key=key, value=str(value))
+    return tensor
 
 
 def _constants() -> dict[str, NDArray[np.float32] | NDArray[np.int64]]:
@@ -119,3 +155,7 @@ def _constants() -> dict[str, NDArray[np.float32] | NDArray[np.int64]]:
         "nothing": np.array(0, dtype=np.float32),
         "very_negative": np.array(np.finfo(np.float32).min, dtype=np.float32),
     }
+
+
+if __name__ == "__main__":
+    PROGRAM.write_bytes(program(weights.find_model_files().weights))
