@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from langchain_core.documents import Document
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from langmem_graph import Memory, Settings
-from tests.scripted import Mind, ScriptedChatModel
+from langmem_graph.testing import ScriptedChatModel
 
 __all__ = ["ScriptedChatModel", "Talk", "conversation", "conversations"]
 
-STEP_NAMES: dict[str, str] = {}
+STEP_NAMES = {"conflicts": "overlaps", "first_lookup": "recall"}
 """The recorded name of every step that is called otherwise by now: `{"new": "recorded"}`.
 
 Steps are named in `report.milliseconds` alone."""
@@ -58,38 +58,43 @@ Answer = Any
 conversations: dict[str, Callable[[Path], "Talk"]] = {}
 
 
-class Model(Mind):
+class Model(ScriptedChatModel):
     """Answers by schema; a list is used up answer by answer. Keeps every prompt."""
+
+    prompts: list[dict[str, Any]] = Field(default_factory=list)
+    faults: list[Exception] = Field(default_factory=list)
+    systems: dict[str, str] = Field(default_factory=dict)
+    schemas: dict[str, Any] = Field(default_factory=dict)
+    said: Any = None
 
     def __init__(self, **answers: Answer) -> None:
         given = {name: _in_turn(name, answer) for name, answer in answers.items()}
-        super().__init__(**NOTHING | given)
-        object.__setattr__(self, "prompts", [])
-        object.__setattr__(self, "faults", [])
-        object.__setattr__(self, "systems", {})
-        object.__setattr__(self, "schemas", {})
+        super().__init__(answers=NOTHING | given)
 
-    def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> Any:
-        schema = convert_to_openai_tool(options["tools"][0])
-        name = schema["function"]["name"]
-        self.schemas[name] = schema  # type: ignore[attr-defined]
+    def _answer(self, messages: list[BaseMessage], schema: Any) -> AIMessage:
+        tool = convert_to_openai_tool(schema)
+        name = tool["function"]["name"]
+        self.schemas[name] = tool
         system, human, *repairs = (str(message.content) for message in messages)
         label = f"{name} {hashlib.sha256(system.encode()).hexdigest()[:8]}"
-        self.systems[label] = system  # type: ignore[attr-defined]
+        self.systems[label] = system
         prompt: dict[str, Any] = {"asked": name, "system": label, "human": human}
         if repairs:
             prompt["repair"] = repairs
-        self.prompts.append(prompt)  # type: ignore[attr-defined]
+        self.prompts.append(prompt)
         try:
-            return super()._generate(messages, *args, **options)
+            return super()._answer(messages, schema)
         except Exception as error:
-            if error is not self.script[0]:  # nobody scripted it: the answer's function is wrong
-                self.faults.append(error)  # type: ignore[attr-defined]
+            if error is not self.said:  # nobody scripted it: the answer's function is wrong
+                self.faults.append(error)
             raise
         finally:
-            said = self.script[0]
-            calls = getattr(said, "tool_calls", None)
-            prompt["answer"] = calls[0]["args"] if calls else said
+            calls = getattr(self.said, "tool_calls", None)
+            prompt["answer"] = calls[0]["args"] if calls else self.said
+
+    def _next(self, name: str, answers: Any, given: Any) -> Any:
+        self.said = super()._next(name, answers, given)
+        return self.said
 
 
 def _in_turn(name: str, answer: Answer) -> Answer:
