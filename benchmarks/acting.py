@@ -18,8 +18,8 @@ from benchmarks.metrics import tool_calls
 from benchmarks.metrics.tool_calls import ToolTask
 from benchmarks.reasoning import load, share
 from benchmarks.stand_ins import FillAnswers, Liar, answers_of, surface
-from langmem_graph import Memory
-from langmem_graph.models import GroundedCall
+from langmem_graph.memory import Memory
+from langmem_graph.schemas import GroundedCall
 from langmem_graph.testing import ScriptedChatModel
 
 ASKED = "2026-11-02T09:00:00+00:00"
@@ -148,7 +148,7 @@ def _filled(
     answers: type[FillAnswers],
 ) -> list[Filled]:
     known = {line["id"]: line for line in lines}
-    reader: Any = memory._mind.model if memory._mind else None  # its answers change
+    reader: Any = memory._pipelines.model if memory._pipelines else None  # its answers change
     done = []
     for task in tasks:
         chosen = answers(task, known)

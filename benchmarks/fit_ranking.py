@@ -22,10 +22,11 @@ from benchmarks.data import LOADERS
 from benchmarks.data.items import BenchDataError, Conversation
 from benchmarks.job import limited
 from benchmarks.vectors import cached
-from langmem_graph import Memory, MessageHit, UserMemory
-from langmem_graph.embeddings import MiniLMEmbeddings
-from langmem_graph.ranking.weights import MESSAGE_WEIGHTS, SESSION_WEIGHTS
-from langmem_graph.user import By
+from langmem_graph.async_methods import UserMemory
+from langmem_graph.embeddings.minilm import MiniLMEmbeddings
+from langmem_graph.memory import By, Memory
+from langmem_graph.retrieval.search_common import MESSAGE_WEIGHTS, SESSION_WEIGHTS
+from langmem_graph.schemas import MessageHit
 
 Vector = NDArray[np.float64]
 ALL_CANDIDATES = 5_000

@@ -17,8 +17,8 @@ from benchmarks.data.items import Conversation, DataSet, Question
 from benchmarks.models import Speaker
 from benchmarks.readers import ContextReader
 from benchmarks.systems.catalogue import Spec
-from langmem_graph.embeddings._embedder import Embedder
-from langmem_graph.user import By
+from langmem_graph.embeddings.embedder import Embedder
+from langmem_graph.memory import By
 
 _CHUNK = 1 << 20
 

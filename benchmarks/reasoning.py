@@ -18,9 +18,11 @@ from typing import Any
 from benchmarks import common
 from benchmarks.chatter import make_chat, sessions
 from benchmarks.stand_ins import ActAnswers, HopAnswers, answers_of
-from langmem_graph import Memory, Recall, Settings
+from langmem_graph.memory import Memory
+from langmem_graph.schemas import Recall
+from langmem_graph.settings import Settings
 from langmem_graph.testing import ScriptedChatModel
-from langmem_graph.write.words import content
+from langmem_graph.values.attributes import content
 
 SETS = Path(__file__).parent / "sets"
 WIDE = 4_000

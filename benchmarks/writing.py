@@ -15,9 +15,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from benchmarks import common
-from langmem_graph import Memory, Settings
-from langmem_graph.llm import contracts
-from langmem_graph.llm.structured import prompt_tokens
+from langmem_graph.llm import answer_schemas
+from langmem_graph.llm.structured_calls import prompt_tokens
+from langmem_graph.memory import Memory
+from langmem_graph.settings import Settings
 from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.tokens import token_counter
 
@@ -78,7 +79,7 @@ def _report(reader: ScriptedChatModel, turns: int, own: int) -> str:
     calls, tokens = Counter[str](), Counter[str]()
     for (name, _), messages in zip(reader.asked, reader.requests, strict=True):
         calls[name] += 1
-        schema: type[BaseModel] = getattr(contracts, name)
+        schema: type[BaseModel] = getattr(answer_schemas, name)
         tokens[name] += prompt_tokens(counter, schema, messages[:2])
     lines = ["| call | calls | prompt tokens | per turn |", "| --- | ---: | ---: | ---: |"]
     for name in calls:

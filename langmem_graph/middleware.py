@@ -21,12 +21,11 @@ from langgraph.runtime import Runtime
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.graphs.conversation import messages_in, place, query_of, question_key
-from langmem_graph.graphs.identity import UserId
-from langmem_graph.graphs.ownership import own_part, owner_of
+from langmem_graph.graphs.identity import UserId, own_part, owner_of
 from langmem_graph.graphs.turn import Reading, Report, TurnMemory, combined
 from langmem_graph.memory import Memory
-from langmem_graph.models import GroundedCall, RecallMode
-from langmem_graph.tool_calls import (
+from langmem_graph.schemas import GroundedCall, RecallMode
+from langmem_graph.tool_call_grounding import (
     Checked,
     GroundedTools,
     OnContradiction,

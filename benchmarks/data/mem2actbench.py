@@ -19,7 +19,7 @@ from benchmarks.data.items import (
     ToolGoal,
 )
 from benchmarks.metrics.tool_calls import GoldSlot, SlotType, gold_slots
-from langmem_graph.user import By
+from langmem_graph.memory import By
 
 _WANTED = (
     "qa_dataset.jsonl and toolmem_conversation.jsonl of Mem2ActBench (arXiv 2601.19935), or this "

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from benchmarks.data.items import Question, Session
 from benchmarks.models import Spent
 from benchmarks.readers import ContextReader, Passage, Reply, quoted
-from langmem_graph.user import By
+from langmem_graph.memory import By
 
 _WORD = re.compile(r"\w+")
 

@@ -17,9 +17,9 @@ from benchmarks.models import Spent
 from benchmarks.readers import ContextReader, Passage, Reply
 from benchmarks.systems.baselines import BM25, FullContext, NaiveRag
 from benchmarks.systems.ours import Ours, Reasoning, SharedMemory
-from langmem_graph.config import Settings
 from langmem_graph.errors import InvalidInputError, explain
-from langmem_graph.user import By
+from langmem_graph.memory import By
+from langmem_graph.settings import Settings
 
 RETRIEVAL = ("ours", "ours+records", "rrf", "dense", "words", "bm25", "naive-rag")
 ANSWER = ("ours", "ours-reason", "bm25", "naive-rag", "full-context")

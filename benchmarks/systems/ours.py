@@ -10,10 +10,9 @@ from langchain_core.embeddings import Embeddings
 from benchmarks.data.items import Question, Session
 from benchmarks.models import Spent
 from benchmarks.readers import Context, ContextReader, NavigateReader, Passage, Reply
-from langmem_graph.config import RankingMethod, Settings
-from langmem_graph.memory import Memory
-from langmem_graph.models import GroundedCall, MessageHit, Recall
-from langmem_graph.user import By
+from langmem_graph.memory import By, Memory
+from langmem_graph.schemas import GroundedCall, MessageHit, Recall
+from langmem_graph.settings import RankingMethod, Settings
 
 
 class SharedMemory:

@@ -11,19 +11,17 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langgraph.graph.state import CompiledStateGraph
 
-from langmem_graph.config import Settings
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.intake import to_utc
-from langmem_graph.llm.chat_model import as_chat_model
-from langmem_graph.llm.contracts import Relation
-from langmem_graph.llm.structured import asker_for
-from langmem_graph.models import Fact
-from langmem_graph.recall.facts import LONGEST
-from langmem_graph.recall.goals import graph
-from langmem_graph.recall.goals.state import GoalDependencies, GoalQuestion
-from langmem_graph.recall.json_state import JSON
-from langmem_graph.recall.memory_search import spelling
-from langmem_graph.steps import StepRun
+from langmem_graph.llm.answer_schemas import Relation
+from langmem_graph.llm.chat_models import as_chat_model
+from langmem_graph.llm.structured_calls import model_runner
+from langmem_graph.messages import to_utc
+from langmem_graph.reasoning import goal_loop
+from langmem_graph.reasoning.state import JSON, GoalDependencies, GoalQuestion
+from langmem_graph.retrieval.facts import LONGEST, spelling
+from langmem_graph.runtime import StepRun
+from langmem_graph.schemas import Fact
+from langmem_graph.settings import Settings
 
 SearchFunction = Callable[[str, int], Sequence[Any] | Awaitable[Sequence[Any]]]
 """Takes a query and how many; gives texts, dicts with `text`, or LangChain documents."""
@@ -66,13 +64,13 @@ def create_goal_graph(
     if not isinstance(retriever, BaseRetriever):
         _check_arguments(retriever)
     chosen = settings or Settings()
-    asker = asker_for(as_chat_model(model), chosen, "recall")
+    runner = model_runner(as_chat_model(model), chosen, "recall")
 
     async def search(query: str, k: int, relation: Relation, run: StepRun) -> list[Fact]:
         return _facts(await _look(retriever, query, k, run))[:k]
 
-    deps = GoalDependencies(asker, chosen, search, _likeness, alone=True)
-    return graph.build(deps, lambda config: "", GoalQuestion, form=JSON, checkpointer=None)
+    deps = GoalDependencies(runner, chosen, search, _likeness, alone=True)
+    return goal_loop.build(deps, lambda config: "", GoalQuestion, form=JSON, checkpointer=None)
 
 
 def _check_arguments(search: SearchFunction) -> None:

@@ -13,7 +13,7 @@ from langmem_graph.graphs.conversation import messages_in, query_of
 from langmem_graph.graphs.identity import UserId, user_of
 from langmem_graph.graphs.nodes import UserContext
 from langmem_graph.grounding import graph
-from langmem_graph.grounding.grounder import grounding_dependencies, grounding_request
+from langmem_graph.grounding.graph import grounding_dependencies, grounding_request
 from langmem_graph.grounding.state import GroundingState, Policy
 from langmem_graph.memory import Memory, check_memory
 
@@ -58,7 +58,7 @@ def create_grounding_graph(
         InvalidInputError: the memory has no model, or a tool or the policy cannot be used.
     """
     check_memory(memory)
-    if memory._mind is None:  # same package
+    if memory._pipelines is None:  # same package
         raise InvalidInputError(
             "create_grounding_graph needs a memory with a model: Memory(path, model='openai:…')."
         )
@@ -72,7 +72,7 @@ def create_grounding_graph(
         return grounding_request(own, request, policy, now)
 
     return graph.build(
-        grounding_dependencies(memory._services, memory._mind.model),
+        grounding_dependencies(memory._services, memory._pipelines.model),
         lambda config: user_of(config, user_id),
         (_State, GroundingInput, GroundingOutput),
         read_input,

@@ -6,7 +6,7 @@ from typing import Annotated, Any, NotRequired
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.graph import MessagesState
-from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
+from typing_extensions import TypedDict
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.graphs.conversation import (
@@ -16,11 +16,10 @@ from langmem_graph.graphs.conversation import (
     question_key,
     value_in,
 )
-from langmem_graph.graphs.identity import UserId
-from langmem_graph.graphs.ownership import own_part, owner_of
+from langmem_graph.graphs.identity import UserId, own_part, owner_of
 from langmem_graph.graphs.turn import Reading, Report, TurnMemory
 from langmem_graph.memory import Memory
-from langmem_graph.models import RecallMode
+from langmem_graph.schemas import RecallMode
 
 Node = RunnableLambda[Any, dict[str, Any]]
 

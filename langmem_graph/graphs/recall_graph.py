@@ -13,12 +13,10 @@ from langmem_graph.graphs.identity import UserId, user_of
 from langmem_graph.graphs.nodes import UserContext, _latest
 from langmem_graph.graphs.turn import TurnMemory
 from langmem_graph.memory import Memory, check_memory
-from langmem_graph.models import Recall, RecallMode
-from langmem_graph.recall import graph
-from langmem_graph.recall.json_state import JSON
-from langmem_graph.recall.reasoner import reasoning_dependencies
-from langmem_graph.recall.state import ReasoningState
-from langmem_graph.requests import RecallRequest
+from langmem_graph.reasoning import graph
+from langmem_graph.reasoning.graph import reasoning_dependencies
+from langmem_graph.reasoning.state import JSON, ReasoningState
+from langmem_graph.schemas import Recall, RecallMode, RecallRequest
 
 
 class RecallInput(TypedDict, total=False):
@@ -92,7 +90,7 @@ def create_recall_graph(
         InvalidInputError: the memory has no model, or an option cannot be used.
     """
     check_memory(memory)
-    if memory._mind is None:  # same package
+    if memory._pipelines is None:  # same package
         raise InvalidInputError(
             "create_recall_graph needs a memory with a model: Memory(path, model='openai:…'). "
             "To look up without one, use create_recall_node(memory)."
@@ -113,7 +111,7 @@ def create_recall_graph(
         return {**done, "messages": [AIMessage(outcome.answer or "")]} if answer else done
 
     return graph.build(
-        reasoning_dependencies(memory._services, memory._mind.model, fail_closed=fail_closed),
+        reasoning_dependencies(memory._services, memory._pipelines.model, fail_closed=fail_closed),
         lambda config: user_of(config, user_id),
         request_of,
         (_AnsweredState, AnsweredInput, AnsweredOutput)

@@ -18,13 +18,13 @@ from langgraph.managed import RemainingSteps
 from typing_extensions import TypedDict
 
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.extraction.graph import RECURSION_LIMIT, build, new_run, private
+from langmem_graph.extraction.worker import Totals, count_pending, give_back_claim
 from langmem_graph.graphs.conversation import messages_in
 from langmem_graph.graphs.identity import UserId
 from langmem_graph.graphs.turn import TurnMemory
 from langmem_graph.memory import Memory, check_memory
-from langmem_graph.write.flush import Totals, count_pending, give_back_claim
-from langmem_graph.write.graph import RECURSION_LIMIT, build, new_run, private
-from langmem_graph.write.mind import Mind
+from langmem_graph.pipelines import Pipelines
 
 Update = dict[str, Any]
 _LAST_STEPS = 3
@@ -91,7 +91,7 @@ def create_write_graph(
         InvalidInputError: the memory has no model.
     """
     check_memory(memory)
-    mind = memory._mind  # same package
+    mind = memory._pipelines  # same package
     if mind is None:
         raise InvalidInputError(
             "create_write_graph needs a memory with a model: Memory(path, model='openai:…'). "
@@ -125,7 +125,7 @@ def _begun(written: dict[str, Any]) -> Update:
     return {"memory_report": {"write": written}, "memory_totals": _as_json(Totals())}
 
 
-def _extraction(turn: TurnMemory, mind: Mind, force: bool) -> RunnableLambda[Any, Update]:
+def _extraction(turn: TurnMemory, mind: Pipelines, force: bool) -> RunnableLambda[Any, Update]:
     """Reads one batch; a run that fails or is cancelled gives its claim back."""
     services = turn.memory._services  # same package
     shown = build(mind.reader.tools, turn.user)

@@ -10,7 +10,6 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
-from langmem_graph.grounding.slots import Slot, object_in, slot_name
 from langmem_graph.grounding.sources import Evidence, Source, current_sources
 from langmem_graph.grounding.state import (
     FilledSlot,
@@ -20,9 +19,10 @@ from langmem_graph.grounding.state import (
     evidence_in,
     slots_in,
 )
-from langmem_graph.grounding.values import errors, problem, problem_with
-from langmem_graph.models import GroundedCall, Grounding, MissingSlot
-from langmem_graph.steps import Event, StepRun
+from langmem_graph.grounding.tool_schema import Slot, object_in, slot_name
+from langmem_graph.grounding.type_conversion import errors, problem, problem_with
+from langmem_graph.runtime import Event, StepRun
+from langmem_graph.schemas import GroundedCall, Grounding, MissingSlot
 
 
 async def decide(

@@ -9,8 +9,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from langmem_graph.grounding.matchers import supports
-from langmem_graph.grounding.slots import Slot
 from langmem_graph.grounding.sources import REQUEST, Evidence, Source, quoted_in
 from langmem_graph.grounding.state import (
     FilledSlot,
@@ -21,11 +19,13 @@ from langmem_graph.grounding.state import (
     slots_in,
     usage_in,
 )
-from langmem_graph.grounding.values import inferred, typed
-from langmem_graph.llm.contracts import SlotFill, ToolFill
-from langmem_graph.llm.structured import load_prompt
-from langmem_graph.recall.quotes import LONGEST_NAME, as_data, plain_id
-from langmem_graph.steps import StepRun
+from langmem_graph.grounding.tool_schema import Slot
+from langmem_graph.grounding.type_conversion import inferred, typed
+from langmem_graph.llm.answer_schemas import SlotFill, ToolFill
+from langmem_graph.llm.structured_calls import load_prompt
+from langmem_graph.retrieval.formatting import LONGEST_NAME, as_data, plain_id
+from langmem_graph.runtime import StepRun
+from langmem_graph.values.matching import supports
 
 
 async def fill(deps: GroundingDependencies, state: GroundingState, run: StepRun) -> GroundingState:
@@ -35,7 +35,7 @@ async def fill(deps: GroundingDependencies, state: GroundingState, run: StepRun)
     answer = None
     if slots:
         question = _question(state, slots, evidence)
-        answer = await deps.asker.ask(ToolFill, load_prompt("fill"), question, usage)
+        answer = await deps.runner.ask(ToolFill, load_prompt("fill"), question, usage)
     proposed: dict[str, list[SlotFill]] = defaultdict(list)
     for one in answer.slots if answer else []:
         proposed[one.slot].append(one)

@@ -1,21 +1,28 @@
-"""The step `retrieve_slots`: searches for each slot and collects candidate values.
+"""Retrieval by attribute: records whose attribute resembles a parameter ("shop", "bike shop").
 
-One query for the whole request finds what is most talked about; a query for each parameter finds
-what that parameter needs (methods 3.5), and so does the attribute that a record is about.
+A record's text may share neither a word nor a meaning with the parameter's name; its subject and
+attribute were named when it was written. Rare words among the user's attributes count more.
 """
 
 import asyncio
 import logging
+import math
+from collections import Counter
 from collections.abc import Sequence
 
 from langmem_graph.errors import for_log
-from langmem_graph.grounding.by_attribute import by_attribute
-from langmem_graph.grounding.slots import Slot
 from langmem_graph.grounding.sources import candidates_in, read_sources
 from langmem_graph.grounding.state import GroundingDependencies, GroundingState, slots_in
-from langmem_graph.grounding.tool_spec import ToolSpec
-from langmem_graph.models import Fact
-from langmem_graph.steps import Event, StepRun
+from langmem_graph.grounding.tool_schema import Slot, ToolSpec, in_words
+from langmem_graph.retrieval.facts import facts_by_number
+from langmem_graph.runtime import Event, StepRun
+from langmem_graph.schemas import Fact
+from langmem_graph.storage import record_queries
+from langmem_graph.storage.room import Room
+from langmem_graph.values.attributes import content
+
+AROUND = 0.5
+"""Weight of a word of the request or tool relative to one of the parameter; ours."""
 
 _log = logging.getLogger(__name__)
 FOR_REQUEST = 20
@@ -28,6 +35,33 @@ MOST_SLOTS = 24
 """Slots that are searched for; the first ones of a larger tool."""
 MOST_FACTS = 40
 """Facts shown in one call; ours."""
+
+
+def by_attribute(
+    room: Room, slots: Sequence[Slot], tool: ToolSpec, request: str, k: int
+) -> list[list[Fact]]:
+    """For each slot, the `k` current records whose subject and attribute resemble it most."""
+    with room.database.read_transaction() as connection:
+        named = record_queries.with_attributes(connection)
+    attributes = [(n, content(in_words(name)), content(subject)) for n, subject, name in named]
+    seen = Counter(word for _, name, subject in attributes for word in name | subject)
+    weight = {word: math.log(1 + len(attributes) / count) for word, count in seen.items()}
+    about = content(f"{in_words(tool.name)} {tool.description} {request}")
+    found = []
+    for slot in slots:
+        own = content(f"{' '.join(map(in_words, slot.path))} {slot.description}")
+        scores = {
+            n: _total(name & own, weight)
+            + AROUND * _total((name | subject) & (about - own), weight)
+            for n, name, subject in attributes
+        }
+        best = sorted((n for n in scores if scores[n]), key=lambda n: (-scores[n], -n))
+        found.append(facts_by_number(room, best[:k]))
+    return found
+
+
+def _total(words: frozenset[str], weight: dict[str, float]) -> float:
+    return sum(weight[word] for word in words)
 
 
 async def retrieve_slots(

@@ -11,16 +11,15 @@ from typing import Any
 import numpy as np
 from rapidfuzz import fuzz
 
-from langmem_graph.embeddings._embedder import Embedder
+from langmem_graph.embeddings.embedder import Embedder
 from langmem_graph.errors import EmbeddingError
-from langmem_graph.grounding.slots import slots_of
 from langmem_graph.grounding.state import GroundingDependencies, GroundingState, usage_in
-from langmem_graph.grounding.tool_spec import ToolSpec
-from langmem_graph.llm.contracts import ToolChoice
-from langmem_graph.llm.structured import Usage, load_prompt
-from langmem_graph.ranking.fusion import reciprocal_rank_fusion
-from langmem_graph.recall.quotes import as_data
-from langmem_graph.steps import Event, StepRun
+from langmem_graph.grounding.tool_schema import ToolSpec, slots_of
+from langmem_graph.llm.answer_schemas import ToolChoice
+from langmem_graph.llm.structured_calls import Usage, load_prompt
+from langmem_graph.retrieval.formatting import as_data
+from langmem_graph.retrieval.search_common import reciprocal_rank_fusion
+from langmem_graph.runtime import Event, StepRun
 
 SHOWN = 10
 """Tools that are shown to the model (Mem2ActBench)."""
@@ -66,5 +65,5 @@ async def _pick(
     named = {f"t{place}": tool for place, tool in enumerate(tools, 1)}
     lines = [f"{alias}: {as_data(_described(tool)[:600])}" for alias, tool in named.items()]
     question = "\n".join(["Tools:", *lines, f"Request: {as_data(request)}"])
-    choice = await deps.asker.ask(ToolChoice, load_prompt("select_tool"), question, usage)
+    choice = await deps.runner.ask(ToolChoice, load_prompt("select_tool"), question, usage)
     return named.get(choice.tool, tools[0]) if choice else tools[0]

@@ -9,17 +9,15 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from langmem_graph.grounding.matchers import says
-from langmem_graph.grounding.quantities import is_part
-from langmem_graph.grounding.slots import Slot
-from langmem_graph.intake import is_bare_call
-from langmem_graph.models import Fact, Message
-from langmem_graph.services import Services
-from langmem_graph.steps import StepRun
-from langmem_graph.store import lookups, record_lookups
-from langmem_graph.store.room import Room
-from langmem_graph.write.boundaries import tokens
-from langmem_graph.write.values import find_values, raws
+from langmem_graph.grounding.tool_schema import Slot
+from langmem_graph.messages import is_bare_call
+from langmem_graph.runtime import StepRun
+from langmem_graph.schemas import Fact, Message
+from langmem_graph.storage import message_queries, record_queries
+from langmem_graph.storage.room import Room
+from langmem_graph.storage.services import Services
+from langmem_graph.values.matching import is_part, says
+from langmem_graph.values.verbatim import find_values, raws, tokens
 
 REQUEST = "f0"
 """The alias of the request among the sources."""
@@ -142,11 +140,11 @@ class _Stored:
 
 
 def _stored(room: Room, messages: Sequence[str], records: Sequence[str]) -> _Stored:
-    with room.database.reading() as connection:
-        numbers = record_lookups.numbers_of(connection, records)
-        current = record_lookups.current(connection, numbers.values())
-        said = lookups.messages_by_id(connection, messages)
-        superseded = record_lookups.replaced_by_message(connection, messages)
+    with room.database.read_transaction() as connection:
+        numbers = record_queries.numbers_of(connection, records)
+        current = record_queries.current(connection, numbers.values())
+        said = message_queries.messages_by_id(connection, messages)
+        superseded = record_queries.replaced_by_message(connection, messages)
     return _Stored(said, {one for one, n in numbers.items() if n in current}, superseded)
 
 

@@ -7,14 +7,13 @@ from typing import Annotated, Any, Literal
 
 from typing_extensions import TypedDict
 
-from langmem_graph.grounding.slots import Slot, slots_of
 from langmem_graph.grounding.sources import Evidence, Source, ValueCandidate
-from langmem_graph.grounding.tool_spec import ToolSpec
-from langmem_graph.llm.structured import Asker, Usage
-from langmem_graph.models import GroundedCall
-from langmem_graph.recall.memory_search import Search
-from langmem_graph.services import Services
-from langmem_graph.steps import Event
+from langmem_graph.grounding.tool_schema import Slot, ToolSpec, slots_of
+from langmem_graph.llm.structured_calls import ModelRunner, Usage
+from langmem_graph.retrieval.facts import Search
+from langmem_graph.runtime import Event
+from langmem_graph.schemas import GroundedCall
+from langmem_graph.storage.services import Services
 
 Policy = Literal["flag", "drop", "ask"]
 """What happens to an inferred value that does not surely follow: it is kept with a warning, left
@@ -69,7 +68,7 @@ class GroundingDependencies:
     """What the steps work with."""
 
     services: Services
-    asker: Asker
+    runner: ModelRunner
     search: Search
 
 

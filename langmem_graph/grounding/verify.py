@@ -7,7 +7,6 @@ All inferred values share one model call; without a usable verdict none of them 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from langmem_graph.grounding.slots import Slot
 from langmem_graph.grounding.state import (
     FilledSlot,
     GroundingDependencies,
@@ -15,11 +14,12 @@ from langmem_graph.grounding.state import (
     slots_in,
     usage_in,
 )
-from langmem_graph.grounding.values import problem_with
-from langmem_graph.llm.contracts import Verdicts
-from langmem_graph.llm.structured import Usage, load_prompt
-from langmem_graph.recall.quotes import as_data
-from langmem_graph.steps import StepRun
+from langmem_graph.grounding.tool_schema import Slot
+from langmem_graph.grounding.type_conversion import problem_with
+from langmem_graph.llm.answer_schemas import Verdicts
+from langmem_graph.llm.structured_calls import Usage, load_prompt
+from langmem_graph.retrieval.formatting import as_data
+from langmem_graph.runtime import StepRun
 
 _VALUED = ("explicit", "inferred", "default")
 
@@ -52,7 +52,7 @@ async def _judged(
         f"{place}. {one.slot} = {as_data(str(one.value))}, from {as_data(one.text)}"
         for place, one in enumerate(inferred, 1)
     ]
-    answer = await deps.asker.ask(Verdicts, load_prompt("verify"), "\n".join(lines), usage)
+    answer = await deps.runner.ask(Verdicts, load_prompt("verify"), "\n".join(lines), usage)
     verdicts = {one.number: one.follows for one in answer.verdicts} if answer else {}
     follows = {one.slot: verdicts.get(place, False) for place, one in enumerate(inferred, 1)}
     return [replace(one, follows=follows.get(one.slot)) for one in filled]

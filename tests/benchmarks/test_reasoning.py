@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks import reasoning
 from benchmarks.reasoning import Acts, Hops
-from langmem_graph.write.words import content
+from langmem_graph.values.attributes import content
 from tests.support.marks import needs_model
 
 

@@ -13,9 +13,10 @@ from typing import Any
 import httpx
 import pytest
 
-from langmem_graph import Memory, Settings
 from langmem_graph.errors import IndexUnavailableError
-from langmem_graph.store.vectors import connect
+from langmem_graph.memory import Memory
+from langmem_graph.settings import Settings
+from langmem_graph.storage.chroma_index import connect
 from tests.conftest import said
 from tests.support.chroma_server import Server
 from tests.support.loopback import loopback_alone

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from langmem_graph import ChromaStore, Memory, Settings
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.memory import Memory
+from langmem_graph.settings import Settings
+from langmem_graph.store.chroma_store import ChromaStore
 from tests.conftest import said
 from tests.support.chroma_server import Server
 from tests.support.loopback import loopback_alone
@@ -50,14 +52,14 @@ def test_adds_finds_rebuilds_and_erases(server: Server, tmp_path: Path) -> None:
 
 
 def _collections(server: Server) -> list:  # type: ignore[type-arg]
-    from langmem_graph.store.vectors import connect
+    from langmem_graph.storage.chroma_index import connect
 
     return list(connect(server.url).list_collections())
 
 
 @pytest.mark.long
 def test_a_client_object_is_as_good_as_a_url(server: Server, tmp_path: Path) -> None:
-    from langmem_graph.store.vectors import connect
+    from langmem_graph.storage.chroma_index import connect
 
     client = connect(server.url)
     with Memory(tmp_path / "m", chroma=client, embeddings="hash", settings=SMALL) as memory:

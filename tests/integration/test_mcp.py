@@ -16,9 +16,9 @@ import httpx
 import pytest
 from blockbuster import blockbuster_ctx
 
-from langmem_graph import Memory
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.store.files import write_files
+from langmem_graph.memory import Memory
+from langmem_graph.storage.files import write_files
 from tests.conftest import said
 from tests.support.loopback import free_port, loopback_alone
 
@@ -213,7 +213,7 @@ async def test_files_are_a_tool_and_resources(home: Path) -> None:
     with (
         Memory(home / "memory", embeddings="hash") as memory,
         memory._services.room("ana") as room,
-        room.database.writing() as connection,
+        room.database.write_transaction() as connection,
     ):
         write_files(connection, bodies)
     async with over_stdio(home, "--user", "ana") as session:
@@ -391,7 +391,7 @@ def fails(home: Path, *options: str) -> str:
 def test_whose_memory_is_never_left_open(
     user: str | None, http: bool, header: str | None, said: str
 ) -> None:
-    from langmem_graph.cli.mcp import Place, check
+    from langmem_graph.cli.serve_mcp import Place, check
 
     with pytest.raises(InvalidInputError, match=said):
         check(user, Place(http, "127.0.0.1", 8765, header, []))
@@ -489,7 +489,7 @@ def test_an_interrupt_ends_it_though_the_client_is_silent(home: Path) -> None:
 async def test_failing_memory_is_said_and_the_loop_is_never_blocked(home: Path) -> None:
     from mcp.shared.memory import create_connected_server_and_client_session as connected
 
-    from langmem_graph.mcp_server import create_mcp_server
+    from langmem_graph.mcp.server import create_mcp_server
 
     memory = Memory(home / "memory", embeddings="hash")
     async with connected(create_mcp_server(memory, user_id="ana")) as session:

@@ -19,9 +19,11 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import SecretStr
 from typer.testing import CliRunner
 
-from langmem_graph import Memory, MemoryMiddleware, Settings
-from langmem_graph.cli import app as commands
-from langmem_graph.llm import load_chat_model
+from langmem_graph.cli import commands
+from langmem_graph.llm.chat_models import load_chat_model
+from langmem_graph.memory import Memory
+from langmem_graph.middleware import MemoryMiddleware
+from langmem_graph.settings import Settings
 from tests.conftest import said
 from tests.support.graphs import WAYS, chatbot, config, run
 from tests.support.loopback import free_port, loopback_alone

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 from langgraph.graph import START, MessagesState, StateGraph
 
-from langmem_graph import Memory, Settings
-from langmem_graph.graphs import create_write_node
-from langmem_graph.pyramid.files import INDEX, parse
-from langmem_graph.write.attributes import same_subject
+from langmem_graph.graphs.nodes import create_write_node
+from langmem_graph.memory import Memory
+from langmem_graph.settings import Settings
+from langmem_graph.topics.files import INDEX, parse
+from langmem_graph.values.attributes import same_subject
 from tests.support.files import folder
 from tests.support.minds import Mind
 from tests.support.writing import BAD, BAD_ROUNDS, DECISIONS

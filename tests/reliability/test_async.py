@@ -14,13 +14,14 @@ from blockbuster import BlockingError, blockbuster_ctx
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage
 
-from langmem_graph import ChromaStore, Memory, MemoryMiddleware, Settings
-from langmem_graph.graphs import (
-    create_goal_graph,
-    create_grounding_graph,
-    create_recall_graph,
-    create_write_graph,
-)
+from langmem_graph.graphs.goal_graph import create_goal_graph
+from langmem_graph.graphs.grounding_graph import create_grounding_graph
+from langmem_graph.graphs.recall_graph import create_recall_graph
+from langmem_graph.graphs.write_graph import create_write_graph
+from langmem_graph.memory import Memory
+from langmem_graph.middleware import MemoryMiddleware
+from langmem_graph.settings import Settings
+from langmem_graph.store.chroma_store import ChromaStore
 from langmem_graph.testing import ScriptedChatModel
 from tests.conftest import said
 from tests.support.isolation import Send, config_of
@@ -60,7 +61,7 @@ async def test_opening_reading_and_closing(memory: Memory, tmp_path: Path) -> No
     with blockbuster_ctx():
         await ana.aflush()
         await ana.aadd(said("One more secret.", id="late"), session_id="t")
-        ana.read_soon()
+        ana.flush_soon()
         assert await ana.adrain(30)
         assert len(await ana.aexport()) == 7
         assert await ana.aexport_records(history=True)
@@ -141,7 +142,7 @@ async def test_mcp(memory: Memory) -> None:
     pytest.importorskip("mcp")
     from mcp.shared.memory import create_connected_server_and_client_session
 
-    from langmem_graph.mcp_server import create_mcp_server
+    from langmem_graph.mcp.server import create_mcp_server
 
     await memory.user("ana").aflush()
     server = create_mcp_server(memory, user_id="ana", allow_forget=True)

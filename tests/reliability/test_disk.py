@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from langmem_graph import ChromaStore, Memory, Settings
 from langmem_graph.errors import StorageError
-from langmem_graph.graphs import create_recall_node, create_write_node
+from langmem_graph.graphs.nodes import create_recall_node, create_write_node
+from langmem_graph.memory import Memory
+from langmem_graph.settings import Settings
+from langmem_graph.store.chroma_store import ChromaStore
 from tests.conftest import said
 from tests.support.minds import steady_mind
 

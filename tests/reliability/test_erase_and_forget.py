@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from langmem_graph import Memory, Settings
+from langmem_graph.memory import Memory
+from langmem_graph.settings import Settings
 from langmem_graph.testing import HashEmbeddings
 from tests.support.chroma_server import Server
 from tests.support.killed_writer import kill_at

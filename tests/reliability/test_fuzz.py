@@ -18,20 +18,19 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 from typer.testing import CliRunner
 
-from langmem_graph import Memory
-from langmem_graph.cli import app as commands
-from langmem_graph.cli.imports import import_file
+from langmem_graph.cli import commands
+from langmem_graph.cli.import_files import import_file
 from langmem_graph.errors import InvalidInputError, LangMemGraphError
-from langmem_graph.grounding.slots import slot_path, slots_of
-from langmem_graph.grounding.tool_spec import tool_spec
-from langmem_graph.intake import to_utc
-from langmem_graph.llm import contracts
-from langmem_graph.llm.structured import Asker, Limits, Usage
-from langmem_graph.logic import Atom, Variable, contradicts, same_entity
-from langmem_graph.pyramid.files import parse
+from langmem_graph.grounding.tool_schema import slot_path, slots_of, tool_spec
+from langmem_graph.llm import answer_schemas
+from langmem_graph.llm.structured_calls import Limits, ModelRunner, Usage
+from langmem_graph.memory import Memory
+from langmem_graph.messages import to_utc
+from langmem_graph.reasoning.nl_logic import Atom, Variable, contradicts, same_entity
 from langmem_graph.schedule.times import EventTime, occurrences
 from langmem_graph.testing import ScriptedChatModel
-from langmem_graph.write.values import find_values
+from langmem_graph.topics.files import parse
+from langmem_graph.values.verbatim import find_values
 
 texts = st.text(max_size=60) | st.sampled_from(
     ["2025-05-03", "user", "(x:person)", "---\n", "## Summary", "😀" * 9, "\ud800", "\0", "{" * 99]
@@ -77,9 +76,17 @@ def near(sample: Any) -> st.SearchStrategy[Any]:
 # --- what models say -----------------------------------------------------------------------------
 
 SCHEMAS = st.sampled_from(
-    [contracts.Extraction, contracts.Reconciliation, contracts.TopicRound, contracts.GoalPlan,
-     contracts.Unification, contracts.Refinement, contracts.Consequences, contracts.ToolFill]
-)  # fmt: skip
+    [
+        answer_schemas.Extraction,
+        answer_schemas.Reconciliation,
+        answer_schemas.TopicRound,
+        answer_schemas.GoalPlan,
+        answer_schemas.Unification,
+        answer_schemas.Refinement,
+        answer_schemas.Consequences,
+        answer_schemas.ToolFill,
+    ]
+)
 WAYS = st.sampled_from([None, "json_schema", "function_calling", "json_mode"])
 
 
@@ -89,8 +96,8 @@ def test_a_models_json(schema: Any, method: Any, said: str, args: Any) -> None:
     calls = [{"name": schema.__name__, "args": args, "id": "c"}] if isinstance(args, dict) else []
     model = ScriptedChatModel(script=[AIMessage(said, tool_calls=calls)])
     usage = Usage()
-    asker = Asker(model, method, Limits(4, 10_000, 10), "o200k_base")
-    answer = asyncio.run(asker.ask(schema, "rules", "question", usage))
+    runner = ModelRunner(model, method, Limits(4, 10_000, 10), "o200k_base")
+    answer = asyncio.run(runner.ask(schema, "rules", "question", usage))
     assert answer is None or isinstance(answer, schema)
     assert answer is not None or usage.problems
 
@@ -293,7 +300,7 @@ GIVEN = {"query": "hi", "message_ids": ["1"], "record_ids": ["r"], "name": "inde
     lambda one: isinstance(one, dict)))  # fmt: skip
 def test_mcp_tools(memory: Memory, name: str, given_arguments: dict[str, Any]) -> None:
     pytest.importorskip("mcp")
-    from langmem_graph.mcp_server.calls import call_tool, offered
+    from langmem_graph.mcp.calls import call_tool, offered
 
     tools = {tool.name: tool for tool in offered(True)}
 

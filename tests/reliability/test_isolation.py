@@ -14,22 +14,24 @@ from langchain.agents import create_agent
 from langgraph.graph import START, StateGraph
 from typer.testing import CliRunner
 
-from langmem_graph import ChromaStore, Memory, MemoryMiddleware, Settings
-from langmem_graph.cli import app as commands
+from langmem_graph.cli import commands
 from langmem_graph.errors import MissingUserError
-from langmem_graph.graphs import (
+from langmem_graph.graphs.goal_graph import create_goal_graph
+from langmem_graph.graphs.grounding_graph import create_grounding_graph
+from langmem_graph.graphs.nodes import (
     MemoryState,
-    create_goal_graph,
-    create_grounding_graph,
-    create_recall_graph,
     create_recall_node,
-    create_write_graph,
     create_write_node,
     with_memory,
 )
-from langmem_graph.intake import user_key
-from langmem_graph.store.root import folder_name
-from langmem_graph.tools import create_memory_tools
+from langmem_graph.graphs.recall_graph import create_recall_graph
+from langmem_graph.graphs.write_graph import create_write_graph
+from langmem_graph.memory import Memory
+from langmem_graph.messages import folder_name, user_key
+from langmem_graph.middleware import MemoryMiddleware
+from langmem_graph.settings import Settings
+from langmem_graph.store.chroma_store import ChromaStore
+from langmem_graph.tools.memory_tools import create_memory_tools
 from tests.support.isolation import ASKED, Send, config_of
 from tests.support.minds import steady_mind
 
@@ -202,7 +204,7 @@ async def by_mcp(memory: Memory, user: str) -> str:
     pytest.importorskip("mcp")
     from mcp.shared.memory import create_connected_server_and_client_session
 
-    from langmem_graph.mcp_server import create_mcp_server
+    from langmem_graph.mcp.server import create_mcp_server
 
     server = create_mcp_server(memory, user_id=user)
     async with create_connected_server_and_client_session(server) as client:

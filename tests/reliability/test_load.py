@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from langmem_graph import Memory, Settings
+from langmem_graph.memory import Memory
+from langmem_graph.settings import Settings
 from tests.conftest import said
 from tests.support.chroma_server import Server
 from tests.support.loopback import loopback_alone

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from langmem_graph import Memory, Settings
+from langmem_graph.memory import Memory
+from langmem_graph.settings import Settings
 from tests.conftest import said
 
 _LOOK = """
@@ -20,7 +21,7 @@ def rss():
     pages = int(open("/proc/self/statm").read().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 path, user, number = sys.argv[1:]
-import chromadb, langmem_graph.recall.fast
+import chromadb, langmem_graph.retrieval.fast_recall
 before = rss()
 start = time.perf_counter()
 with Memory(path, embeddings="hash") as memory:

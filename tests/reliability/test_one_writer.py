@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from langmem_graph import ChromaStore, Memory
 from langmem_graph.errors import (
     ClosedMemoryError,
     ForkedProcessError,
     MemoryLockedError,
     StorageError,
 )
+from langmem_graph.memory import Memory
+from langmem_graph.store.chroma_store import ChromaStore
 from tests.conftest import said
 
 OPEN = """

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from langmem_graph import Memory
+from langmem_graph.memory import Memory
 from langmem_graph.testing import HashEmbeddings
 from tests.support.traces import runs_of
 

@@ -5,13 +5,13 @@ from typing import Any
 
 from langgraph.graph import START, MessagesState, StateGraph
 
-from langmem_graph import Memory
-from langmem_graph.graphs import (
+from langmem_graph.graphs.nodes import (
     MemoryState,
     create_recall_node,
     create_write_node,
     with_memory,
 )
+from langmem_graph.memory import Memory
 
 WAYS = ("invoke", "ainvoke", "stream", "astream")
 

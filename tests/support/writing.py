@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from langmem_graph import Memory, Settings
+from langmem_graph.memory import Memory
+from langmem_graph.settings import Settings
 
 
 def memories(*rows: dict[str, Any]) -> dict[str, Any]:

@@ -16,8 +16,9 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from langmem_graph import Memory, Settings
 from langmem_graph.errors import InvalidInputError, MissingUserError
+from langmem_graph.memory import Memory
+from langmem_graph.settings import Settings
 from tests.conftest import said
 
 

@@ -16,28 +16,30 @@ from blockbuster import blockbuster_ctx
 from hypothesis import given
 from hypothesis import strategies as st
 
+from langmem_graph import causal
+from langmem_graph.causal.local_models import (
+    HuggingFaceModel,
+    LlamaServer,
+    TokenLogProbs,
+    shared_start,
+)
+from langmem_graph.causal.scorers import (
+    CausalScorer,
+    ContrastScorer,
+    NoScorer,
+    Pair,
+    PmiScorer,
+    VerifierScorer,
+    acalibrate,
+    calibrate,
+    create_causal_scorer,
+)
 from langmem_graph.errors import (
     CausalModelError,
     InvalidInputError,
     LangMemGraphError,
     MissingExtraError,
 )
-from langmem_graph.link import causal
-from langmem_graph.link.causal import (
-    CausalScorer,
-    ContrastScorer,
-    HuggingFaceModel,
-    LlamaServer,
-    NoScorer,
-    Pair,
-    PmiScorer,
-    TokenLogProbs,
-    VerifierScorer,
-    acalibrate,
-    calibrate,
-    create_causal_scorer,
-)
-from langmem_graph.link.causal.language_model import shared_start
 
 KNOWN = {
     ("The fact is that", " Bo fell"): 5.0,

@@ -11,11 +11,12 @@ from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 from typer.testing import CliRunner
 
+import langmem_graph
 import langmem_graph.llm
-from langmem_graph import Memory
-from langmem_graph.cli import app as commands
+from langmem_graph.cli import commands
 from langmem_graph.errors import ChatModelError
-from langmem_graph.llm import load_chat_model
+from langmem_graph.llm.chat_models import load_chat_model
+from langmem_graph.memory import Memory
 from langmem_graph.testing import ScriptedChatModel, recite
 from tests.conftest import said
 from tests.support.marks import needs_model
@@ -93,7 +94,7 @@ def test_failing_memory_is_said(
     def broken(*_: Any, **__: Any) -> None:
         raise OSError("disk is gone")
 
-    monkeypatch.setattr("langmem_graph.user_sync.append.append", broken)
+    monkeypatch.setattr("langmem_graph.memory.add_messages.add_messages", broken)
     output = chat("Hello?")
     assert "memory_write: OSError: disk is gone" in output
     assert "ok" in output

@@ -34,14 +34,16 @@ from langgraph.store.base import (
 )
 from langgraph.store.memory import InMemoryStore
 
-from langmem_graph import ChromaStore, Memory, Settings
 from langmem_graph.errors import (
     ClosedMemoryError,
     EmbedderMismatchError,
     InvalidInputError,
     MemoryLockedError,
 )
-from langmem_graph.lang_store import _search
+from langmem_graph.memory import Memory
+from langmem_graph.settings import Settings
+from langmem_graph.store import item_search
+from langmem_graph.store.chroma_store import ChromaStore
 from tests.conftest import TroubledEmbeddings
 
 NUTS = {"text": "Alice eats no nuts."}
@@ -341,7 +343,7 @@ def test_a_text_is_no_namespace(store: ChromaStore) -> None:
 def test_a_large_namespace_does_not_hide_a_small_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_search, "_SMALL", 10)
+    monkeypatch.setattr(item_search, "_SMALL", 10)
     narrow = Settings(index_batch=1, dense_candidates=5)
     with ChromaStore(tmp_path, embeddings="hash", settings=narrow) as store:
         crowd = [PutOp(("crowd",), str(n), {"t": f"red apple {n}"}) for n in range(60)]

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from langmem_graph import Memory
-from langmem_graph.cli import app as commands
+from langmem_graph.cli import commands
 from langmem_graph.cli.demo import QUESTIONS, conversation_file
+from langmem_graph.memory import Memory
 
 runner = CliRunner()
 

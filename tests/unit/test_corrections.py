@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 
-from langmem_graph import Memory, MemoryMiddleware, Settings
+from langmem_graph.memory import Memory
+from langmem_graph.middleware import MemoryMiddleware
+from langmem_graph.settings import Settings
 from langmem_graph.testing import ScriptedChatModel
 from tests.conftest import said
 from tests.support.corrections import pairs

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 
-from langmem_graph import Memory, Settings
 from langmem_graph.errors import (
     ChatModelError,
     ClosedMemoryError,
@@ -25,9 +24,11 @@ from langmem_graph.errors import (
     SchemaTooNewError,
     StorageError,
 )
-from langmem_graph.graphs import create_goal_graph
-from langmem_graph.store import schema
-from langmem_graph.store.root import folder_name
+from langmem_graph.graphs.goal_graph import create_goal_graph
+from langmem_graph.memory import Memory
+from langmem_graph.messages import folder_name
+from langmem_graph.settings import Settings
+from langmem_graph.storage import tables
 from langmem_graph.testing import HashEmbeddings
 from tests.conftest import TroubledEmbeddings, said
 from tests.support.files import folder
@@ -224,10 +225,10 @@ def test_an_older_ledger_is_migrated_with_everything_in_it(
     step = [lambda connection: connection.exec_driver_sql("ALTER TABLE messages ADD mood TEXT")]
     memory = reopen()
     ledger = folder(memory, "u") / "ledger.db"
-    monkeypatch.setattr(schema, "MIGRATIONS", [*schema.MIGRATIONS, *step])
+    monkeypatch.setattr(tables, "MIGRATIONS", [*tables.MIGRATIONS, *step])
     assert reopen().user("u").search_conversation("hello")[0].message_id == "1"
     connection = sqlite3.connect(ledger)
-    assert connection.execute("PRAGMA user_version").fetchone() == (len(schema.MIGRATIONS),)
+    assert connection.execute("PRAGMA user_version").fetchone() == (len(tables.MIGRATIONS),)
     assert connection.execute("SELECT mood FROM messages").fetchall() == [(None,)]
     connection.close()
 
@@ -241,11 +242,11 @@ def test_a_migration_that_fails_changes_nothing(
     with monkeypatch.context() as patch:
         steps = ["ALTER TABLE messages ADD mood TEXT", "ALTER TABLE nowhere ADD mood TEXT"]
         broken = [lambda c, s=s: c.exec_driver_sql(s) for s in steps]
-        patch.setattr(schema, "MIGRATIONS", [*schema.MIGRATIONS, *broken])
+        patch.setattr(tables, "MIGRATIONS", [*tables.MIGRATIONS, *broken])
         with pytest.raises(StorageError, match="nowhere"):
             reopen().user("u").sessions()
     connection = sqlite3.connect(ledger)
-    assert connection.execute("PRAGMA user_version").fetchone() == (len(schema.MIGRATIONS),)
+    assert connection.execute("PRAGMA user_version").fetchone() == (len(tables.MIGRATIONS),)
     connection.close()
     assert reopen().user("u").search_conversation("hello")[0].message_id == "1"
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_graph.models import Record
-from langmem_graph.write.attributes import cardinality, same_attribute, same_subject
-from langmem_graph.write.gate import Verdict, judge
+from langmem_graph.extraction.supersede_gate import Verdict, judge
+from langmem_graph.schemas import Record
+from langmem_graph.values.attributes import cardinality, same_attribute, same_subject
 from tests.support.corrections import pairs
 
 MARCH = datetime(2025, 3, 1, tzinfo=UTC)

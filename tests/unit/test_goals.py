@@ -16,15 +16,15 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
-from langmem_graph import Fact, Settings
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.graphs import create_goal_graph
-from langmem_graph.llm.contracts import Unification
-from langmem_graph.recall.goals.bindings import bind, stands_in
-from langmem_graph.recall.goals.decide import decide
-from langmem_graph.recall.goals.refinements import invented
-from langmem_graph.recall.goals.state import Bound, Proof, Subgoal
-from langmem_graph.recall.shown import FactAliases
+from langmem_graph.graphs.goal_graph import create_goal_graph
+from langmem_graph.llm.answer_schemas import Unification
+from langmem_graph.reasoning.bindings import bind, decide, stands_in
+from langmem_graph.reasoning.refine import invented
+from langmem_graph.reasoning.state import Bound, Proof, Subgoal
+from langmem_graph.retrieval.formatting import FactAliases
+from langmem_graph.schemas import Fact
+from langmem_graph.settings import Settings
 from tests.support.goals import (
     ASKED,
     BAD,

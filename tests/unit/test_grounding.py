@@ -12,10 +12,12 @@ from jsonschema import Draft202012Validator
 from langchain_core.messages import AIMessage, HumanMessage
 from pydantic import BaseModel, Field
 
-from langmem_graph import GroundedCall, Memory, Settings
 from langmem_graph.errors import InvalidInputError, MissingUserError
-from langmem_graph.graphs import create_grounding_graph
-from langmem_graph.grounding.tool_spec import tool_spec
+from langmem_graph.graphs.grounding_graph import create_grounding_graph
+from langmem_graph.grounding.tool_schema import tool_spec
+from langmem_graph.memory import Memory
+from langmem_graph.schemas import GroundedCall
+from langmem_graph.settings import Settings
 from tests.support.flights import ASKED, SAID, alias, copy
 from tests.support.goals import BAD
 from tests.support.minds import Mind
@@ -189,7 +191,7 @@ def test_words_are_copied_as_they_stand_in_any_text_of_the_source(open_memory: A
         source = alias(prompt, "No lilies near the cats.")
         return {"slots": [{"slot": "plant", "how": "copy", "words": "lilies", "sources": [source]}]}
 
-    memory._mind.model.answers["ToolFill"] = copied
+    memory._pipelines.model.answers["ToolFill"] = copied
     call = ana.ground(Exclude, "Which lilies or cats?")
     assert call.arguments == {"plant": "lilies"}
 
@@ -219,7 +221,7 @@ def test_a_record_is_found_by_what_its_attribute_is_called(open_memory: Any) -> 
             "slots": [{"slot": "shop", "how": "copy", "words": "Szprycha", "sources": [source]}]
         }
 
-    memory._mind.model.answers["ToolFill"] = copied
+    memory._pipelines.model.answers["ToolFill"] = copied
     call = ana.ground(BookRepair, "Book the repair.")
     assert call.arguments == {"shop": "Szprycha"}
 
@@ -351,7 +353,7 @@ async def test_nothing_blocks_the_loop(open_memory: Any) -> None:
 def test_two_users_do_not_mix(open_memory: Any) -> None:
     memory = open_memory(Mind())
     memory.user("bob").add([{"role": "user", "content": "I fly to Rome."}], session_id="b")
-    mind = memory._mind.model
+    mind = memory._pipelines.model
     create_grounding_graph(memory, tools=BookFlight).invoke(
         {"request": ASKED}, {"configurable": {"user_id": "bob"}}
     )
@@ -375,7 +377,7 @@ def test_memory_that_fails_leaves_the_request(
     def fail(*_: Any, **__: Any) -> None:
         raise OSError("disk")
 
-    monkeypatch.setattr("langmem_graph.recall.memory_search.find_facts", fail)
+    monkeypatch.setattr("langmem_graph.retrieval.facts.find_facts", fail)
     call = memory.user("ana").ground(BookFlight, "A flight to Rome, please")
     assert call.arguments["destination"] == "Rome"
     assert call.grounding["destination"].message_ids == []

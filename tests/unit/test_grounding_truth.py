@@ -10,8 +10,9 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
-from langmem_graph import Memory, Settings
-from langmem_graph.grounding.tool_spec import tool_spec
+from langmem_graph.grounding.tool_schema import tool_spec
+from langmem_graph.memory import Memory
+from langmem_graph.settings import Settings
 from tests.support.minds import Mind
 
 SAID = {

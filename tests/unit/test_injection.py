@@ -13,14 +13,16 @@ from langchain_core.messages import AIMessage, ToolMessage
 from pydantic import BaseModel
 from typer.testing import CliRunner
 
-from langmem_graph import Memory, MemoryMiddleware, Settings
-from langmem_graph.cli import app as commands
+from langmem_graph.cli import commands
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.graphs.conversation import worth_keeping
-from langmem_graph.recall.quotes import as_data, indented, plain_id, plain_json
-from langmem_graph.store.files import write_files
+from langmem_graph.memory import Memory
+from langmem_graph.middleware import MemoryMiddleware
+from langmem_graph.retrieval.formatting import as_data, indented, plain_id, plain_json
+from langmem_graph.settings import Settings
+from langmem_graph.storage.files import write_files
 from langmem_graph.testing import ScriptedChatModel
-from langmem_graph.tools import create_memory_tools
+from langmem_graph.tools.memory_tools import create_memory_tools
 from tests.conftest import said
 from tests.support.minds import Mind
 
@@ -157,7 +159,7 @@ def test_tools_answer_with_quotes(poisoned: Any) -> None:
 def test_only_listed_files_are_read(memory: Memory, name: str) -> None:
     user = memory.user("me")
     user.add(said("hello", id="1"), session_id="s")
-    with memory._services.room("me") as room, room.database.writing() as connection:
+    with memory._services.room("me") as room, room.database.write_transaction() as connection:
         write_files(connection, {"profile.md": "---\nkind: profile\n---\n\nFORGED\x1b[2J\n"})
     with pytest.raises(InvalidInputError, match="There is no file"):
         user.read_file(name)
@@ -314,7 +316,7 @@ async def test_mcp_answers_with_quotes(poisoned: Any) -> None:
     from mcp.shared.memory import create_connected_server_and_client_session
     from pydantic import AnyUrl
 
-    from langmem_graph.mcp_server import create_mcp_server
+    from langmem_graph.mcp.server import create_mcp_server
 
     memory = poisoned()
     server = create_mcp_server(memory, user_id="me", allow_forget=True)

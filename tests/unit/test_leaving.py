@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from langmem_graph import Memory
 from langmem_graph.errors import (
     ClosedMemoryError,
     EmbedderMismatchError,
     ForkedProcessError,
     StorageError,
 )
+from langmem_graph.memory import Memory
 from langmem_graph.testing import HashEmbeddings
 from tests.conftest import TroubledEmbeddings, said
 from tests.support.files import folder
@@ -42,7 +42,7 @@ def test_a_folder_deleted_in_the_middle_of_an_add_makes_it_fail(memory: Memory) 
     with (
         memory._services.root.room("u") as room,
         pytest.raises(StorageError, match="deleted"),
-        room.database.writing(),
+        room.database.write_transaction(),
     ):
         shutil.rmtree(folder(memory, "u"))
 

@@ -14,9 +14,11 @@ from blockbuster import blockbuster_ctx
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.messages.tool import invalid_tool_call
 
-from langmem_graph import Memory
 from langmem_graph.errors import ClosedMemoryError, InvalidInputError
-from langmem_graph.navigate import MAX_CALLS, Navigation, arun_navigator, run_navigator
+from langmem_graph.memory import Memory
+from langmem_graph.navigation.actions import MAX_CALLS
+from langmem_graph.navigation.navigator import arun_navigator, run_navigator
+from langmem_graph.navigation.schemas import Navigation
 from langmem_graph.testing import ScriptedChatModel
 from tests.support.navigation import ANSWER, OF_ANA, fill
 

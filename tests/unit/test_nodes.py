@@ -28,19 +28,20 @@ from langgraph_sdk.auth.types import StudioUser
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from langmem_graph import Memory, MemoryMiddleware
 from langmem_graph.errors import InvalidInputError, LangMemGraphError, MissingUserError
-from langmem_graph.graphs import (
+from langmem_graph.graphs.grounding_graph import create_grounding_graph
+from langmem_graph.graphs.nodes import (
     MemoryState,
-    create_grounding_graph,
-    create_recall_graph,
     create_recall_node,
-    create_write_graph,
     create_write_node,
     with_memory,
 )
+from langmem_graph.graphs.recall_graph import create_recall_graph
+from langmem_graph.graphs.write_graph import create_write_graph
+from langmem_graph.memory import Memory
+from langmem_graph.middleware import MemoryMiddleware
 from langmem_graph.testing import ScriptedChatModel
-from langmem_graph.tools import create_memory_tools
+from langmem_graph.tools.memory_tools import create_memory_tools
 from tests.conftest import said
 from tests.support.graphs import WAYS, chatbot, config, run, texts
 

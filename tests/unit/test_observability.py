@@ -18,19 +18,23 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from langmem_graph import ChromaStore, Memory, MemoryMiddleware, Settings, tracing
+from langmem_graph import tracing
 from langmem_graph.errors import LangMemGraphError
-from langmem_graph.graphs import (
+from langmem_graph.graphs.goal_graph import create_goal_graph
+from langmem_graph.graphs.nodes import (
     MemoryState,
-    create_goal_graph,
-    create_recall_graph,
     create_recall_node,
     create_write_node,
     with_memory,
 )
-from langmem_graph.store.root import folder_name
+from langmem_graph.graphs.recall_graph import create_recall_graph
+from langmem_graph.memory import Memory
+from langmem_graph.messages import folder_name
+from langmem_graph.middleware import MemoryMiddleware
+from langmem_graph.settings import Settings
+from langmem_graph.store.chroma_store import ChromaStore
 from langmem_graph.testing import ScriptedChatModel
-from langmem_graph.tools import create_memory_tools
+from langmem_graph.tools.memory_tools import create_memory_tools
 from tests.conftest import TroubledEmbeddings
 from tests.support.isolation import ASKED, Send, config_of
 from tests.support.minds import ANSWERS, echo, steady_mind
@@ -87,8 +91,8 @@ def test_every_step_and_model_call_has_a_span(memory: Memory, spans: InMemorySpa
     ana.forget(message="m1")
     steps = names(spans)
     assert steps >= {"add", "flush", "recall", "ground", "search_records", "forget", "model"}
-    assert steps >= {"claim", "extract", "ground_values", "reconcile", "evolve", "commit", "link"}
-    assert steps >= {"route", "init", "retrieve", "unify", "refine", "counterfactual", "context"}
+    assert steps >= {"claim", "extract", "verify", "reconcile", "commit", "link"}
+    assert steps >= {"route", "plan", "retrieve", "unify", "refine", "counterfactual", "context"}
     assert steps >= {"select_tool", "retrieve_slots", "fill", "verify", "decide", "topics"}
     recorded = spans.get_finished_spans()
     assert_no_text(recorded)
@@ -125,7 +129,7 @@ def test_spans_reach_through_the_memorys_own_loop(
     assert {one.context.trace_id for one in recorded} == {own}
     parents = {one.context.span_id: one.name for one in recorded}
     above = {parents[one.parent.span_id] for one in recorded if one.name.endswith(".model")}
-    assert above <= {f"langmem_graph.{s}" for s in ("init", "unify", "refine", "counterfactual")}
+    assert above <= {f"langmem_graph.{s}" for s in ("plan", "unify", "refine", "counterfactual")}
 
 
 def test_an_error_is_a_kind_and_not_a_text(memory: Memory, spans: InMemorySpanExporter) -> None:

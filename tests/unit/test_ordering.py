@@ -9,7 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_graph.write.ordering import Order, check_resolution, merge_chains, resolve
+from langmem_graph.extraction.contradiction_order import (
+    Order,
+    check_resolution,
+    merge_chains,
+    resolve,
+)
 
 DAY_0 = datetime(2025, 1, 1, tzinfo=UTC)
 ids = st.sampled_from("abcdefghij")

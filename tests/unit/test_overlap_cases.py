@@ -15,11 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_graph import Memory, Settings
-from langmem_graph.recall.collisions import AHEAD, MOST, conflicts_at, met
-from langmem_graph.recall.overlaps import proposal
-from langmem_graph.recall.state import ProposedTime
+from langmem_graph.memory import Memory
+from langmem_graph.reasoning.conflicts import proposal
+from langmem_graph.reasoning.state import ProposedTime
+from langmem_graph.retrieval.schedule_conflicts import AHEAD, MOST, conflicts_at, met
 from langmem_graph.schedule.times import EventTime
+from langmem_graph.settings import Settings
 from tests.support.schedule_oracle import Timed, collisions
 
 MADRID, NEW_YORK, LONDON = "Europe/Madrid", "America/New_York", "Europe/London"

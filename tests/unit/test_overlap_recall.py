@@ -9,10 +9,13 @@ from zoneinfo import ZoneInfo
 import pytest
 from langchain_core.messages import HumanMessage
 
-from langmem_graph import Memory, Recall, Settings
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.graphs import create_recall_graph, create_recall_node
-from langmem_graph.recall.quotes import AGAINST, ALSO
+from langmem_graph.graphs.nodes import create_recall_node
+from langmem_graph.graphs.recall_graph import create_recall_graph
+from langmem_graph.memory import Memory
+from langmem_graph.retrieval.formatting import AGAINST, ALSO
+from langmem_graph.schemas import Recall
+from langmem_graph.settings import Settings
 from tests.support.minds import Mind
 
 NOW = "2099-06-01T09:00"  # a Monday
@@ -297,7 +300,7 @@ def test_a_schedule_that_cannot_be_read_costs_the_warning_alone(
     def fail(*_: Any) -> None:
         raise OSError("disk")
 
-    monkeypatch.setattr("langmem_graph.recall.overlaps.conflicts_at", fail)
+    monkeypatch.setattr("langmem_graph.reasoning.conflicts.conflicts_at", fail)
     found = ana.recall(ASKED, at=NOW, mode="auto")
     assert "comparing with the schedule failed: OSError: disk" in found.report.warnings
     assert "I see the dentist." in found.context or "sees the dentist" in found.context
@@ -337,7 +340,7 @@ def test_what_was_over_when_it_was_said_is_not(open_memory: Any) -> None:
 def test_what_was_forgotten_meanwhile_collides_no_more(
     open_memory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from langmem_graph.recall import context
+    from langmem_graph.reasoning import context
 
     memory = open_memory(mind())
     ana = _with_dentist(memory)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from blockbuster import blockbuster_ctx
 
-from langmem_graph import Memory, UserMemory
+from langmem_graph.async_methods import UserMemory
+from langmem_graph.memory import Memory
 from tests.conftest import said
 
 NOT_TWINNED = {"user", "as_retriever", "read_soon"}  # wait for nothing

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from langmem_graph import Memory
+from langmem_graph.memory import Memory
 from langmem_graph.testing import ScriptedChatModel
 from tests.conftest import said
 from tests.support.graphs import WAYS, run

@@ -14,19 +14,22 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from typing_extensions import TypedDict
 
-from langmem_graph import Memory, MemoryMiddleware, Recall, Settings
 from langmem_graph.errors import InvalidInputError, MissingUserError
-from langmem_graph.graphs import (
+from langmem_graph.graphs.nodes import (
     MemoryState,
-    create_recall_graph,
     create_recall_node,
     create_write_node,
     with_memory,
 )
-from langmem_graph.recall.facts import find_facts
-from langmem_graph.recall.route import intent_of
-from langmem_graph.store.clusters import CAUSAL, SEMANTIC
-from langmem_graph.store.records import add_link
+from langmem_graph.graphs.recall_graph import create_recall_graph
+from langmem_graph.memory import Memory
+from langmem_graph.middleware import MemoryMiddleware
+from langmem_graph.retrieval.facts import find_facts
+from langmem_graph.retrieval.intent import intent_of
+from langmem_graph.schemas import Recall
+from langmem_graph.settings import Settings
+from langmem_graph.storage.graph_edges import CAUSAL, SEMANTIC
+from langmem_graph.storage.record_writes import add_link
 from langmem_graph.testing import ScriptedChatModel
 from tests.support.goals import ASKED, BAD, PLAN, alias
 from tests.support.minds import Mind
@@ -222,7 +225,7 @@ def test_edges_are_followed_in_both_directions(open_memory: Any, kind: str, use:
     seed, forth, back, _ = _with_records(
         memory, "sago palm where buy", "the vase fell", "a flood came", "unlike anything"
     )
-    with memory._services.room("ana") as room, room.database.writing() as connection:
+    with memory._services.room("ana") as room, room.database.write_transaction() as connection:
         add_link(connection, seed, forth, kind, weight=0.9, scorer="t", origin="t")
         add_link(connection, back, seed, kind, weight=0.8, scorer="t", origin="t")
     found = memory.user("ana").recall(PALM, mode="auto")
@@ -234,7 +237,7 @@ def test_edges_are_followed_in_both_directions(open_memory: Any, kind: str, use:
 def test_at_most_eight_facts_come_along_edges(open_memory: Any) -> None:
     memory = open_memory(acting(), recall_k=1, risk_facts=1)
     numbers = _with_records(memory, "sago palm where buy", *(f"thing {n}" for n in range(12)))
-    with memory._services.room("ana") as room, room.database.writing() as connection:
+    with memory._services.room("ana") as room, room.database.write_transaction() as connection:
         for other in numbers[1:]:
             add_link(connection, 1, other, CAUSAL, weight=other / 20, scorer="t", origin="t")
     found = memory.user("ana").recall(PALM, mode="auto")
@@ -291,7 +294,7 @@ def test_a_failing_second_search_is_reported_and_the_rest_stays(
     def fail(*_: Any) -> None:
         raise OSError("disk")
 
-    monkeypatch.setattr("langmem_graph.recall.counterfactual.nearest_to_examples", fail)
+    monkeypatch.setattr("langmem_graph.reasoning.counterfactual.nearest_to_examples", fail)
     found = memory.user("ana").recall(PALM, mode="auto")
     assert found.report.status == "degraded"
     assert "looking for risks failed: OSError: disk" in found.report.warnings
@@ -323,7 +326,7 @@ def test_relations_steer_the_search(open_memory: Any) -> None:
         memory, "The flood ruined the cellar", "The pump was bought", "A trip to Rome", "Pump oil"
     )
     services = memory._services
-    with services.room("ana") as room, room.database.writing() as connection:
+    with services.room("ana") as room, room.database.write_transaction() as connection:
         add_link(connection, 1, 3, CAUSAL, weight=0.9, scorer="t", origin="t")
 
     def texts(query: str, k: int, relation: Any) -> list[str]:
@@ -624,7 +627,7 @@ def test_memory_that_fails_does_not_fail_the_turn(
     def fail(*_: Any, **__: Any) -> None:
         raise OSError("disk")
 
-    monkeypatch.setattr("langmem_graph.recall.recall.find_facts", fail)
+    monkeypatch.setattr("langmem_graph.reasoning.first_lookup.find_facts", fail)
     asked: Any = {"messages": [HumanMessage(PALM)]}
     done = create_recall_graph(memory).invoke(asked, ANA)
     assert done["memory_recall"]["report"]["status"] == "degraded"
@@ -841,7 +844,7 @@ def test_the_graph_fails_open_to_its_last_step(
     def fail(*_: Any, **__: Any) -> None:
         raise OSError("disk")
 
-    monkeypatch.setattr("langmem_graph.recall.context._read", fail)
+    monkeypatch.setattr("langmem_graph.reasoning.context._read", fail)
     asked: Any = {"messages": [HumanMessage(PALM)]}
     done = create_recall_graph(memory).invoke(asked, ANA)
     assert PUPPY in done["memory_context"]

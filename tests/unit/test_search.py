@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_graph import Memory, Settings
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.models import MessageHit
-from langmem_graph.recall.quotes import build_context
+from langmem_graph.memory import Memory
+from langmem_graph.retrieval.formatting import build_context
+from langmem_graph.schemas import MessageHit
+from langmem_graph.settings import Settings
 from langmem_graph.testing import HashEmbeddings
 from langmem_graph.tokens import TokenCounter, estimate
 from tests.conftest import said

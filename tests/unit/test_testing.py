@@ -10,7 +10,8 @@ import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, SystemMessage
 from pydantic import BaseModel
 
-from langmem_graph import Memory, testing
+from langmem_graph import testing
+from langmem_graph.memory import Memory
 from langmem_graph.testing import HashEmbeddings, ScriptedChatModel, each_turn
 
 PAGE = Path(__file__).parents[2] / "docs/testing.md"

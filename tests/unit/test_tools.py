@@ -13,11 +13,12 @@ from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from langmem_graph import Memory, MemoryMiddleware
 from langmem_graph.errors import ClosedMemoryError, MissingUserError
-from langmem_graph.graphs import create_write_node
+from langmem_graph.graphs.nodes import create_write_node
+from langmem_graph.memory import Memory
+from langmem_graph.middleware import MemoryMiddleware
 from langmem_graph.testing import ScriptedChatModel
-from langmem_graph.tools import create_memory_tools
+from langmem_graph.tools.memory_tools import create_memory_tools
 from tests.conftest import said
 from tests.support.graphs import WAYS, config, run
 

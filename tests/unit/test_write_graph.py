@@ -11,9 +11,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from pydantic import BaseModel
 
-from langmem_graph import Memory, Settings
-from langmem_graph.graphs import create_write_graph
-from langmem_graph.llm.structured import Usage, asker_for
+from langmem_graph.graphs.write_graph import create_write_graph
+from langmem_graph.llm.structured_calls import Usage, model_runner
+from langmem_graph.memory import Memory
+from langmem_graph.settings import Settings
 from tests.scripted import Mind, ScriptedChatModel
 from tests.unit.test_write_path import PROFILE, echo, gather, turn
 
@@ -213,8 +214,8 @@ async def test_giving_one_run_up_leaves_the_others_claim(
     memory = open_memory(reading())
     ana, graph = memory.user("ana"), create_write_graph(memory)
     entered, leave, asked = asyncio.Event(), asyncio.Event(), list[str]()
-    asker = memory._mind.reader.tools.asker
-    ask = asker.ask
+    runner = memory._pipelines.reader.tools.runner
+    ask = runner.ask
 
     async def slowly(schema: Any, prompt: str, question: str, *rest: Any) -> Any:
         if schema.__name__ == "Extraction" and "boat" in question.rpartition("New messages:")[2]:
@@ -223,11 +224,11 @@ async def test_giving_one_run_up_leaves_the_others_claim(
             await leave.wait()
         return await ask(schema, prompt, question, *rest)
 
-    monkeypatch.setattr(asker, "ask", slowly)
+    monkeypatch.setattr(runner, "ask", slowly)
     first = asyncio.create_task(graph.ainvoke(BOAT, CONFIG))
     await entered.wait()
     with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="broken"):
-        patch.setattr("langmem_graph.write.reconcile.compare", fail)
+        patch.setattr("langmem_graph.extraction.reconcile.compare", fail)
         await graph.ainvoke({"messages": [("user", "I own a car.")]}, config("other"))
     report = await ana.aflush()  # reads the car; the boat is still the first run's
     assert (report.read, report.pending) == (1, 2)
@@ -252,11 +253,11 @@ async def test_a_run_that_ends_early_gives_its_claim_back(
     memory = open_memory(reading())
     graph = create_write_graph(memory)
     if way == "cancelled":
-        monkeypatch.setattr(memory._mind.reader.tools.asker, "ask", lambda *_: asyncio.sleep(60))
+        monkeypatch.setattr(memory._pipelines.reader.tools.runner, "ask", lambda *_: asyncio.sleep(60))
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(graph.ainvoke(BOAT, CONFIG), 1)
     else:
-        monkeypatch.setattr("langmem_graph.write.reconcile.compare", fail)
+        monkeypatch.setattr("langmem_graph.extraction.reconcile.compare", fail)
         with pytest.raises(RuntimeError, match="broken"):
             if way == "raises":
                 await graph.ainvoke(BOAT, CONFIG)
@@ -332,6 +333,6 @@ def test_a_profile_does_not_overwrite_a_newer_one(open_memory: Any) -> None:
 def test_an_asker_has_the_limits_of_its_purpose() -> None:
     settings = Settings(max_calls=2, recall_calls=5)
     for purpose, calls in (("extraction", 2), ("recall", 5)):
-        asker = asker_for(ScriptedChatModel(), settings, purpose)  # type: ignore[arg-type]
-        assert not asker.is_spent(Usage(calls=calls - 1))
-        assert asker.is_spent(Usage(calls=calls))
+        runner = model_runner(ScriptedChatModel(), settings, purpose)  # type: ignore[arg-type]
+        assert not runner.is_spent(Usage(calls=calls - 1))
+        assert runner.is_spent(Usage(calls=calls))

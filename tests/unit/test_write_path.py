@@ -11,10 +11,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
 from langmem_graph.errors import ClosedMemoryError, InvalidInputError
-from langmem_graph.graphs import create_write_node
+from langmem_graph.graphs.nodes import create_write_node
 from langmem_graph.graphs.write_graph import create_write_graph
-from langmem_graph.llm.contracts import Extraction, Reconciliation
-from langmem_graph.store import clusters
+from langmem_graph.llm.answer_schemas import Extraction, Reconciliation
+from langmem_graph.storage import graph_edges
 from tests.support.minds import Mind
 from tests.support.writing import (
     BAD,
@@ -372,8 +372,8 @@ def test_causes_are_found_at_the_end_of_a_session_and_follow_time(open_memory: A
     ana.add(turn("The boat hit a rock."), session_id="s", at="2025-01-01")
     ana.add(turn("The boat leaks.", number=2), session_id="s", at="2025-01-02")
     assert ana.flush().causes == 1
-    with memory._services.room("ana") as room, room.database.reading() as connection:
-        edges = [edge for n in (1, 2) for edge in clusters.edges_of(connection, n)]
+    with memory._services.room("ana") as room, room.database.read_transaction() as connection:
+        edges = [edge for n in (1, 2) for edge in graph_edges.edges_of(connection, n)]
     causal = {edge for edge in edges if edge[2] == "causal"}
     first, _ = ana.export_records()
     assert "hit a rock" in first["text"]
@@ -496,7 +496,7 @@ def test_two_users_at_once_and_a_restart_in_the_middle(open_memory: Any) -> None
     def talk(user: str, numbers: range) -> None:
         for n in numbers:
             memory.user(user).add(turn(f"{user} says {n}", number=n), session_id="s")
-            memory._mind.background.notify(user)
+            memory._pipelines.background.notify(user)
 
     for numbers in (range(25), range(25, 50)):
         threads = [threading.Thread(target=talk, args=(u, numbers)) for u in ("ana", "bob")]
@@ -532,7 +532,7 @@ def test_closing_reads_what_waits_and_leaves_the_rest_due(open_memory: Any) -> N
     slow = Mind(Extraction=lambda q: time.sleep(1) or echo(q))
     memory = open_memory(slow, closing_seconds=0.1)
     memory.user("ana").add(turn("I own a boat."), session_id="s")
-    memory._mind.background.notify("ana")
+    memory._pipelines.background.notify("ana")
     ana = open_memory(Mind(Extraction=echo)).user("ana")
     assert ana.flush().stored == 1
 
@@ -793,7 +793,7 @@ def test_a_monologue_is_read_in_parts(open_memory: Any) -> None:
 @pytest.mark.long
 def test_the_prompts_stay_small(open_memory: Any) -> None:
     """Tokens beyond the turns' own words, schemas included, over 200 turns."""
-    from langmem_graph.llm.structured import prompt_tokens
+    from langmem_graph.llm.structured_calls import prompt_tokens
     from langmem_graph.tokens import TokenCounter, estimate
 
     mind = Mind(Extraction=echo, Reconciliation={"decisions": []})
