@@ -7,9 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from langmem_graph.async_methods import UserMemory
     from langmem_graph.errors import LangMemGraphError, TokenCountWarning
-    from langmem_graph.memory import Memory
+    from langmem_graph.memory import Memory, UserMemory
     from langmem_graph.middleware import MemoryMiddleware
     from langmem_graph.reports import AddReport, FlushReport, ForgetReport, Health, RecordsReport
     from langmem_graph.schemas import (

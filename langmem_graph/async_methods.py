@@ -1,12 +1,13 @@
-"""One user's memory: everything that is read or written goes through here."""
+"""The asynchronous twins of `UserMemory`'s methods.
+
+Those that call a model wait on the memory's own event loop; the others run in a worker thread.
+"""
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from langmem_graph import pipelines
-from langmem_graph.memory import By, SyncUserMemory
-from langmem_graph.pipelines import no_model_report
+from langmem_graph.errors import InvalidInputError, ReadOnlyError
 from langmem_graph.reports import (
     AddReport,
     EraseReport,
@@ -15,6 +16,7 @@ from langmem_graph.reports import (
     Health,
     RecordsReport,
 )
+from langmem_graph.retrieval.search_common import recall_request
 from langmem_graph.schemas import (
     GroundedCall,
     HistoryEntry,
@@ -22,31 +24,84 @@ from langmem_graph.schemas import (
     MessageHit,
     Recall,
     RecallMode,
-    RecallRequest,
     Record,
     RecordHit,
+    SearchBy,
 )
-from langmem_graph.settings import RankingMethod
-from langmem_graph.storage import message_queries
+from langmem_graph.settings import RankingMethod, Settings
+from langmem_graph.storage.message_queries import SessionSummary
+from langmem_graph.storage.services import Services
 from langmem_graph.tracing import span
 
 if TYPE_CHECKING:
+    from langmem_graph.causal import CausalScorer
     from langmem_graph.grounding.state import Policy
+    from langmem_graph.pipelines import Pipelines
     from langmem_graph.reasoning.graph import OnEvent
 
-__all__ = ["By", "UserMemory"]
+
+class _Sync(Protocol):
+    """The synchronous methods, which `UserMemory` defines."""
+
+    id: str
+    settings: Settings
+    _pipelines: "Pipelines | None"
+
+    def _check_writable(self, what: str) -> None: ...
+    def _with_model(self, what: str, otherwise: str = "") -> "Pipelines": ...
+    def add(self, *args: Any, **options: Any) -> AddReport: ...
+    def flush(self, *args: Any, **options: Any) -> FlushReport: ...
+    def search_conversation(self, *args: Any, **options: Any) -> list[MessageHit]: ...
+    def recall(self, *args: Any, **options: Any) -> Recall: ...
+    def add_records(self, *args: Any, **options: Any) -> RecordsReport: ...
+    def search_records(self, *args: Any, **options: Any) -> list[RecordHit]: ...
+    def get_records(self, *args: Any, **options: Any) -> list[Record]: ...
+    def files(self, *args: Any, **options: Any) -> list[str]: ...
+    def read_file(self, *args: Any, **options: Any) -> str: ...
+    def export_records(self, *args: Any, **options: Any) -> list[dict[str, Any]]: ...
+    def remember(self, *args: Any, **options: Any) -> Record: ...
+    def forget(self, *args: Any, **options: Any) -> ForgetReport: ...
+    def history(self, *args: Any, **options: Any) -> list[HistoryEntry]: ...
+    def undo(self, *args: Any, **options: Any) -> list[Record]: ...
+    def get_conversation(self, *args: Any, **options: Any) -> list[Message]: ...
+    def sessions(self, *args: Any, **options: Any) -> list[SessionSummary]: ...
+    def export(self, *args: Any, **options: Any) -> list[dict[str, Any]]: ...
+    def erase(self, *args: Any, **options: Any) -> EraseReport: ...
+    def doctor(self, *args: Any, **options: Any) -> Health: ...
+    def rebuild(self, *args: Any, **options: Any) -> Health: ...
 
 
-class UserMemory(SyncUserMemory):
-    """The memory of one user; get it from `memory.user(id)`.
+def open_pipelines(
+    services: Services, model: Any, causal_scorer: "CausalScorer | str"
+) -> "Pipelines":
+    """What a memory does with its model; imported only here, as LangChain's models are slow."""
+    from langmem_graph.pipelines import Pipelines
 
-    Every method has an asynchronous twin with an `a` before its name, which does the same in a
-    worker thread, or, where a model is called, on the memory's own loop. All methods raise
-    `ClosedMemoryError` after `memory.close()`.
-    """
+    return Pipelines.open(services, model, causal_scorer)
+
+
+class AsyncMethods:
+    """Base of `UserMemory`: `aadd`, `arecall` and so on, each with the arguments of its twin."""
+
+    def __init__(self, services: Services, user_id: str, pipelines: "Pipelines | None") -> None:
+        self._services = services
+        self._pipelines = pipelines
+        self.id = user_id
+        self.settings = services.settings
+
+    def _check_writable(self, what: str) -> None:
+        if self._services.read_only:
+            raise ReadOnlyError(f"{what} needs a memory opened for writing, not read_only=True.")
+
+    def _with_model(self, what: str, otherwise: str = "") -> "Pipelines":
+        if self._pipelines is None:
+            raise InvalidInputError(
+                f"{what} needs a model: Memory(path, model='openai:…'). {otherwise}".strip()
+            )
+        return self._pipelines
 
     async def aadd(
-        self,
+        self: _Sync,
         messages: Any,
         *,
         session_id: str | int,
@@ -62,28 +117,26 @@ class UserMemory(SyncUserMemory):
             whole_conversation=whole_conversation,
         )
 
-    async def aflush(self) -> FlushReport:
+    async def aflush(self: _Sync) -> FlushReport:
         """Async twin of `flush`."""
-        self._writable("flush")
-        if self._pipelines:
-            with span("flush", self.id) as noting:
-                report = await self._pipelines.aflush(self.id)
-                noting.note_sizes(report)
-                return report
-        return await asyncio.to_thread(no_model_report, self._services, self.id)
-
-    async def adrain(self, timeout: float | None = None) -> bool:
-        """Async twin of `drain`."""
-        self._writable("drain")
+        self._check_writable("flush")
         if self._pipelines is None:
-            return True
-        return await self._pipelines.loop.arun(self._pipelines.background.drained(self.id, timeout))
+            return await asyncio.to_thread(self.flush)
+        with span("flush", self.id) as noting:
+            report = await self._pipelines.aflush(self.id)
+            noting.note_sizes(report)
+            return report
+
+    async def adrain(self: _Sync, timeout: float | None = None) -> bool:
+        """Async twin of `drain`."""
+        self._check_writable("drain")
+        return self._pipelines is None or await self._pipelines.adrain(self.id, timeout)
 
     async def asearch_conversation(
-        self,
+        self: _Sync,
         query: str,
         k: int = 5,
-        by: By = "message",
+        by: SearchBy = "message",
         *,
         explain: bool = False,
         ranking: RankingMethod | None = None,
@@ -94,7 +147,7 @@ class UserMemory(SyncUserMemory):
         )
 
     async def arecall(
-        self,
+        self: _Sync,
         query: str,
         *,
         k: int | None = None,
@@ -109,59 +162,57 @@ class UserMemory(SyncUserMemory):
             return await asyncio.to_thread(
                 self.recall, query, k=k, max_tokens=max_tokens, in_view=in_view, at=at
             )
-        request = RecallRequest(query, mode, k, max_tokens, in_view, pipelines.iso(at))
-        mind = pipelines.checked_recall(self._pipelines, self.settings, request)
+        request = recall_request(self.settings, query, mode, k, max_tokens, in_view, at)
+        pipelines = self._with_model(f"recall(mode={mode!r})", "Without one there is mode='fast'.")
         with span("recall", self.id) as noting:
-            found = await mind.loop.arun(mind.reasoner.recall(self.id, request, on_event))
+            found = await pipelines.arecall(self.id, request, on_event)
             noting.note_sizes(found)
             return found
 
     async def aground(
-        self, tool: Any, request: str, *, policy: "Policy" = "flag", at: object = None
+        self: _Sync, tool: Any, request: str, *, policy: "Policy" = "flag", at: object = None
     ) -> GroundedCall:
         """Async twin of `ground`."""
-        mind, asked = await asyncio.to_thread(
-            pipelines.checked_grounding, self._pipelines, tool, request, policy, at
-        )
+        pipelines = self._with_model("ground")
         with span("ground", self.id) as noting:
-            call = await mind.loop.arun(mind.grounder.ground(self.id, asked))
+            call = await pipelines.aground(self.id, tool, request, policy, at)
             noting.note_sizes(call)
             return call
 
-    async def aadd_records(self, records: Any) -> RecordsReport:
+    async def aadd_records(self: _Sync, records: Any) -> RecordsReport:
         """Async twin of `add_records`."""
         return await asyncio.to_thread(self.add_records, records)
 
     async def asearch_records(
-        self, query: str, k: int = 5, *, as_of: object = None, explain: bool = False
+        self: _Sync, query: str, k: int = 5, *, as_of: object = None, explain: bool = False
     ) -> list[RecordHit]:
         """Async twin of `search_records`."""
         return await asyncio.to_thread(self.search_records, query, k, as_of=as_of, explain=explain)
 
-    async def aget_records(self, ids: str | Sequence[str]) -> list[Record]:
+    async def aget_records(self: _Sync, ids: str | Sequence[str]) -> list[Record]:
         """Async twin of `get_records`."""
         return await asyncio.to_thread(self.get_records, ids)
 
-    async def afiles(self) -> list[str]:
+    async def afiles(self: _Sync) -> list[str]:
         """Async twin of `files`."""
         return await asyncio.to_thread(self.files)
 
-    async def aread_file(self, name: str) -> str:
+    async def aread_file(self: _Sync, name: str) -> str:
         """Async twin of `read_file`."""
         return await asyncio.to_thread(self.read_file, name)
 
     async def aexport_records(
-        self, *, as_of: object = None, history: bool = False
+        self: _Sync, *, as_of: object = None, history: bool = False
     ) -> list[dict[str, Any]]:
         """Async twin of `export_records`."""
         return await asyncio.to_thread(self.export_records, as_of=as_of, history=history)
 
-    async def aremember(self, text: str) -> Record:
+    async def aremember(self: _Sync, text: str) -> Record:
         """Async twin of `remember`."""
         return await asyncio.to_thread(self.remember, text)
 
     async def aforget(
-        self,
+        self: _Sync,
         *,
         record: str | None = None,
         message: str | None = None,
@@ -170,34 +221,34 @@ class UserMemory(SyncUserMemory):
         """Async twin of `forget`."""
         return await asyncio.to_thread(self.forget, record=record, message=message, session=session)
 
-    async def ahistory(self, record_id: str) -> list[HistoryEntry]:
+    async def ahistory(self: _Sync, record_id: str) -> list[HistoryEntry]:
         """Async twin of `history`."""
         return await asyncio.to_thread(self.history, record_id)
 
-    async def aundo(self, record_id: str) -> list[Record]:
+    async def aundo(self: _Sync, record_id: str) -> list[Record]:
         """Async twin of `undo`."""
         return await asyncio.to_thread(self.undo, record_id)
 
-    async def aget_conversation(self, ids: str | Sequence[str]) -> list[Message]:
+    async def aget_conversation(self: _Sync, ids: str | Sequence[str]) -> list[Message]:
         """Async twin of `get_conversation`."""
         return await asyncio.to_thread(self.get_conversation, ids)
 
-    async def asessions(self) -> list[message_queries.SessionSummary]:
+    async def asessions(self: _Sync) -> list[SessionSummary]:
         """Async twin of `sessions`."""
         return await asyncio.to_thread(self.sessions)
 
-    async def aexport(self) -> list[dict[str, Any]]:
+    async def aexport(self: _Sync) -> list[dict[str, Any]]:
         """Async twin of `export`."""
         return await asyncio.to_thread(self.export)
 
-    async def aerase(self) -> EraseReport:
+    async def aerase(self: _Sync) -> EraseReport:
         """Async twin of `erase`."""
         return await asyncio.to_thread(self.erase)
 
-    async def adoctor(self, *, sample: int = 200) -> Health:
+    async def adoctor(self: _Sync, *, sample: int = 200) -> Health:
         """Async twin of `doctor`."""
         return await asyncio.to_thread(self.doctor, sample=sample)
 
-    async def arebuild(self, *, reembed: bool = False) -> Health:
+    async def arebuild(self: _Sync, *, reembed: bool = False) -> Health:
         """Async twin of `rebuild`."""
         return await asyncio.to_thread(self.rebuild, reembed=reembed)

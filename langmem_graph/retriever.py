@@ -10,7 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import Field
 
-from langmem_graph.async_methods import UserMemory
+from langmem_graph.memory import UserMemory
 from langmem_graph.schemas import MessageHit
 
 

@@ -48,6 +48,8 @@ class MessageHit(_Model):
     """Each signal's value before weighting, with `explain=True`."""
 
 
+SearchBy = Literal["message", "session"]
+"""What a search ranks: messages, or sessions, each represented by its best message."""
 RecallMode = Literal["fast", "auto", "reason"]
 """`fast`: one look-up, no model. `auto`: reasons where the words ask for something.
 `reason`: always."""

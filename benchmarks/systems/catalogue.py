@@ -18,7 +18,7 @@ from benchmarks.readers import ContextReader, Passage, Reply
 from benchmarks.systems.baselines import BM25, FullContext, NaiveRag
 from benchmarks.systems.ours import Ours, Reasoning, SharedMemory
 from langmem_graph.errors import InvalidInputError, explain
-from langmem_graph.memory import By
+from langmem_graph.schemas import SearchBy
 from langmem_graph.settings import Settings
 
 RETRIEVAL = ("ours", "ours+records", "rrf", "dense", "words", "bm25", "naive-rag")
@@ -43,7 +43,7 @@ class System(Protocol):
     def add(self, session: Session) -> Spent:
         """Take in a session, and say what it cost."""
 
-    def search(self, query: str, k: int, by: By) -> list[Passage]:
+    def search(self, query: str, k: int, by: SearchBy) -> list[Passage]:
         """The best `k`, best first; their ids are of messages or of sessions, as `by` says."""
 
     def answer(self, question: Question, k: int, reader: ContextReader) -> Reply:

@@ -10,8 +10,8 @@ from langchain_core.embeddings import Embeddings
 from benchmarks.data.items import Question, Session
 from benchmarks.models import Spent
 from benchmarks.readers import Context, ContextReader, NavigateReader, Passage, Reply
-from langmem_graph.memory import By, Memory
-from langmem_graph.schemas import GroundedCall, MessageHit, Recall
+from langmem_graph.memory import Memory
+from langmem_graph.schemas import GroundedCall, MessageHit, Recall, SearchBy
 from langmem_graph.settings import RankingMethod, Settings
 
 
@@ -95,7 +95,7 @@ class Ours:
         """Store a session."""
         return self.shared.add(session)
 
-    def search(self, query: str, k: int, by: By) -> list[Passage]:
+    def search(self, query: str, k: int, by: SearchBy) -> list[Passage]:
         """What `search_conversation` finds."""
         hits = self.shared.user.search_conversation(query, k, by, ranking=self._ranking)
         return [passage_of(hit, by, self.shared.undated) for hit in hits]
@@ -148,7 +148,7 @@ class Reasoning(Ours):
         return self._reading.user("bench")
 
     def answer(self, question: Question, k: int, reader: ContextReader) -> Reply:
-        """By navigating, by grounding a call, or from what reasoning recalled."""
+        """SearchBy navigating, by grounding a call, or from what reasoning recalled."""
         if question.goal is not None:
             return self._call(question)
         if isinstance(reader, NavigateReader):
@@ -192,7 +192,7 @@ class Reasoning(Ours):
         super().close()
 
 
-def passage_of(hit: MessageHit, by: By, undated: Collection[str] = ()) -> Passage:
+def passage_of(hit: MessageHit, by: SearchBy, undated: Collection[str] = ()) -> Passage:
     """A hit as others' passages are."""
     at = "" if hit.message_id in undated else hit.at.isoformat()
     own = hit.session_id if by == "session" else hit.message_id

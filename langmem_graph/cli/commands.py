@@ -16,8 +16,9 @@ from langmem_graph.cli import show as show_command
 from langmem_graph.cli.import_files import import_file
 from langmem_graph.cli.printing import print_json
 from langmem_graph.errors import LangMemGraphError, MemoryLockedError, TokenCountWarning
-from langmem_graph.memory import By, Memory
+from langmem_graph.memory import Memory
 from langmem_graph.retrieval.formatting import plain_json
+from langmem_graph.schemas import SearchBy
 
 app = typer.Typer(
     help="Long-term memory for LangGraph agents: import, search and look after it.",
@@ -152,7 +153,7 @@ def search(
     """Find messages. Works beside a running app."""
     with _opened(directory, embeddings=embeddings, looking=True) as memory:
         hits = memory.user(user).search_conversation(
-            query, k, by=cast(By, by), explain=explain
+            query, k, by=cast(SearchBy, by), explain=explain
         )  # checked there
     print_json(hits) if as_json else printing.show_hits(query, hits)
 

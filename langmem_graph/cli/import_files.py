@@ -6,10 +6,10 @@ from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from langmem_graph.async_methods import UserMemory
 from langmem_graph.cli.printing import errors
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.importers.detect import read_conversations, read_records
+from langmem_graph.memory import UserMemory
 from langmem_graph.reports import AddReport
 
 MAX_REASONS = 20

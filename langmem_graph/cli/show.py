@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from langmem_graph.async_methods import UserMemory
 from langmem_graph.cli import printing
 from langmem_graph.cli.printing import plain, print_json
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.memory import UserMemory
 
 
 def show_session(room: UserMemory, session: str, as_json: bool) -> None:

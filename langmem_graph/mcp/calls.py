@@ -11,8 +11,8 @@ from mcp.shared.context import RequestContext
 from mcp.shared.exceptions import McpError
 from pydantic import Field, ValidationError
 
-from langmem_graph.async_methods import UserMemory
 from langmem_graph.errors import InvalidInputError, explain, for_log
+from langmem_graph.memory import UserMemory
 from langmem_graph.settings import Settings
 from langmem_graph.tools import tool_answers
 from langmem_graph.tools.tool_answers import Answer, Call

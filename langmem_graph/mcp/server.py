@@ -11,10 +11,9 @@ from pydantic import AnyUrl
 from starlette.requests import Request
 
 import langmem_graph
-from langmem_graph.async_methods import UserMemory
 from langmem_graph.errors import InvalidInputError, MissingUserError
 from langmem_graph.mcp.calls import call_tool, described, offered
-from langmem_graph.memory import Memory
+from langmem_graph.memory import Memory, UserMemory
 from langmem_graph.messages import user_key
 
 _PREFIX = "memory:///"

@@ -18,8 +18,8 @@ from langchain_core.messages import (
 )
 from langchain_core.runnables import Runnable
 
-from langmem_graph.async_methods import UserMemory
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.memory import UserMemory
 from langmem_graph.navigation.rollout import Rollout
 from langmem_graph.navigation.schemas import Navigation
 from langmem_graph.navigation.tools import navigation_tools

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from langmem_graph.async_methods import UserMemory
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.llm.structured_calls import load_prompt
+from langmem_graph.memory import UserMemory
 from langmem_graph.navigation.actions import Action, FinalAnswer, read_action, read_answer
 from langmem_graph.navigation.schemas import Finish, Navigation, ToolUse
 from langmem_graph.navigation.tools import use_tool

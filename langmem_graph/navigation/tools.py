@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from langmem_graph.async_methods import UserMemory
 from langmem_graph.errors import InvalidInputError, StorageError, explain, for_log
+from langmem_graph.memory import UserMemory
 from langmem_graph.navigation.actions import RequestedCall
 from langmem_graph.navigation.schemas import Layer, ToolUse
 from langmem_graph.tools.tool_answers import MAX_HITS, Call

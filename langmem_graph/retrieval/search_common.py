@@ -1,19 +1,19 @@
-"""Fast recall: hybrid ranking and a quoted context, with 0 model calls.
-
-A time that the request's own words propose is compared with the schedule; conflicts come first.
-"""
+"""What every search shares: checked requests, weights, fusion of signals, the query's vector."""
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from langmem_graph.embeddings.embedder import Embedder
 from langmem_graph.errors import EmbedderMismatchError, EmbeddingError, InvalidInputError, for_log
+from langmem_graph.messages import to_utc
+from langmem_graph.schemas import RecallMode, RecallRequest
 from langmem_graph.settings import Settings
 from langmem_graph.storage.room import Room
 from langmem_graph.storage.stored_vectors import VectorRows
@@ -53,6 +53,29 @@ def check_request(
     if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
         raise InvalidInputError(f"max_tokens must be a whole number above 0, not {budget!r}.")
     return k, budget
+
+
+def recall_request(
+    settings: Settings,
+    query: str,
+    mode: RecallMode,
+    k: int | None,
+    max_tokens: int | None,
+    in_view: Sequence[str],
+    at: object,
+) -> RecallRequest:
+    """The checked request of a recall with a model.
+
+    Raises:
+        InvalidInputError: an unusable query or option.
+    """
+    now = None if at is None else to_utc(at).isoformat(timespec="minutes")
+    check_request(settings, query, k, max_tokens)
+    if mode not in get_args(RecallMode):
+        raise InvalidInputError(
+            f"mode must be one of {', '.join(get_args(RecallMode))}, not {mode!r}."
+        )
+    return RecallRequest(query, mode, k, max_tokens, in_view, now)
 
 
 def check_query(query: object, k: object) -> None:

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from langmem_graph.errors import ReadOnlyError
 from langmem_graph.messages import is_bare_call, parse_messages, session_key
-from langmem_graph.reports import AddReport, RejectedMessage
+from langmem_graph.reports import AddReport, FlushReport, RejectedMessage
 from langmem_graph.schemas import Message
 from langmem_graph.storage import (
     embed_and_index,
@@ -26,10 +26,10 @@ def add_messages(
     services: Services,
     user_id: str,
     messages: object,
-    *,
     session_id: object,
     at: object,
     whole_conversation: bool,
+    *,
     read: bool = True,
 ) -> AddReport:
     """Store messages, acknowledge them, then embed and index what is due.
@@ -140,3 +140,11 @@ def _spoken(messages: Sequence[Message]) -> list[Message]:
 
 def _same(one: Message, other: Message) -> bool:
     return (one.role, one.text) == (other.role, other.text)
+
+
+def no_model_report(services: Services, user_id: str) -> FlushReport:
+    """The report of a flush without a model: how many messages are pending."""
+    if not services.has(user_id):
+        return FlushReport(status="no_model")
+    with services.room(user_id) as room, room.database.read_transaction() as connection:
+        return FlushReport(status="no_model", pending=extraction_queue.count_unread(connection))

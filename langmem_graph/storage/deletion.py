@@ -278,10 +278,10 @@ def _forget(
 def erase(services: Services, user_id: str) -> EraseReport:
     """Delete the user's vectors and folder; with a Chroma server, the collection there first."""
     services.check_open()
-    if not services.root.folder(user_id).exists():
+    if not services.directory.folder(user_id).exists():
         return EraseReport(messages=0, files=0, bytes=0)
     messages = _leave_index(services, user_id)
-    with services.root.emptied(user_id) as folder:
+    with services.directory.emptied(user_id) as folder:
         files = [file for file in folder.rglob("*") if file.is_file()]
         size = sum(file.stat().st_size for file in files)
         remove_folder(folder)
@@ -291,7 +291,7 @@ def erase(services: Services, user_id: str) -> EraseReport:
 def _leave_index(services: Services, user_id: str) -> int:
     """Drop what a server holds; returns the number of messages, 0 if the ledger is unreadable."""
     try:
-        with services.root.room(user_id) as room:
+        with services.directory.room(user_id) as room:
             if not room.index.embedded:
                 room.index.drop()
             with room.database.read_transaction() as connection:
@@ -299,7 +299,7 @@ def _leave_index(services: Services, user_id: str) -> int:
     except (ClosedMemoryError, ForkedProcessError):
         raise
     except StorageError as error:
-        if services.root.uses_server:  # its collection is known to the ledger alone
+        if services.directory.uses_server:  # its collection is known to the ledger alone
             raise
         _log.warning("erasing a ledger that cannot be read: %s", error)
         return 0

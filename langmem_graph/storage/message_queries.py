@@ -1,16 +1,19 @@
 """Everything that is read from the ledger."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Row, func, select
 
-from langmem_graph.schemas import Message
+from langmem_graph.schemas import Message, message_row
 from langmem_graph.storage.sqlite import portions
 from langmem_graph.storage.stored_vectors import _in_chroma
 from langmem_graph.storage.tables import ACTIVE, messages, outbox, records, sessions
+
+if TYPE_CHECKING:
+    from langmem_graph.storage.services import Services
 
 
 @dataclass(frozen=True)
@@ -170,3 +173,28 @@ def session_summaries(connection: Connection) -> list[SessionSummary]:
         SessionSummary(name, count, first.replace(tzinfo=UTC), last.replace(tzinfo=UTC))
         for name, count, first, last in connection.execute(found)
     ]
+
+
+def get_conversation(services: "Services", user_id: str, ids: Sequence[str]) -> list[Message]:
+    """A user's messages with these ids, in the order asked; unknown ids are left out."""
+    if not services.has(user_id):
+        return []
+    with services.room(user_id) as room, room.database.read_transaction() as connection:
+        found = messages_by_id(connection, ids)
+    return [found[one] for one in dict.fromkeys(ids) if one in found]
+
+
+def list_sessions(services: "Services", user_id: str) -> list[SessionSummary]:
+    """A user's sessions at a glance, in the order they began."""
+    if not services.has(user_id):
+        return []
+    with services.room(user_id) as room, room.database.read_transaction() as connection:
+        return session_summaries(connection)
+
+
+def export_messages(services: "Services", user_id: str) -> list[dict[str, Any]]:
+    """A user's messages as rows that an import takes back."""
+    if not services.has(user_id):
+        return []
+    with services.room(user_id) as room, room.database.read_transaction() as connection:
+        return [message_row(message) for message in all_messages(connection)]

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 class Services:
     """Passed to every step instead of globals."""
 
-    root: MemoryDirectory
+    directory: MemoryDirectory
     embedder: Embedder
     settings: Settings
     read_only: bool
@@ -36,13 +36,13 @@ class Services:
         With `read_only` a missing user is an error instead, raised on opening the room.
         """
         self.check_open()
-        return self.read_only or self.root.has(user_id)
+        return self.read_only or self.directory.has(user_id)
 
     @contextmanager
     def room(self, user_id: str) -> Iterator[Room]:
         """The user's room; work left due by an earlier process is done at its first opening."""
         self.check_open()
-        with self.root.room(user_id) as room:
+        with self.directory.room(user_id) as room:
             if not room.healed:
                 room.healed = True
                 _remove_traces(room)
@@ -75,15 +75,15 @@ class Services:
         """Finish due work as far as possible, then let go of everything."""
         self.closed = True
         try:
-            if not (self.read_only or self.root.is_foreign()):
+            if not (self.read_only or self.directory.is_foreign()):
                 self._finish_due_work()
         finally:
-            self.root.release()
+            self.directory.release()
 
     def _finish_due_work(self) -> None:
-        for user_id in self.root.open_users():
+        for user_id in self.directory.open_users():
             try:
-                with self.root.room(user_id) as room:
+                with self.directory.room(user_id) as room:
                     self._log_warnings(
                         embed_and_index.drain_all(room, self.embedder, self.settings)
                     )

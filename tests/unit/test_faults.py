@@ -453,7 +453,7 @@ def test_few_rooms_stay_open_and_all_are_found_again(tmp_path: Path) -> None:
         for round_ in range(2):
             for n in range(8):
                 memory.user(n).add(said(f"hello {n}", id=f"{round_}"), session_id="s")
-        assert len(memory._services.root.open_users()) == 3
+        assert len(memory._services.directory.open_users()) == 3
         for n in range(8):
             assert len(memory.user(n).search_conversation(f"hello {n}")) == 2
 

@@ -40,7 +40,7 @@ def test_a_folder_deleted_in_the_middle_of_an_add_makes_it_fail(memory: Memory) 
     user = memory.user("u")
     user.add(said("before", id="1"), session_id="s")
     with (
-        memory._services.root.room("u") as room,
+        memory._services.directory.room("u") as room,
         pytest.raises(StorageError, match="deleted"),
         room.database.write_transaction(),
     ):
@@ -226,7 +226,7 @@ def test_a_child_gets_its_error_even_if_a_lock_was_held_at_the_fork(memory: Memo
     holding, let_go = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with memory._services.root._guard:
+        with memory._services.directory._guard:
             holding.set()
             let_go.wait(30)
 

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from blockbuster import blockbuster_ctx
 
-from langmem_graph.async_methods import UserMemory
-from langmem_graph.memory import Memory
+from langmem_graph.memory import Memory, UserMemory
 from tests.conftest import said
 
-NOT_TWINNED = {"user", "as_retriever", "read_soon"}  # wait for nothing
+NOT_TWINNED = {"user", "as_retriever", "flush_soon"}  # wait for nothing
 
 
 def _public(cls: type) -> set[str]:

@@ -496,7 +496,7 @@ def test_two_users_at_once_and_a_restart_in_the_middle(open_memory: Any) -> None
     def talk(user: str, numbers: range) -> None:
         for n in numbers:
             memory.user(user).add(turn(f"{user} says {n}", number=n), session_id="s")
-            memory._pipelines.background.notify(user)
+            memory._pipelines.worker.notify(user)
 
     for numbers in (range(25), range(25, 50)):
         threads = [threading.Thread(target=talk, args=(u, numbers)) for u in ("ana", "bob")]
@@ -532,7 +532,7 @@ def test_closing_reads_what_waits_and_leaves_the_rest_due(open_memory: Any) -> N
     slow = Mind(Extraction=lambda q: time.sleep(1) or echo(q))
     memory = open_memory(slow, closing_seconds=0.1)
     memory.user("ana").add(turn("I own a boat."), session_id="s")
-    memory._pipelines.background.notify("ana")
+    memory._pipelines.worker.notify("ana")
     ana = open_memory(Mind(Extraction=echo)).user("ana")
     assert ana.flush().stored == 1
 
@@ -774,7 +774,7 @@ def test_a_closed_memory_says_so(open_memory: Any) -> None:
     with pytest.raises(ClosedMemoryError):
         ana.flush()
     closer.join()
-    for call in (ana.flush, ana.drain, ana.read_soon):
+    for call in (ana.flush, ana.drain, ana.flush_soon):
         with pytest.raises(ClosedMemoryError):
             call()
 
