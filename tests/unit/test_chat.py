@@ -84,7 +84,7 @@ def test_a_failing_model_ends_its_turn_alone(scripted: ScriptedChatModel) -> Non
     output = chat("My code is blue.", "Hello?")
     assert "did not answer: server is out" in output
     assert "Here again." in output
-    assert kept() == ["My code is blue.", "Hello?", "Here again. "]
+    assert kept() == ["My code is blue.", "Hello?", "Here again."]
 
 
 def test_failing_memory_is_said(
