@@ -11,11 +11,10 @@ from typing import Any
 from langchain.agents import create_agent
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langmem_graph.llm.chat_models import load_chat_model
-from langmem_graph.memory import Memory
-from langmem_graph.middleware import MemoryMiddleware
+from langmem_graph import Memory, MemoryMiddleware
+from langmem_graph.llm import load_chat_model
 from langmem_graph.testing import ScriptedChatModel, recite
-from langmem_graph.tools.memory_tools import create_memory_tools
+from langmem_graph.tools import create_memory_tools
 
 CONVERSATIONS = {
     "march": ["Our puppy Miso is teething and chews everything, above all plants."],

@@ -11,8 +11,8 @@ from typing import Any
 
 from langchain_core.messages import HumanMessage
 
-from langmem_graph.llm.chat_models import load_chat_model
-from langmem_graph.memory import Memory
+from langmem_graph import Memory
+from langmem_graph.llm import load_chat_model
 from langmem_graph.testing import ScriptedChatModel
 
 SAID = [

@@ -15,18 +15,21 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from langmem_graph.memory import Memory
-from langmem_graph.navigation.environment import NavigationEnv
-from langmem_graph.navigation.reward import navigation_metrics
-from langmem_graph.navigation.schemas import QuestionItem
-from langmem_graph.navigation.tools import navigation_tools
-from langmem_graph.navigation.trajectories import (
+from langmem_graph import Memory
+from langmem_graph.navigation import (
+    NavigationEnv,
+    QuestionItem,
     Trajectory,
+    navigation_metrics,
+    navigation_tools,
     read_trajectories,
     trajectory,
+    trl_environment,
+    trl_navigation,
+    trl_reward,
+    trl_rows,
     write_trajectories,
 )
-from langmem_graph.navigation.trl import trl_environment, trl_navigation, trl_reward, trl_rows
 
 SAID = {
     "ana": ["I always take an aisle seat.", "My sister Eva keeps bees.", "I live in Porto."],

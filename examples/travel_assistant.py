@@ -12,9 +12,8 @@ from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import tool
 
-from langmem_graph.llm.chat_models import load_chat_model
-from langmem_graph.memory import Memory
-from langmem_graph.middleware import MemoryMiddleware
+from langmem_graph import Memory, MemoryMiddleware
+from langmem_graph.llm import load_chat_model
 from langmem_graph.testing import ScriptedChatModel, each_turn
 
 SAID = [

@@ -9,15 +9,15 @@ from typing import Any
 
 from langgraph.graph import START, MessagesState, StateGraph
 
-from langmem_graph.graphs.nodes import (
+from langmem_graph import Memory
+from langmem_graph.graphs import (
     MemoryState,
     UserContext,
     create_recall_node,
     create_write_node,
     with_memory,
 )
-from langmem_graph.llm.chat_models import load_chat_model
-from langmem_graph.memory import Memory
+from langmem_graph.llm import load_chat_model
 from langmem_graph.testing import ScriptedChatModel, recite
 
 memory = Memory.from_environment()

@@ -7,13 +7,9 @@ from typing import Any
 
 from langgraph.graph import START, StateGraph
 
+from langmem_graph import Memory
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.graphs.grounding_graph import (
-    GroundingInput,
-    GroundingOutput,
-    create_grounding_graph,
-)
-from langmem_graph.memory import Memory
+from langmem_graph.graphs import GroundingInput, GroundingOutput, create_grounding_graph
 
 memory = Memory.from_environment()
 

@@ -5,9 +5,8 @@ With LANGMEM_GRAPH_MODEL it reasons: a loop of subgoals, and a look at what coul
 
 from langgraph.graph import START, StateGraph
 
-from langmem_graph.graphs.nodes import MemoryState, UserContext, create_recall_node
-from langmem_graph.graphs.recall_graph import create_recall_graph
-from langmem_graph.memory import Memory
+from langmem_graph import Memory
+from langmem_graph.graphs import MemoryState, UserContext, create_recall_graph, create_recall_node
 
 memory = Memory.from_environment()
 if memory.has_model:

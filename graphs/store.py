@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from langmem_graph.store.chroma_store import ChromaStore
+from langmem_graph import ChromaStore
 
 
 @asynccontextmanager

@@ -2,8 +2,8 @@
 
 from langgraph.graph import START, StateGraph
 
-from langmem_graph.graphs.nodes import MemoryState, UserContext, create_write_node
-from langmem_graph.memory import Memory
+from langmem_graph import Memory
+from langmem_graph.graphs import MemoryState, UserContext, create_write_node
 
 builder = StateGraph(MemoryState, context_schema=UserContext)
 builder.add_node("write", create_write_node(Memory.from_environment(), report=True))

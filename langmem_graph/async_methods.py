@@ -1,11 +1,13 @@
-"""The asynchronous twins of `UserMemory`'s methods.
+"""Asynchronous twins: of `UserMemory`'s methods, and of what is closed when its block ends.
 
 Those that call a model wait on the memory's own event loop; the others run in a worker thread.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from langmem_graph.errors import InvalidInputError, ReadOnlyError
 from langmem_graph.reports import (
@@ -38,6 +40,40 @@ if TYPE_CHECKING:
     from langmem_graph.grounding.state import Policy
     from langmem_graph.pipelines import Pipelines
     from langmem_graph.reasoning.graph import OnEvent
+
+
+class Closing(ABC):
+    """Base of what is closed when its block ends."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Finish due work, release all files and let other processes in. Safe to call twice."""
+
+    async def aclose(self) -> None:
+        """Async twin of `close`."""
+        await asyncio.to_thread(self.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
 
 
 class _Sync(Protocol):

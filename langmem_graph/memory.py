@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from langmem_graph.async_methods import AsyncMethods, open_pipelines
+from langmem_graph.async_methods import AsyncMethods, Closing, open_pipelines
 from langmem_graph.embeddings.embedder import load_embedder
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.messages import message_ids, to_utc, user_key
 from langmem_graph.reports import AddReport, EraseReport, FlushReport, ForgetReport, Health
 from langmem_graph.retrieval import fast_recall, record_search
 from langmem_graph.retrieval.search_common import recall_request
-from langmem_graph.runtime import Closing
 from langmem_graph.schemas import (
     MessageHit,
     Recall,

@@ -8,12 +8,10 @@ import asyncio
 import contextvars
 import os
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.runtime import get_runtime
@@ -246,37 +244,3 @@ def _run(work: Awaitable[T], caller: Any) -> T:
         return await work
 
     return asyncio.run(inside())
-
-
-class Closing(ABC):
-    """Base of what is closed when its block ends."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Finish due work, release all files and let other processes in. Safe to call twice."""
-
-    async def aclose(self) -> None:
-        """Async twin of `close`."""
-        await asyncio.to_thread(self.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.aclose()

@@ -5,7 +5,7 @@ The same as `langmem-graph mcp`, with the same options.
 
 import sys
 
-from langmem_graph.cli.commands import main
+from langmem_graph.cli import main
 
 if __name__ == "__main__":
     sys.argv.insert(1, "mcp")

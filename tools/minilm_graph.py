@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper, parser
 
-from langmem_graph.embeddings import minilm
-from langmem_graph.embeddings.minilm import PROGRAM
+from langmem_graph.embeddings.minilm import PROGRAM, WEIGHTS, find_model_files
 
 LAYERS = 6
 HEADS = 12
@@ -139,7 +138,7 @@ def _reference(name: str, place: dict[str, Any]) -> TensorProto:
         dims=place["shape"],
         data_location=TensorProto.EXTERNAL,
     )
-    where = {"location": minilm.WEIGHTS, "offset": place["offset"], "length": place["length"]}
+    where = {"location": WEIGHTS, "offset": place["offset"], "length": place["length"]}
     for key, value in where.items():
         tensor.external_data.add(key=key, value=str(value))
     return tensor
@@ -158,4 +157,4 @@ def _constants() -> dict[str, NDArray[np.float32] | NDArray[np.int64]]:
 
 
 if __name__ == "__main__":
-    PROGRAM.write_bytes(program(minilm.find_model_files().weights))
+    PROGRAM.write_bytes(program(find_model_files().weights))

@@ -7,8 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.causal.pairs import KINDS, Group
-from langmem_graph.causal.local_models import TokenLogProbs
-from langmem_graph.causal.scorers import ALONE, CausalScorer, Pair, calibrate, create_causal_scorer
+from langmem_graph.causal.scorers import (
+    ALONE,
+    CausalScorer,
+    Pair,
+    TokenLogProbs,
+    calibrate,
+    create_causal_scorer,
+)
 from langmem_graph.embeddings.minilm import MiniLMEmbeddings
 
 Scores = NDArray[np.float64]

@@ -13,7 +13,6 @@ Example:
 
 from typing import TYPE_CHECKING, Any
 
-from langmem_graph.causal.local_models import TokenLogProbs
 from langmem_graph.causal.scorers import (
     PMI_MIN,
     CausalScorer,
@@ -22,6 +21,7 @@ from langmem_graph.causal.scorers import (
     Pair,
     PmiScorer,
     ScorerName,
+    TokenLogProbs,
     Verdict,
     VerifierScorer,
     acalibrate,

@@ -1,4 +1,4 @@
-"""What a scorer asks of a local language model: how surprising a text is after another."""
+"""Token probabilities of local language models: Hugging Face in this process, or a llama-server."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -6,7 +6,7 @@ from functools import cached_property
 from itertools import groupby, takewhile
 from statistics import fmean
 from types import TracebackType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import httpx
 
@@ -18,23 +18,6 @@ Token = tuple[int, bool]
 
 _ABSENT = (404, 405, 501)
 _REFUSED = (401, 403)
-
-
-@runtime_checkable
-class TokenLogProbs(Protocol):
-    """A causal language model that says how likely a given continuation is."""
-
-    def nll(self, prefix: str, continuation: str) -> float:
-        """Mean negative log-likelihood of the continuation, in nats per token of it.
-
-        Args:
-            prefix: what comes before; its own tokens are not counted.
-            continuation: what is judged, with its leading space.
-
-        Raises:
-            InvalidInputError: one of the two is empty.
-            CausalModelError: the model cannot be reached or used.
-        """
 
 
 def check_texts(prefix: str, continuation: str) -> None:

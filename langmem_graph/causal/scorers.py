@@ -14,7 +14,6 @@ from typing import Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
-from langmem_graph.causal.local_models import TokenLogProbs
 from langmem_graph.errors import InvalidInputError
 
 Pair = tuple[str, str]
@@ -37,6 +36,23 @@ ScorerName = Literal["pmi", "contrast", "contrast+later", "verifier", "none"]
 
 PERCENTILE = 95.0
 PAIRS = 200
+
+
+@runtime_checkable
+class TokenLogProbs(Protocol):
+    """A causal language model that says how likely a given continuation is."""
+
+    def nll(self, prefix: str, continuation: str) -> float:
+        """Mean negative log-likelihood of the continuation, in nats per token of it.
+
+        Args:
+            prefix: what comes before; its own tokens are not counted.
+            continuation: what is judged, with its leading space.
+
+        Raises:
+            InvalidInputError: one of the two is empty.
+            CausalModelError: the model cannot be reached or used.
+        """
 
 
 @runtime_checkable

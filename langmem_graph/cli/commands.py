@@ -115,10 +115,10 @@ def chat(
 ) -> None:
     """Talk to a chatbot that remembers. Without a model it shows what it would recall."""
     from langmem_graph.cli import chat as talk  # agents are slow to import
-    from langmem_graph.llm.chat_models import load_chat_model
+    from langmem_graph.llm import chat_models
 
     limits = {"max_tokens": max_tokens} if max_tokens else {}
-    chosen = load_chat_model(model, base_url, **limits)
+    chosen = chat_models.load_chat_model(model, base_url, **limits)
     own = chosen if reason else None
     with _opened(directory, chroma, embeddings, model=own) as memory:
         talk.run(memory, user, chosen)
@@ -174,9 +174,9 @@ def explain(
 ) -> None:
     """Reason about a question over memory and draw the proof. Works beside a running app."""
     from langmem_graph.cli import explain as explaining
-    from langmem_graph.llm.chat_models import load_chat_model
+    from langmem_graph.llm import chat_models
 
-    chosen = load_chat_model(model, base_url)
+    chosen = chat_models.load_chat_model(model, base_url)
     with _opened(directory, embeddings=embeddings, model=chosen, looking=True) as memory:
         if chosen is None:
             printing.note(

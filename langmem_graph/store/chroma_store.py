@@ -20,6 +20,7 @@ from langgraph.store.base import (
 )
 from sqlalchemy import Connection
 
+from langmem_graph.async_methods import Closing
 from langmem_graph.embeddings.embedder import Embedder, Vectors, load_embedder
 from langmem_graph.errors import (
     ClosedMemoryError,
@@ -28,7 +29,6 @@ from langmem_graph.errors import (
     InvalidInputError,
     for_log,
 )
-from langmem_graph.runtime import Closing
 from langmem_graph.settings import Settings
 from langmem_graph.storage.directory import MemoryDirectory
 from langmem_graph.store import embed_and_index, item_tables, items

@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from langmem_graph.errors import TokenCountWarning
+from langmem_graph import TokenCountWarning
 from tests.golden.conversations import conversations
 from tests.golden.support import Talk
 

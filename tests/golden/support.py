@@ -18,8 +18,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel, Field
 
-from langmem_graph.memory import Memory
-from langmem_graph.settings import Settings
+from langmem_graph import Memory, Settings
 from langmem_graph.testing import ScriptedChatModel
 
 __all__ = ["ScriptedChatModel", "Talk", "conversation", "conversations"]

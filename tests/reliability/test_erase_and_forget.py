@@ -250,10 +250,10 @@ def test_the_search_for_words_finds_them(tmp_path: Path) -> None:
 
 
 UNFINISHED = [
-    ("store.ledger:optimize_words", True),
-    ("store.ledger:optimize_words", False),
-    ("store.room:Room.renew_index", False),
-    ("store.database:Database.checkpoint", True),
+    ("storage.full_text:optimize_words", True),
+    ("storage.full_text:optimize_words", False),
+    ("storage.room:Room.renew_index", False),
+    ("storage.sqlite:Database.checkpoint", True),
 ]
 
 

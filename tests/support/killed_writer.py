@@ -12,25 +12,37 @@ from langmem_graph.settings import Settings
 from tests.support.minds import Mind
 
 SETTINGS = Settings(index_batch=4, neighbour_floor=0.0, debounce_seconds=0.0, embed_batch=4)
-POINTS = [
-    # append
-    *("store.appending:_insert_messages", "store.appending:_index_words", "write.append:_report"),
-    # vectors and index
-    *("store.ledger:claim", "store.ledger:store_vectors", "store.ledger:finish"),
-    *("store.vectors:VectorIndex.upsert", "store.vectors:VectorIndex.delete"),
-    *("store.vectors:blank_unused", "store.outbox:_index_batch"),
-    # extraction
-    *("store.reading:claim", "write.extract:_candidate", "write.reconcile:compare"),
-    # commit
-    *("store.records:insert_record", "store.records:supersede", "store.records:_log"),
-    *("store.records:add_link", "store.reading:mark_read", "write.commit:_commit"),
-    # edges, tracks and profile
-    *("store.clusters:join", "store.files:write_files", "write.topics:_write"),
-    # forgetting
-    *("store.forgetting:forget_records", "store.forgetting:_drop_layer"),
-    *("store.ledger:optimize_words", "store.room:Room.renew_index", "store.traces:note"),
-    *("store.ledger:index_everything_again", "store.database:Database.checkpoint"),
-]
+POINTS = """
+    storage.message_writes:_insert_messages
+    storage.message_writes:_index_words
+    storage.add_messages:_report
+    storage.due_work:claim
+    storage.stored_vectors:store_vectors
+    storage.due_work:finish
+    storage.chroma_index:VectorIndex.upsert
+    storage.chroma_index:VectorIndex.delete
+    storage.chroma_index:blank_unused
+    storage.embed_and_index:_index_batch
+    storage.extraction_queue:claim
+    extraction.extract:_candidate
+    extraction.reconcile:compare
+    storage.record_writes:insert_record
+    storage.record_writes:supersede
+    storage.record_writes:_log
+    storage.record_writes:add_link
+    storage.extraction_queue:mark_read
+    extraction.commit:_commit
+    storage.graph_edges:join
+    storage.files:write_files
+    extraction.topics:_write
+    storage.deletion:forget_records
+    storage.deletion:_drop_layer
+    storage.full_text:optimize_words
+    storage.room:Room.renew_index
+    storage.secure_delete:note_deletion
+    storage.due_work:index_everything_again
+    storage.sqlite:Database.checkpoint
+""".split()
 """Where it can be killed: before or after any call of these."""
 
 

@@ -1,12 +1,11 @@
 """Turns, what a scripted model finds in them, and answers that cannot be used."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from langmem_graph.memory import Memory
-from langmem_graph.settings import Settings
+from langmem_graph import Memory, Settings
 
 
 def memories(*rows: dict[str, Any]) -> dict[str, Any]:
@@ -31,17 +30,16 @@ def echo(question: str) -> dict[str, Any]:
     return memories(*rows)
 
 
-@pytest.fixture
-def open_memory(tmp_path: Path) -> Any:
+@contextmanager
+def memory_at(path: Path) -> Iterator[Callable[..., Memory]]:
+    """Opens a memory there with a model and settings, and closes the one before."""
     opened: list[Memory] = []
 
     def make(model: Any, **settings: Any) -> Memory:
         while opened:
             opened.pop().close()
         settings = {"debounce_seconds": 0.02, "closing_seconds": 5, **settings}
-        opened.append(
-            Memory(tmp_path / "m", model=model, embeddings="hash", settings=Settings(**settings))
-        )
+        opened.append(Memory(path, model=model, embeddings="hash", settings=Settings(**settings)))
         return opened[-1]
 
     yield make

@@ -11,10 +11,9 @@ from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 from typer.testing import CliRunner
 
-import langmem_graph
-import langmem_graph.llm
 from langmem_graph.cli import commands
 from langmem_graph.errors import ChatModelError
+from langmem_graph.llm import chat_models
 from langmem_graph.llm.chat_models import load_chat_model
 from langmem_graph.memory import Memory
 from langmem_graph.testing import ScriptedChatModel, recite
@@ -59,7 +58,7 @@ def test_without_a_model_it_says_so_and_shows_what_it_would_recall() -> None:
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> ScriptedChatModel:
     model = ScriptedChatModel()
-    monkeypatch.setattr(langmem_graph.llm, "load_chat_model", lambda *_, **__: model)
+    monkeypatch.setattr(chat_models, "load_chat_model", lambda *_, **__: model)
     return model
 
 
@@ -85,7 +84,7 @@ def test_a_failing_model_ends_its_turn_alone(scripted: ScriptedChatModel) -> Non
     output = chat("My code is blue.", "Hello?")
     assert "did not answer: server is out" in output
     assert "Here again." in output
-    assert kept() == ["My code is blue.", "Hello?", "Here again. "]
+    assert kept() == ["My code is blue.", "Hello?", "Here again."]
 
 
 def test_failing_memory_is_said(

@@ -1,5 +1,6 @@
 """All 80 pairs through the whole write path: a model that wants every older record superseded."""
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,16 @@ from langmem_graph.testing import ScriptedChatModel
 from tests.conftest import said
 from tests.support.corrections import pairs
 from tests.support.minds import Mind
-from tests.support.writing import echo, memories, open_memory, turn  # noqa: F401
+from tests.support.writing import echo, memories, memory_at, turn
 
 UPDATE = {"decisions": [{"record": "r1", "action": "update", "targets": ["n1"]}]}
 FIELDS = ("text", "subject", "attribute", "kind", "entities")
+
+
+@pytest.fixture
+def open_memory(tmp_path: Path) -> Iterator[Callable[..., Memory]]:
+    with memory_at(tmp_path / "m") as opening:
+        yield opening
 
 
 def superseded(memory: Memory, mind: Any, pair: dict[str, Any]) -> bool:
@@ -48,7 +55,7 @@ def superseded(memory: Memory, mind: Any, pair: dict[str, Any]) -> bool:
 
 
 @pytest.mark.long
-def test_what_a_model_proposes_for_all_pairs(open_memory: Any) -> None:  # noqa: F811
+def test_what_a_model_proposes_for_all_pairs(open_memory: Any) -> None:
     mind = Mind(Reconciliation=UPDATE)
     memory = open_memory(mind, neighbour_floor=-1.0)
     results = [
@@ -96,7 +103,7 @@ BAD = ["prose", "null", RuntimeError("down"), {"pairs": [{"cause": "r1", "effect
 
 
 @pytest.mark.parametrize("bad", BAD, ids=str)
-def test_a_bad_causal_answer_links_nothing_and_loses_nothing(open_memory: Any, bad: Any) -> None:  # noqa: F811
+def test_a_bad_causal_answer_links_nothing_and_loses_nothing(open_memory: Any, bad: Any) -> None:
     ana = open_memory(Mind(Extraction=echo, CausalPairs=bad), cluster_max_distance=1.5).user("ana")
     ana.add([*turn("The boat hit a rock."), *turn("The boat leaks.", number=2)], session_id="s")
     report = ana.flush()

@@ -163,9 +163,18 @@ def _check_protocol(request: list[Any]) -> None:
 
 
 def test_a_message_that_is_as_it_should_be_is_sent_back_as_it_came(known: Memory) -> None:
-    said = asking(call(), content=[{"type": "thinking", "thinking": "hm", "signature": "s"}])
-    _, model = walk(known, said, DONE)
-    assert model.requests[-1][2] is said
+    said: list[AIMessage] = []
+
+    class Keeping(ScriptedChatModel):
+        def _answer(self, messages: Any, schema: Any) -> AIMessage:
+            said.append(super()._answer(messages, schema))
+            return said[-1]
+
+    thinking = [{"type": "thinking", "thinking": "hm", "signature": "s"}]
+    model = Keeping(script=[asking(call(), content=thinking), DONE])
+    run_navigator(model, known.user("ana"), QUESTION)
+    assert model.requests[-1][2] is said[0]
+    assert said[0].content == thinking
 
 
 def test_an_answer_that_is_no_json_is_kept(known: Memory) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
+from langmem_graph import Memory
 from langmem_graph.errors import ClosedMemoryError, InvalidInputError
 from langmem_graph.graphs.nodes import create_write_node
 from langmem_graph.graphs.write_graph import create_write_graph
@@ -23,9 +25,16 @@ from tests.support.writing import (
     echo,
     line_aliases,
     memories,
+    memory_at,
     track,
     turn,
 )
+
+
+@pytest.fixture
+def open_memory(tmp_path: Path) -> Iterator[Callable[..., Memory]]:
+    with memory_at(tmp_path / "m") as opening:
+        yield opening
 
 
 def test_a_turn_becomes_a_record_with_its_source(open_memory: Any) -> None:

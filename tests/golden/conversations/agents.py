@@ -7,15 +7,15 @@ from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 
-from langmem_graph.graphs.nodes import (
+from langmem_graph import MemoryMiddleware
+from langmem_graph.graphs import (
     MemoryState,
     create_recall_node,
+    create_write_graph,
     create_write_node,
     with_memory,
 )
-from langmem_graph.graphs.write_graph import create_write_graph
-from langmem_graph.middleware import MemoryMiddleware
-from langmem_graph.tools.memory_tools import create_memory_tools
+from langmem_graph.tools import create_memory_tools
 from tests.golden.conversations.grounding import TOLD, copy, tell
 from tests.golden.support import ScriptedChatModel, Talk, conversation, extraction, memory, said
 

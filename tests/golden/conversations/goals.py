@@ -4,9 +4,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from langmem_graph.graphs.goal_graph import create_goal_graph
-from langmem_graph.graphs.recall_graph import create_recall_graph
-from langmem_graph.settings import Settings
+from langmem_graph import Settings
+from langmem_graph.graphs import create_goal_graph, create_recall_graph
 from tests.golden.support import Talk, alias, conversation, said
 
 FAMILY = {

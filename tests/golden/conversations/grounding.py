@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from langmem_graph.graphs.grounding_graph import create_grounding_graph
+from langmem_graph.graphs import create_grounding_graph
 from tests.golden.support import Talk, alias, conversation, decisions, extraction, memory, said
 
 FERRY = {

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from langmem_graph.graphs.recall_graph import create_recall_graph
+from langmem_graph.graphs import create_recall_graph
 from tests.golden.support import Talk, alias, conversation, decisions, extraction, memory, said
 
 PETS = ["Our dog Taro eats every plant.", "I am allergic to walnuts.", "The flat has no lift."]

@@ -4,9 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from langmem_graph.graphs.grounding_graph import create_grounding_graph
-from langmem_graph.graphs.recall_graph import create_recall_graph
-from langmem_graph.graphs.write_graph import create_write_graph
+from langmem_graph.graphs import create_grounding_graph, create_recall_graph, create_write_graph
 from tests.golden.conversations.goals import ASKED, FAMILY, PLAN, prove
 from tests.golden.conversations.grounding import ASKED as FERRY_ASKED
 from tests.golden.conversations.grounding import FERRY, good
@@ -235,7 +233,7 @@ def asynchronous_twins(path: Path) -> Talk:
     run("grounding graph", lambda: ground.ainvoke(request, config))
     whistle = [said("I whistle.", "w9", "2025-03-20"), said("Fine.", "w10", role="assistant")]
     run("aadd", lambda: ana.aadd(whistle, session_id="later"))
-    ana.flush_soon()
+    ana.read_soon()
     run("adrain", lambda: ana.adrain(30))
     run("aexport_records", lambda: ana.aexport_records(history=True))
     run("aremember", lambda: ana.aremember("The user hums."))
