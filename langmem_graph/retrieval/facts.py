@@ -8,6 +8,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from rapidfuzz import fuzz
 from sqlalchemy import Connection
@@ -17,7 +18,6 @@ from langmem_graph.errors import EmbeddingError
 from langmem_graph.llm.answer_schemas import Relation
 from langmem_graph.retrieval.message_search import search_different, with_method
 from langmem_graph.retrieval.search_common import SearchNotes
-from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Fact, Message, MessageHit, Record
 from langmem_graph.settings import Settings
 from langmem_graph.storage import message_queries, record_queries
@@ -25,10 +25,13 @@ from langmem_graph.storage.graph_edges import CAUSAL, neighbours
 from langmem_graph.storage.room import Room
 from langmem_graph.storage.services import Services
 
+if TYPE_CHECKING:
+    from langmem_graph.runtime import StepRun
+
 LONGEST = 600
 """Characters of a fact; a message is cut to its best part."""
 
-Search = Callable[[str, int, Relation, StepRun], Awaitable[list[Fact]]]
+Search = Callable[[str, int, Relation, "StepRun"], Awaitable[list[Fact]]]
 """Searches a memory: query, number of facts, relation, run."""
 
 
@@ -182,7 +185,7 @@ class MemorySearch:
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    async def search(self, query: str, k: int, relation: Relation, run: StepRun) -> list[Fact]:
+    async def search(self, query: str, k: int, relation: Relation, run: "StepRun") -> list[Fact]:
         """The best facts; none where the user has no memory yet."""
         services = self._services
         return await services.in_known_room(
@@ -191,7 +194,7 @@ class MemorySearch:
             [],
         )
 
-    async def likeness(self, text: str, others: Sequence[str], run: StepRun) -> float:
+    async def likeness(self, text: str, others: Sequence[str], run: "StepRun") -> float:
         """The greatest cosine; by spelling where the embedder fails."""
         if not others:
             return 0.0

@@ -20,7 +20,6 @@ from langmem_graph import causal
 from langmem_graph.causal.local_models import (
     HuggingFaceModel,
     LlamaServer,
-    TokenLogProbs,
     shared_start,
 )
 from langmem_graph.causal.scorers import (
@@ -29,6 +28,7 @@ from langmem_graph.causal.scorers import (
     NoScorer,
     Pair,
     PmiScorer,
+    TokenLogProbs,
     VerifierScorer,
     acalibrate,
     calibrate,
@@ -190,9 +190,7 @@ def test_all_public_names_are_there() -> None:
 def test_importing_the_package_loads_no_model_library() -> None:
     import subprocess
 
-    code = (
-        "import sys, langmem_graph.link.causal; print({'torch', 'transformers'} & {*sys.modules})"
-    )
+    code = "import sys, langmem_graph.causal; print({'torch', 'transformers'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 

@@ -209,14 +209,14 @@ def test_explain_draws_the_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     with Memory(os.environ["LANGMEM_GRAPH_DIR"], embeddings="hash") as memory:
         rows = [{"role": "user", "content": text, "id": own} for own, text in SAID.items()]
         memory.user("me").add(rows, session_id="s", at="2025-03-01")
-    monkeypatch.setattr("langmem_graph.llm.load_chat_model", lambda *_: good())
+    monkeypatch.setattr("langmem_graph.llm.chat_models.load_chat_model", lambda *_: good())
     drawn = run("explain", ASKED)
     assert "to prove: (w:person) is the wife of the user's brother" in drawn
     assert "✓ (w:person) is the wife of the user's brother  w = Lena" in drawn
     assert "2025-03-01 Lena liked the ceramic lamp.  [m4]" in drawn
     assert "2 model calls" in drawn
     assert run_json("explain", ASKED)["reasoning"]["status"] == "grounded"
-    monkeypatch.setattr("langmem_graph.llm.load_chat_model", lambda *_: acting())
+    monkeypatch.setattr("langmem_graph.llm.chat_models.load_chat_model", lambda *_: acting())
     drawn = run("explain", PALM)
     assert "risk Sago palms are poisonous to dogs.  (general knowledge)" in drawn
     assert PUPPY in drawn
@@ -236,7 +236,7 @@ def test_explain_works_beside_a_running_app(monkeypatch: pytest.MonkeyPatch) -> 
 
     run("import", str(conversation_file()))
     mind = good()
-    monkeypatch.setattr("langmem_graph.llm.load_chat_model", lambda *_: mind)
+    monkeypatch.setattr("langmem_graph.llm.chat_models.load_chat_model", lambda *_: mind)
     with Memory(os.environ["LANGMEM_GRAPH_DIR"], embeddings="hash") as memory:
         memory.user("me").add([{"role": "user", "content": "hello"}], session_id="s")
         assert "not found in memory" in run("explain", ASKED)

@@ -549,7 +549,7 @@ def test_the_drawn_graph_has_a_loop_and_a_conditional_edge(open_memory: Any) -> 
     drawn = graph.get_graph(xray=True)
     assert {"route", "first_lookup", "counterfactual", "context", "answer"} <= set(drawn.nodes)
     inside = {name.split(":")[-1] for name in drawn.nodes if name.startswith("goals:")}
-    assert {"init", "retrieve", "unify", "refine"} <= inside
+    assert {"plan", "retrieve", "unify", "refine"} <= inside
     edges = {(e.source.split(":")[-1], e.target.split(":")[-1], e.conditional) for e in drawn.edges}
     assert {("unify", "refine", True), ("refine", "retrieve", True)} <= edges
     outer = {(e.source, e.target, e.conditional) for e in graph.get_graph().edges}
