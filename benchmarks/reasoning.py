@@ -20,7 +20,7 @@ from benchmarks.chatter import make_chat, sessions
 from benchmarks.stand_ins import ActAnswers, HopAnswers, answers_of
 from langmem_graph.memory import Memory
 from langmem_graph.schemas import Recall
-from langmem_graph.settings import Settings
+from langmem_graph.settings import ReasoningSettings, Settings
 from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.values.attributes import content
 
@@ -266,7 +266,7 @@ def speed(messages: int = 10_000, rounds: int = 15) -> str:
     asked = "What about the garden and the flight?"
     question = {"question": asked, "subgoals": subgoals}
     question |= {"answer_variables": ["x0"], "refinements": [], "proofs": []}
-    with asking([], settings=Settings(goal_depth=0)) as memory:
+    with asking([], settings=Settings(reasoning=ReasoningSettings(depth=0))) as memory:
         for number, lines in enumerate(sessions(make_chat(), messages)):
             memory.user.add(lines, session_id=str(number))
         memory.reader.answers = answers_of(HopAnswers(question, {}))

@@ -142,5 +142,5 @@ def _texts(conversations: Sequence[Conversation]) -> Iterator[str]:
 
 
 def _pieces(splitter: MiniLMEmbeddings, text: str) -> list[str]:
-    spans = splitter.split(text)[: Settings().max_pieces]
+    spans = splitter.split(text)[: Settings().storage.max_pieces]
     return [text[start:end] for start, end in spans]

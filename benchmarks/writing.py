@@ -18,7 +18,7 @@ from benchmarks import common
 from langmem_graph.llm import answer_schemas
 from langmem_graph.llm.structured_calls import prompt_tokens
 from langmem_graph.memory import Memory
-from langmem_graph.settings import Settings
+from langmem_graph.settings import ExtractionSettings, Settings
 from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.tokens import token_counter
 
@@ -55,7 +55,7 @@ def main() -> None:
 def _converse(reader: ScriptedChatModel, turns: int) -> int:
     """Talk, with a new session every 20 turns; returns the tokens of what was said."""
     counter, own = token_counter(Settings().encoding), 0
-    settings = Settings(debounce_seconds=0)
+    settings = Settings(extraction=ExtractionSettings(debounce_seconds=0))
     with (
         TemporaryDirectory() as folder,
         Memory(Path(folder) / "m", model=reader, embeddings="hash", settings=settings) as memory,

@@ -214,7 +214,7 @@ def _message(
     text = _text(fields.get("content"), calls)
     if len(text) > max_chars:
         raise UnusableMessageError(
-            f"{len(text):,} characters; at most {max_chars:,} (Settings.max_message_chars)"
+            f"{len(text):,} characters; at most {max_chars:,} (Settings.storage.max_message_chars)"
         )
     return Message(
         id=_optional_text(fields.get("id"), "id") or "",

@@ -45,10 +45,12 @@ class Pipelines:
         self.reasoning = ReasoningRunner(services, self.model)
         self.grounding = GroundingRunner(services, self.model)
         settings = services.settings
-        self.worker = BackgroundWorker(self.loop, self.extraction, settings.debounce_seconds)
+        self.worker = BackgroundWorker(
+            self.loop, self.extraction, settings.extraction.debounce_seconds
+        )
         if not services.read_only:
             services.on_opened = self.worker.notify  # what an earlier process has left due
-        self._closing_seconds = settings.closing_seconds
+        self._closing_seconds = settings.storage.closing_seconds
 
     @classmethod
     def open(cls, services: Services, model: Any, causal: CausalScorer | str) -> Self:

@@ -1,4 +1,4 @@
-"""All settings in one place, each with its default, its unit and where the number comes from."""
+"""All settings, in groups, each with its default, its unit and the origin of its number."""
 
 from typing import Literal
 from zoneinfo import ZoneInfo
@@ -11,16 +11,14 @@ RankingMethod = Literal["hybrid", "rrf", "dense", "words"]
 """`hybrid`: fitted linear score. `rrf`: weight-free fusion. `dense`, `words`: one signal alone."""
 
 
-class Settings(BaseModel):
-    """Settings of a `Memory`. Frozen; unknown names are refused.
-
-    Example:
-        `Memory("./memory", settings=Settings(recall_k=10, ranking="rrf"))`
-    """
-
+class _Group(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    ranking: RankingMethod = Field(
+
+class RankingSettings(_Group):
+    """How searches find and rank."""
+
+    method: RankingMethod = Field(
         "hybrid", description="How searches rank; the weights' origin is in docs/ranking.md."
     )
     dense_candidates: int = Field(
@@ -35,21 +33,28 @@ class Settings(BaseModel):
         " ongoing projects; 0 suits questions that look far back.",
     )
     rrf_k: int = Field(60, ge=1, description="Constant of reciprocal rank fusion (NapMem, 5.3).")
-    recall_k: int = Field(20, ge=1, description="Messages a recall considers (ActMem, 1.3).")
-    context_tokens: int = Field(1_500, ge=100, description="Budget of `Recall.context`; ours.")
+
+
+class ContextSettings(_Group):
+    """What a recall considers, and how long its context may be."""
+
+    k: int = Field(20, ge=1, description="Messages a recall considers (ActMem, 1.3).")
+    max_tokens: int = Field(1_500, ge=100, description="Budget of `Recall.context`; ours.")
     excerpt_tokens: int = Field(
         220, ge=20, description="Longest quote of one message in a context; about one piece."
     )
-    encoding: str = Field("o200k_base", description="tiktoken encoding that counts tokens.")
 
-    structured_method: Literal["json_schema", "function_calling", "json_mode"] | None = Field(
-        None, description="How the model is asked for structured answers; None is its own way."
-    )
-    max_calls: int = Field(8, ge=1, description="Model calls of one flush of one batch; ours.")
-    max_call_tokens: int = Field(60_000, ge=1_000, description="Tokens of those calls together.")
-    call_seconds: float = Field(60.0, gt=0, description="For one model call.")
-    read_chars: int = Field(
-        8_000, ge=200, description="Of a longer message the model reads the beginning and the end."
+
+class ExtractionSettings(_Group):
+    """How a model reads messages, and how records are linked."""
+
+    max_calls: int = Field(8, ge=1, description="Model calls of one batch; ours.")
+    max_tokens: int = Field(60_000, ge=1_000, description="Tokens of those calls together.")
+    call_seconds: float = Field(60.0, gt=0, description="Time limit of one model call.")
+    message_chars: int = Field(
+        8_000,
+        ge=200,
+        description="Of a longer message the model is shown the beginning and the end.",
     )
     background_records: int = Field(10, ge=0, description="Shown while extracting (NapMem).")
     neighbours: int = Field(8, ge=1, description="Older records compared with a new one (NapMem).")
@@ -70,25 +75,35 @@ class Settings(BaseModel):
         description="Cosine of two records from which they get an edge; ActMem's is 0.3. None is"
         " calibrated on the user's own records.",
     )
+    causal_floor: float | None = Field(
+        None, description="What a causal score must exceed; None is the scorer's own default."
+    )
+    debounce_seconds: float = Field(
+        1.0, ge=0, description="The background worker waits this long for more turns to come."
+    )
 
-    goal_subgoals: int = Field(4, ge=1, le=6, description="Subgoals a request is split into; ours.")
-    goal_depth: int = Field(
+
+class ReasoningSettings(_Group):
+    """The goal loop, the counterfactual step, and what they may cost."""
+
+    subgoals: int = Field(4, ge=1, le=6, description="Subgoals a request is split into; ours.")
+    depth: int = Field(
         2, ge=0, description="Rounds of refinement (Goal-Mem's D_max, value unknown); ours."
     )
-    goal_breadth: int = Field(
+    breadth: int = Field(
         1,
         ge=1,
         description="Ways to split a request that are tried (Goal-Mem's B_max: 1 is enough).",
     )
-    goal_k: int = Field(6, ge=1, description="Facts looked up for one subgoal; ours.")
-    goal_facts: int = Field(24, ge=1, description="Facts shown to the model in one round; ours.")
-    goal_refinements: int = Field(
+    subgoal_facts: int = Field(6, ge=1, description="Facts looked up for one subgoal; ours.")
+    round_facts: int = Field(24, ge=1, description="Facts shown to the model in one round; ours.")
+    refinements: int = Field(
         2, ge=1, description="Refinements of one open subgoal in one round; ours."
     )
     same_goal: float = Field(
         0.92, description="Likeness from which a refinement repeats an earlier one; ours."
     )
-    risks: int = Field(5, ge=1, le=5, description="Risks one request is looked at for (ActMem).")
+    risks: int = Field(5, ge=1, le=5, description="Risks looked for per request (ActMem).")
     risk_facts: int = Field(10, ge=1, description="Facts looked up for them (ActMem 1.3).")
     risk_floor: float = Field(
         0.3, description="Cosine from which a fact is shown beside a risk; for MiniLM, ours."
@@ -96,31 +111,23 @@ class Settings(BaseModel):
     graph_facts: int = Field(
         8, ge=0, description="Facts added along the graph's edges; ActMem measured 5.21 a query."
     )
-    use_goals: bool = Field(True, description="Off: reasoning without the goal loop.")
-    use_counterfactual: bool = Field(True, description="Off: never ask what could go wrong.")
-    use_causal_edges: bool = Field(True, description="Off: reading does not follow causal edges.")
-    use_semantic_edges: bool = Field(
-        True, description="Off: reading does not follow semantic edges."
-    )
-    use_profile: bool = Field(True, description="Off: reasoning's context leaves the profile out.")
-    recall_calls: int = Field(
+    use_goals: bool = Field(True, description="False: reasoning without the goal loop.")
+    use_counterfactual: bool = Field(True, description="False: without the counterfactual step.")
+    use_causal_edges: bool = Field(True, description="False: causal edges are not followed.")
+    use_semantic_edges: bool = Field(True, description="False: semantic edges are not followed.")
+    use_profile: bool = Field(True, description="False: the context leaves the profile out.")
+    max_calls: int = Field(
         10, ge=1, description="Model calls of one recall; 7 at most without repairs."
     )
-    recall_tokens: int = Field(40_000, ge=1_000, description="Tokens of those calls together.")
-    recall_seconds: float = Field(
+    max_tokens: int = Field(40_000, ge=1_000, description="Tokens of those calls together.")
+    seconds: float = Field(
         60.0, gt=0, description="After this long a recall comes back with what it has."
     )
-    recall_call_seconds: float = Field(20.0, gt=0, description="For one model call of a recall.")
+    call_seconds: float = Field(20.0, gt=0, description="Time limit of one model call.")
 
-    causal_floor: float | None = Field(
-        None, description="What a causal score must exceed; None is the scorer's own default."
-    )
-    debounce_seconds: float = Field(
-        1.0, ge=0, description="Background writing waits this long for more turns to come."
-    )
-    closing_seconds: float = Field(
-        10.0, ge=0, description="How long closing waits for background writing; the rest stays due."
-    )
+
+class StorageSettings(_Group):
+    """Sizes, batches and time limits of the ledger and the index."""
 
     embed_batch: int = Field(64, ge=1, description="Texts given to the embedder at once; ours.")
     index_batch: int = Field(
@@ -140,13 +147,41 @@ class Settings(BaseModel):
     lease_seconds: float = Field(
         120.0, gt=0, description="After this long another process may redo claimed embedding work."
     )
+    closing_seconds: float = Field(
+        10.0,
+        ge=0,
+        description="How long `close` waits for background extraction; the rest stays due.",
+    )
+
+
+class Settings(_Group):
+    """Settings of a `Memory`. Frozen; unknown names are refused.
+
+    Example:
+        ```python
+        settings = Settings(context=ContextSettings(k=10), time_zone="Europe/Madrid")
+        memory = Memory("./memory", settings=settings)
+        ```
+    """
+
+    ranking: RankingSettings = RankingSettings()
+    context: ContextSettings = ContextSettings()
+    extraction: ExtractionSettings = ExtractionSettings()
+    reasoning: ReasoningSettings = ReasoningSettings()
+    storage: StorageSettings = StorageSettings()
+
+    encoding: str = Field("o200k_base", description="tiktoken encoding that counts tokens.")
+    structured_method: Literal["json_schema", "function_calling", "json_mode"] | None = Field(
+        None,
+        description="How the model is asked for structured answers; None is the model's own default.",
+    )
     event_minutes: int = Field(
         EVENT_MINUTES, ge=1, description="Length of an appointment whose end nobody named; ours."
     )
     time_zone: str | None = Field(
         None,
-        description="Where the users' clocks hang, such as Europe/Madrid: times that are said"
-        " without a zone are of this one. None is UTC.",
+        description="IANA time zone of the users, such as Europe/Madrid: times that are said"
+        " without a zone are in it. None is UTC.",
     )
 
     @field_validator("time_zone")

@@ -25,11 +25,11 @@ RETRIEVAL = ("ours", "ours+records", "rrf", "dense", "words", "bm25", "naive-rag
 ANSWER = ("ours", "ours-reason", "bm25", "naive-rag", "full-context")
 """What is measured when nobody says."""
 ABLATIONS: dict[str, dict[str, Any]] = {
-    "goals": {"use_goals": False},
-    "counterfactual": {"use_counterfactual": False},
-    "causal": {"use_causal_edges": False},
-    "semantic": {"use_semantic_edges": False},
-    "topics": {"use_profile": False},
+    "goals": {"reasoning": {"use_goals": False}},
+    "counterfactual": {"reasoning": {"use_counterfactual": False}},
+    "causal": {"reasoning": {"use_causal_edges": False}},
+    "semantic": {"reasoning": {"use_semantic_edges": False}},
+    "topics": {"reasoning": {"use_profile": False}},
     "records": {},
 }
 """What is switched off; without `records` a memory is read by nobody and holds messages alone."""
@@ -171,7 +171,7 @@ def sweep(depths: list[int], breadths: list[int]) -> list[Spec]:
 
 def _swept(depth: int, breadth: int) -> Spec:
     name = f"depth {depth}, breadth {breadth}"
-    settings = {"goal_depth": depth, "goal_breadth": breadth}
+    settings = {"reasoning": {"depth": depth, "breadth": breadth}}
     try:
         Settings.model_validate(settings)
     except ValidationError as error:

@@ -121,7 +121,7 @@ class Reasoning(Ours):
     Args:
         name: as tables show it.
         shared: a memory with a model.
-        settings: what differs from the default, such as `{"use_goals": False}`. The memory is
+        settings: what differs from the default, such as `{"reasoning": {"use_goals": False}}`. The memory is
             read beside its writer, so that one reading serves all settings, and in the same way
             with each of them.
     """
@@ -130,7 +130,7 @@ class Reasoning(Ours):
         self, name: str, shared: SharedMemory, settings: Mapping[str, Any] | None = None
     ) -> None:
         super().__init__(name, shared)
-        self._settings = Settings(**(settings or {}))
+        self._settings = Settings.model_validate(settings or {})
         self._reading: Memory | None = None
 
     @property

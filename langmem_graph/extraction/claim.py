@@ -26,7 +26,7 @@ from langmem_graph.storage.room import Room
 RAMP = (1, 2, 4)
 STEADY = 5
 MOST_CHARS, LONGEST = 40_000, 8_000
-"""Of one batch, and counted of one message (`Settings.read_chars`); ours."""
+"""Of one batch, and counted of one message (`Settings.extraction.message_chars`); ours."""
 IDLE = timedelta(minutes=30)
 TURNS_READ = "turns_read"
 

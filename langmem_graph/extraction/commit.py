@@ -40,7 +40,9 @@ async def commit(
             changed, counts = _commit(connection, services, state)
         settings = services.settings
         rows = range(min(changed, default=0), max(changed, default=-1) + 1)
-        drain(room, services.embedder, settings, RECORDS, rows, at_least=settings.index_batch)
+        drain(
+            room, services.embedder, settings, RECORDS, rows, at_least=settings.storage.index_batch
+        )
         return {"changed": changed, "counts": counts}
 
     return await services.in_room(run.user, work)
@@ -124,4 +126,4 @@ def _draft(connection: Connection, services: Services, candidate: Candidate) -> 
     fields = {name: value for name, value in given.items() if value}
     fields |= {"confirmation": candidate.confirmation, "event_time": candidate.event_time}
     fields["source_message_ids"] = candidate.source_ids
-    return draft(fields, messages, services.settings.max_record_chars, MADE_BY)
+    return draft(fields, messages, services.settings.storage.max_record_chars, MADE_BY)

@@ -52,7 +52,7 @@ async def extract(
     if batch is None:
         return {}
     view = await deps.services.in_room(run.user, lambda room: _view(room, batch, settings))
-    question = _question(view, settings.read_chars)
+    question = _question(view, settings.extraction.message_chars)
     answer = await deps.runner.ask(Extraction, load_prompt("extract"), question, usage)
     if answer is None:
         return {"usage": usage, "failed": "extract"}
@@ -66,7 +66,7 @@ async def extract(
 
 def _view(room: Room, batch: Batch, settings: Settings) -> View:
     items = batch.items
-    background = settings.background_records
+    background = settings.extraction.background_records
     with room.database.read_transaction() as connection:
         new = message_queries.messages_by_number(connection, items)
         before = extraction_queue.message_before(connection, items[0], batch.session)
@@ -80,21 +80,21 @@ def _view(room: Room, batch: Batch, settings: Settings) -> View:
     return View(shown, [known[n] for n in recent], scene, settings.time_zone)
 
 
-def _question(view: View, read_chars: int) -> str:
+def _question(view: View, message_chars: int) -> str:
     known = "".join(f"- {as_data(text)}\n" for text in view.known) or "- nothing\n"
-    earlier = [f"(earlier) {_line('m0', view, read_chars)}"] if "m0" in view.messages else []
-    new = [_line(alias, view, read_chars) for alias in view.messages if alias != "m0"]
+    earlier = [f"(earlier) {_line('m0', view, message_chars)}"] if "m0" in view.messages else []
+    new = [_line(alias, view, message_chars) for alias in view.messages if alias != "m0"]
     return (
         f"Scene so far: {view.scene or 'none'}\nAlready known:\n{known}"
         f"New messages:\n{chr(10).join(earlier + new)}"
     )
 
 
-def _line(alias: str, view: View, read_chars: int) -> str:
+def _line(alias: str, view: View, message_chars: int) -> str:
     """One message; its own lines are indented, so that none looks like another message."""
     said = view.messages[alias][1]
     who = plain_id((said.name or said.role)[:LONGEST_NAME])
-    words = indented(_shortened(said.text, read_chars))
+    words = indented(_shortened(said.text, message_chars))
     at = said.at.astimezone(zone_of(view.zone))
     return f"[{alias}] {at:%Y-%m-%d %H:%M} {who}: {words}"
 

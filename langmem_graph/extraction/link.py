@@ -44,7 +44,7 @@ EDGES = 8
 """Semantic edges that a new record gets at most; ours."""
 FLOORS = {"verifier": 0.5, "pmi": 0.8, "contrast": 0.01, "contrast+later": 0.19}
 """What a score must exceed: a half verdict, ActMem's 0.8, and the 95th percentile of random pairs
-for the others (docs/causal.md). Calibrate on your own: `Settings.causal_floor`."""
+for the others (docs/causal.md). Calibrate on your own: `Settings.extraction.causal_floor`."""
 
 
 class _Floors(NamedTuple):
@@ -93,8 +93,8 @@ def _floors(connection: Connection, settings: Settings) -> _Floors:
         cosines = (matrix @ matrix.T)[np.triu_indices(len(matrix), 1)]
         if len(cosines):
             floors = _Floors(*np.percentile(cosines, PERCENTILES).tolist())
-    distance = settings.cluster_max_distance
-    edge = settings.semantic_floor
+    distance = settings.extraction.cluster_max_distance
+    edge = settings.extraction.semantic_floor
     return _Floors(
         floors.join if distance is None else 1 - distance, floors.edge if edge is None else edge
     )
@@ -152,7 +152,7 @@ async def _causes(
     if isinstance(scorer, VerifierScorer):  # naming a pair is the model's verdict
         scorer = scorer.given(dict.fromkeys(texts, "yes"))
     scores, name = await scorer.ascore(texts), scorer.name
-    own = deps.services.settings.causal_floor
+    own = deps.services.settings.extraction.causal_floor
     floor = FLOORS.get(name, 0.0) if own is None else own
     kept = [(pair, score) for pair, score in zip(ordered, scores, strict=True) if score > floor]
     await deps.services.in_room(user_id, lambda room: _write(room, kept, name))

@@ -70,7 +70,7 @@ async def reconcile(
             place = aliases.places.get(proposal.record)
             if place is not None:
                 decisions[place] = _taken(proposal, place, aliases, compared)
-    floor = services.settings.same_floor
+    floor = services.settings.extraction.same_floor
     candidates, settled = await services.in_room(
         run.user, lambda room: settle(room, rows, decisions, floor)
     )
@@ -83,7 +83,7 @@ def compare(
     """Find exact duplicates and near neighbours of the candidates."""
     found = Compared()
     hashes = [hash_of(row.text, row.subject, _when(row)) for row in rows]
-    depths = Depths(4 * settings.neighbours, 4 * settings.neighbours)
+    depths = Depths(4 * settings.extraction.neighbours, 4 * settings.extraction.neighbours)
     with room.database.read_transaction() as connection:
         same = record_writes.active_with_hash(connection, hashes)
         found.known = {p: same[h] for p, h in enumerate(hashes) if h in same}
@@ -94,13 +94,15 @@ def compare(
             ranked = rank_records(room, connection, row.text, vector, depths, SearchNotes())
             near = [
                 (ranked.numbers[p], float(ranked.signals["dense"][p]))
-                for p in ranked.best(settings.neighbours)
+                for p in ranked.best(settings.extraction.neighbours)
             ]
-            near = [(n, cosine) for n, cosine in near if cosine >= settings.neighbour_floor]
+            near = [
+                (n, cosine) for n, cosine in near if cosine >= settings.extraction.neighbour_floor
+            ]
             if near:
                 found.neighbours[place] = [n for n, _ in near]
                 found.likeness |= {(place, n): cosine for n, cosine in near}
-        _limit(found, settings.neighbours_in_all)
+        _limit(found, settings.extraction.neighbours_in_all)
         numbers = {n for near in found.neighbours.values() for n in near} | set(
             found.known.values()
         )

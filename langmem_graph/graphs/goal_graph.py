@@ -50,8 +50,8 @@ def create_goal_graph(
         retriever: any LangChain retriever, or a function of a query and a number, sync or async,
             that gives texts, dicts with `text` (and `id`, `at`), or documents, best first.
         model: a chat model, or a name that `init_chat_model` takes.
-        settings: `goal_depth`, `goal_breadth`, `goal_subgoals`, `goal_k` and the budget
-            `recall_calls`, `recall_tokens`, `recall_seconds`, among others.
+        settings: `Settings.reasoning`: depth, breadth, subgoals, facts and the budget
+            `max_calls`, `max_tokens`, `seconds`, among others.
 
     Raises:
         InvalidInputError: neither a retriever nor a function, or no model.

@@ -115,8 +115,8 @@ def create_recall_node(
         memory: where to look.
         user_id: a fixed user or a function of the config. None takes `configurable.user_id`, the
             runtime context's `user_id` or the authenticated user, which must agree.
-        k: messages to consider; default `Settings.recall_k`.
-        max_tokens: budget of the context; default `Settings.context_tokens`.
+        k: messages to consider; default `Settings.context.k`.
+        max_tokens: budget of the context; default `Settings.context.max_tokens`.
         messages_key: where the conversation is in the state.
         report: put the recall's status, milliseconds and usage into `memory_report`, which is in
             the output of a graph whose own state is `MemoryState`.

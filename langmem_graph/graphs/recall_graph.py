@@ -80,8 +80,8 @@ def create_recall_graph(
         mode: `auto`, `reason`, or `fast` for comparison.
         answer: also answer, from the facts shown alone, as an AI message.
         user_id: as for `create_recall_node`.
-        k: facts of the first look-up; default `Settings.recall_k`.
-        max_tokens: budget of the context; default `Settings.context_tokens`.
+        k: facts of the first look-up; default `Settings.context.k`.
+        max_tokens: budget of the context; default `Settings.context.max_tokens`.
         fail_closed: raise when memory fails, instead of going on without it.
         show_loop: let LangGraph Studio draw the loop's steps; a checkpointer then also saves them,
             with what was recalled, which `forget` and `erase` do not reach.

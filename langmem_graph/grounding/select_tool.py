@@ -43,7 +43,7 @@ def _ranked(deps: GroundingDependencies, tools: Sequence[ToolSpec], request: str
     texts = [_described(tool) for tool in tools]
     words = np.array([fuzz.token_set_ratio(request, text) for text in texts], dtype=np.float64)
     meaning = _likeness(deps.services.embedder, texts, request)
-    scores = reciprocal_rank_fusion([words, meaning], deps.services.settings.rrf_k)
+    scores = reciprocal_rank_fusion([words, meaning], deps.services.settings.ranking.rrf_k)
     return [tools[place] for place in np.argsort(-scores, kind="stable").tolist()]
 
 

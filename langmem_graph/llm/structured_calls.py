@@ -200,9 +200,17 @@ def model_runner(
         purpose: `extraction` reads messages, `recall` answers a request.
     """
     if purpose == "extraction":
-        limits = Limits(settings.max_calls, settings.max_call_tokens, settings.call_seconds)
+        limits = Limits(
+            settings.extraction.max_calls,
+            settings.extraction.max_tokens,
+            settings.extraction.call_seconds,
+        )
     else:
-        limits = Limits(settings.recall_calls, settings.recall_tokens, settings.recall_call_seconds)
+        limits = Limits(
+            settings.reasoning.max_calls,
+            settings.reasoning.max_tokens,
+            settings.reasoning.call_seconds,
+        )
     return ModelRunner(model, settings.structured_method, limits, settings.encoding)
 
 

@@ -67,7 +67,7 @@ async def context(
     found = found.without(stored.gone)
     state = {**state, "warnings": warnings}
     counter = await asyncio.to_thread(token_counter, services.settings.encoding)  # loads a table
-    budget = state["max_tokens"] or services.settings.context_tokens
+    budget = state["max_tokens"] or services.settings.context.max_tokens
     builder = _written(found, stored.vague, counter, budget, seen=state["in_view"])
     text = framed(builder.lines, URGENT) if builder.lines else ""
     outcome = Recall(

@@ -39,7 +39,7 @@ async def counterfactual(
     usage = copied(state["usage"])
     recorder = run.recorder(state["trace"])
     seen = _seen(state)
-    aliases = FactAliases.of(seen[: deps.services.settings.goal_facts])
+    aliases = FactAliases.of(seen[: deps.services.settings.reasoning.round_facts])
     question = "\n".join(
         [f"Now: {state['now']}", "Facts:", *aliases.lines(), request_line(state["query"])]
     )
@@ -75,18 +75,20 @@ async def _search(
     aliases: FactAliases,
 ) -> FoundRisks:
     settings = deps.services.settings
-    proposed = [risk for risk in answer.risks if risk.claim.strip()][: settings.risks]
+    proposed = [risk for risk in answer.risks if risk.claim.strip()][: settings.reasoning.risks]
     sentences = [_sentences(risk) for risk in proposed]
     found = await _facts_for(deps, run, sentences)
     known = {fact.id for fact in seen}
     every = [facts for own in found for facts in own]
-    merged = [fact for fact in _merged(every, settings.rrf_k) if fact.id not in known]
-    merged = merged[: settings.risk_facts]
+    merged = [fact for fact in _merged(every, settings.ranking.rrf_k) if fact.id not in known]
+    merged = merged[: settings.reasoning.risk_facts]
     flat = [one for own in sentences for one in own]
     joined = await expand_along_edges(deps.services, run.user, [*seen, *merged], flat)
     kept = {fact.id for fact in (*seen, *merged)}
     risks = [
-        _risk(risk, _merged(own, settings.rrf_k), kept, aliases, settings.risk_floor)
+        _risk(
+            risk, _merged(own, settings.ranking.rrf_k), kept, aliases, settings.reasoning.risk_floor
+        )
         for risk, own in zip(proposed, found, strict=True)
     ]
     facts = {fact.id: fact for fact in (*merged, *joined)}
@@ -106,7 +108,7 @@ async def _facts_for(
     flat = [one for own in sentences for one in own]
     if not flat:
         return []
-    depth = DEEPER * services.settings.risk_facts
+    depth = DEEPER * services.settings.reasoning.risk_facts
     nothing: list[list[Fact]] = [[] for _ in flat]
     lists = await services.in_known_room(
         run.user,

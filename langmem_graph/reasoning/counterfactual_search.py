@@ -98,10 +98,10 @@ def _joined(
 async def expand_along_edges(
     services: Services, user_id: str, seeds: Sequence[Fact], queries: Sequence[str]
 ) -> list[Fact]:
-    """Neighbours of the seeds, without the seeds; at most `Settings.graph_facts`."""
+    """Neighbours of the seeds, without the seeds; at most `Settings.reasoning.graph_facts`."""
     settings = services.settings
     ids = [fact.record_id for fact in seeds if fact.record_id]
-    if not ids or not settings.graph_facts:
+    if not ids or not settings.reasoning.graph_facts:
         return []
     return await services.in_known_room(
         user_id, lambda room: _neighbours(room, services.embedder, settings, ids, queries), []
@@ -113,8 +113,12 @@ def _neighbours(
 ) -> list[Fact]:
     with room.database.read_transaction() as connection:
         seeds = list(record_queries.numbers_of(connection, ids).values())
-        joined = neighbours(connection, seeds, CAUSAL) if settings.use_causal_edges else []
-        near = neighbours(connection, seeds, SEMANTIC) if settings.use_semantic_edges else []
+        joined = (
+            neighbours(connection, seeds, CAUSAL) if settings.reasoning.use_causal_edges else []
+        )
+        near = (
+            neighbours(connection, seeds, SEMANTIC) if settings.reasoning.use_semantic_edges else []
+        )
         similar = [n for n, _ in near]
         rows = stored_vectors.vectors_of(connection, similar, RECORDS)
     vectors = [query_vector(room, embedder, query, SearchNotes()) for query in queries]
@@ -123,4 +127,4 @@ def _neighbours(
         cosines = (rows.matrix @ np.stack(wanted).T).max(axis=1)
         best = dict(zip(rows.items.tolist(), cosines.tolist(), strict=True))
         similar.sort(key=lambda n: -best.get(n, -1.0))
-    return facts_by_number(room, [n for n, _ in joined] + similar)[: settings.graph_facts]
+    return facts_by_number(room, [n for n, _ in joined] + similar)[: settings.reasoning.graph_facts]

@@ -17,7 +17,7 @@ async def first_lookup(
 ) -> ReasoningState:
     """The facts nearest to the request."""
     services, notes = deps.services, SearchNotes()
-    k = state["k"] or services.settings.recall_k
+    k = state["k"] or services.settings.context.k
     recorder = run.recorder(state["trace"])
     facts: list[Fact] = []
     warnings: list[str] = []

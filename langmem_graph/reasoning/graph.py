@@ -98,10 +98,14 @@ def build(
     def after_recall(state: Any) -> str:
         if not _reasons(state):
             return "conflicts"
-        return "goals" if settings.use_goals else after_goals(state)
+        return "goals" if settings.reasoning.use_goals else after_goals(state)
 
     def after_goals(state: Any) -> str:
-        return "counterfactual" if settings.use_counterfactual and is_act(state) else "conflicts"
+        return (
+            "counterfactual"
+            if settings.reasoning.use_counterfactual and is_act(state)
+            else "conflicts"
+        )
 
     builder.add_edge(START, "route")
     builder.add_conditional_edges("route", after_route, ["first_lookup", "context"])

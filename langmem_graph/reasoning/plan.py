@@ -34,13 +34,13 @@ async def plan(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalSt
     aliases = FactAliases.of(recalled)
     unreachable = usage.unreachable
     question = _question(state, proof, aliases)
-    plan = await deps.runner.ask(GoalPlan, load_prompt("goal_init"), question, usage)
+    plan = await deps.runner.ask(GoalPlan, load_prompt("plan"), question, usage)
     if plan is None and usage.unreachable > unreachable:
         proof.status, proof.ended = "exhausted", True  # nobody to reason with
         proof.take_best()
         recorder.record("memory_goal", intent=proof.intent, status=proof.status, subgoals=0)
         return {**updated(proof, usage, trace), **_kept(state)}
-    _take(plan or GoalPlan(), state["query"], aliases, deps.settings.goal_subgoals, proof)
+    _take(plan or GoalPlan(), state["query"], aliases, deps.settings.reasoning.subgoals, proof)
     recorder.record(
         "memory_goal",
         intent=proof.intent,

@@ -41,7 +41,7 @@ async def refine(deps: GoalDependencies, state: GoalState, run: StepRun) -> Goal
         fresh = await _ask(deps, state, run, proof, usage, recorder)
     proof.subgoals += fresh
     settings = deps.settings
-    most = settings.goal_subgoals * settings.goal_refinements
+    most = settings.reasoning.subgoals * settings.reasoning.refinements
     due = [goal.id for goal in (*again, *fresh)][:most]
     if not due or deps.is_over(state, usage):
         settle(deps, state, usage, proof, recorder, hopeless=True)
@@ -74,7 +74,7 @@ async def _ask(
     usage: Usage,
     recorder: TraceRecorder,
 ) -> list[Subgoal]:
-    aliases = FactAliases.of(proof.facts[-deps.settings.goal_facts :])
+    aliases = FactAliases.of(proof.facts[-deps.settings.reasoning.round_facts :])
     question = _question(state, proof, aliases)
     answer = await deps.runner.ask(Refinement, load_prompt("refine"), question, usage)
     if answer is None or answer.stop:
@@ -151,7 +151,7 @@ async def objection(
     queries = [one.query for one in known]
     if reason := _formal_objection(goal, known, proof, deps) or _invention(goal, proof, allowed):
         return reason
-    if await deps.likeness(goal.query, queries, run) >= deps.settings.same_goal:
+    if await deps.likeness(goal.query, queries, run) >= deps.settings.reasoning.same_goal:
         return "asks for the same as before"
     return None
 
@@ -163,7 +163,7 @@ def _formal_objection(
     if goal.parent not in parents:
         return "is for no open statement"
     siblings = [one for one in known if (one.parent, one.depth) == (goal.parent, goal.depth)]
-    if len(siblings) >= deps.settings.goal_refinements:
+    if len(siblings) >= deps.settings.reasoning.refinements:
         return "one too many for its statement"
     if not goal.atom.strip():
         return "says nothing"

@@ -28,7 +28,7 @@ async def retrieve(deps: GoalDependencies, state: RetrieveInput, run: StepRun) -
     problem = None
     facts: list[Fact] = []
     try:
-        looking = deps.search(goal.query, deps.settings.goal_k, goal.relation, run)
+        looking = deps.search(goal.query, deps.settings.reasoning.subgoal_facts, goal.relation, run)
         facts = await asyncio.wait_for(looking, state["seconds"])
     except Exception as error:  # noqa: BLE001  # any retriever's own; the other subgoals go on
         problem = f"{type(error).__name__}: {error}"

@@ -219,12 +219,12 @@ class GoalDependencies:
     def left(self, state: GoalInput) -> float:
         """Seconds that are left, at least a moment."""
         passed = time.time() - state.get("started", time.time())
-        return max(self.settings.recall_seconds - passed, 0.05)
+        return max(self.settings.reasoning.seconds - passed, 0.05)
 
     def is_over(self, state: GoalInput, usage: Usage) -> bool:
         """True when calls, tokens or time are used up."""
         passed = time.time() - state.get("started", time.time())
-        return passed > self.settings.recall_seconds or self.runner.is_spent(usage)
+        return passed > self.settings.reasoning.seconds or self.runner.is_spent(usage)
 
 
 def working_copies(state: GoalState) -> tuple[Proof, Usage, list[Event]]:

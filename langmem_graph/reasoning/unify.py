@@ -28,7 +28,7 @@ async def unify(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalS
     recorder = TraceRecorder(run.emit, trace)
     fresh = _take_in(proof, state.get("found") or [], recorder)
     before = len(proof.bindings), len(proof.open())
-    aliases = FactAliases.of(_to_show(proof, fresh, deps.settings.goal_facts))
+    aliases = FactAliases.of(_to_show(proof, fresh, deps.settings.reasoning.round_facts))
     question = _question(state, proof, aliases)
     answer = await deps.runner.ask(Unification, load_prompt("unify"), question, usage)
     for goal in proof.subgoals:
@@ -116,9 +116,9 @@ def settle(
         proof.status = "grounded"
     elif deps.is_over(state, usage):
         proof.status = "budget"
-    elif not hopeless and proof.depth < settings.goal_depth:
+    elif not hopeless and proof.depth < settings.reasoning.depth:
         return
-    elif len(proof.tried) + 1 < settings.goal_breadth:
+    elif len(proof.tried) + 1 < settings.reasoning.breadth:
         _begin_again(proof)
         return
     else:

@@ -56,9 +56,9 @@ def find_facts(
         records = [found[n] for n in numbers if n in found]
         near = dict(zip(ranked.numbers, ranked.signals.get("dense", ()), strict=False))
         likeness = {found[n].record_id: float(near[n]) for n in found}
-        if relation == "causal" and settings.use_causal_edges:
+        if relation == "causal" and settings.reasoning.use_causal_edges:
             records = _with_causes(connection, records, k)
-        facts = _fused(connection, records, hits, settings.rrf_k)
+        facts = _fused(connection, records, hits, settings.ranking.rrf_k)
     facts = [_with_likeness(fact, likeness) for fact in facts]
     if relation == "temporal":
         return _by_time(facts, k)

@@ -104,7 +104,11 @@ def fast_recall(
         shown = {(one, fact.text) for fact in builder.quoted.values() for one in fact.message_ids}
         rest = [hit for hit in hits if (hit.message_id, hit.text) not in shown]
         context, quoted = build_context(
-            rest, counter, budget=budget, per_quote=settings.excerpt_tokens, before=builder.lines
+            rest,
+            counter,
+            budget=budget,
+            per_quote=settings.context.excerpt_tokens,
+            before=builder.lines,
         )
     behind = evidence(builder.quoted.values(), messages)
     known = {hit.message_id for hit in behind}

@@ -79,7 +79,7 @@ def _ranked(
     """The candidates, their scores, and their places, best first."""
     found = gather(room, embedder, query, depths, notes)
     with notes.stage("rank"):
-        ranking = rank_messages(found, settings.ranking, settings.rrf_k)
+        ranking = rank_messages(found, settings.ranking.method, settings.ranking.rrf_k)
         best: list[int] = np.argsort(-ranking.scores, kind="stable").tolist()
     return found, ranking, best
 
@@ -91,14 +91,16 @@ def search_sessions(
     found = gather(room, embedder, query, _depths(settings, k), notes)
     with notes.stage("rank"), room.database.read_transaction() as connection:
         centroids = stored_vectors.centroids(connection)
-        messages = rank_messages(found, settings.ranking, settings.rrf_k)
+        messages = rank_messages(found, settings.ranking.method, settings.ranking.rrf_k)
         ranking, best = rank_sessions(found, messages, centroids, settings)
     with notes.stage("texts"):
         return _hits(room, found, ranking, best[:k])
 
 
 def _depths(settings: Settings, k: int) -> Depths:
-    return Depths(max(settings.dense_candidates, k), max(settings.word_candidates, k))
+    return Depths(
+        max(settings.ranking.dense_candidates, k), max(settings.ranking.word_candidates, k)
+    )
 
 
 def with_method(settings: Settings, method: RankingMethod | None) -> Settings:

@@ -109,12 +109,12 @@ def _scores(
     settings: Settings,
 ) -> tuple[Scores, dict[str, Scores]]:
     best = {"dense": _best(found.dense, own, 1), "words": _best(found.words, own, 1)}
-    if settings.ranking == "rrf":
-        return reciprocal_rank_fusion(list(best.values()), settings.rrf_k), best
-    if settings.ranking != "hybrid":
-        return best[settings.ranking], best
+    if settings.ranking.method == "rrf":
+        return reciprocal_rank_fusion(list(best.values()), settings.ranking.rrf_k), best
+    if settings.ranking.method != "hybrid":
+        return best[settings.ranking.method], best
     signals = _session_signals(found, numbers, own, centroids)
-    weights = SESSION_WEIGHTS | {"age": settings.session_age_weight}
+    weights = SESSION_WEIGHTS | {"age": settings.ranking.session_age_weight}
     return weighted_sum(signals, weights), signals
 
 

@@ -161,7 +161,9 @@ def search_records(
     if not services.has(user_id):
         return []
     settings, notes = services.settings, SearchNotes()
-    depths = Depths(max(settings.dense_candidates, k), max(settings.word_candidates, k))
+    depths = Depths(
+        max(settings.ranking.dense_candidates, k), max(settings.ranking.word_candidates, k)
+    )
     with services.room(user_id) as room:
         vector = query_vector(room, services.embedder, query, notes)
         with room.database.read_transaction() as connection:

@@ -35,7 +35,7 @@ SESSION_WEIGHTS = {
     "words": 0.25,  # mean of its eight best BM25 scores, as a share of the best session's
     "records": 0.5,  # mean of its messages' three best, as a share of the best session's
     "profile": 1.0,  # likeness to the best sessions of a first pass
-    "age": -0.15,  # log of how many sessions ago it began; see Settings.session_age_weight
+    "age": -0.15,  # log of how many sessions ago it began; see Settings.ranking.session_age_weight
 }
 
 _log = logging.getLogger(__name__)
@@ -47,8 +47,8 @@ def check_request(
     settings: Settings, query: object, k: int | None, max_tokens: int | None
 ) -> tuple[int, int]:
     """Number of facts and token budget; raises unless both and the query can be used."""
-    k = settings.recall_k if k is None else k
-    budget = settings.context_tokens if max_tokens is None else max_tokens
+    k = settings.context.k if k is None else k
+    budget = settings.context.max_tokens if max_tokens is None else max_tokens
     check_query(query, k)
     if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
         raise InvalidInputError(f"max_tokens must be a whole number above 0, not {budget!r}.")

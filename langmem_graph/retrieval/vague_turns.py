@@ -84,7 +84,7 @@ def read_vague_turn_context(
 
 def read_profile(connection: Connection, settings: Settings) -> str:
     """The profile's text; empty where there is none, or its file was edited and cannot be read."""
-    if not settings.use_profile:
+    if not settings.reasoning.use_profile:
         return ""
     held = files.all_files(connection).get(PROFILE)
     try:

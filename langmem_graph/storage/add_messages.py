@@ -41,7 +41,7 @@ def add_messages(
         raise ReadOnlyError("add needs a memory opened for writing, not read_only=True.")
     session = session_key(session_id)
     new, rejected = parse_messages(
-        messages, session_id=session, at=at, max_chars=services.settings.max_message_chars
+        messages, session_id=session, at=at, max_chars=services.settings.storage.max_message_chars
     )
     with services.room(user_id) as room:
         room.check_embedder(services.embedder.name)
@@ -58,7 +58,7 @@ def add_messages(
             services.settings,
             MESSAGES,
             own,
-            at_least=services.settings.index_batch,
+            at_least=services.settings.storage.index_batch,
         )
         pending = _not_yet_embedded(room, done)
     return _report(done, rejected, pending, drained.warnings, start)

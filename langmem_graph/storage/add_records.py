@@ -57,14 +57,16 @@ def add_records(services: Services, user_id: str, given: object, made_by: str) -
         room.check_embedder(services.embedder.name)
         change = Change.new(made_by)
         with room.database.write_transaction() as connection:
-            made = _store_all(connection, rows, services.settings.max_record_chars, change, report)
+            made = _store_all(
+                connection, rows, services.settings.storage.max_record_chars, change, report
+            )
         done = drain(
             room,
             services.embedder,
             services.settings,
             RECORDS,
             range(min(made, default=0), max(made, default=-1) + 1),
-            at_least=services.settings.index_batch,
+            at_least=services.settings.storage.index_batch,
         )
     spent = (perf_counter() - start) * 1_000
     return report.model_copy(
@@ -184,7 +186,7 @@ def _words(text: object, max_chars: int) -> str:
         raise UnusableRecordError("the text holds half of a character (a lone surrogate)")
     if len(text) > max_chars:
         raise UnusableRecordError(
-            f"{len(text):,} characters; at most {max_chars:,} (Settings.max_record_chars)"
+            f"{len(text):,} characters; at most {max_chars:,} (Settings.storage.max_record_chars)"
         )
     return text.strip()
 
@@ -287,10 +289,10 @@ def remember(services: Services, user_id: str, text: str) -> Record:
     """Store a sentence as a message of its own and as a record that cites it."""
     if not isinstance(text, str) or not text.strip():
         raise InvalidInputError("There is nothing to remember: give a text with words in it.")
-    most = services.settings.max_record_chars
+    most = services.settings.storage.max_record_chars
     if len(text.strip()) > most:
         raise InvalidInputError(
-            f"{len(text):,} characters; at most {most:,} (Settings.max_record_chars)."
+            f"{len(text):,} characters; at most {most:,} (Settings.storage.max_record_chars)."
         )
     digest = hashlib.sha256(text.strip().encode("utf-8", "replace")).hexdigest()[:16]
     said = {"role": "user", "content": text.strip(), "id": f"remembered-{digest}"}

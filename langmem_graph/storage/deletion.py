@@ -264,7 +264,10 @@ def _forget(
             if secure_delete.is_unfinished(room):  # perhaps of an earlier call that failed
                 secure_delete.wipe_deleted(room)
         embed_and_index.drain_all(
-            room, services.embedder, services.settings, at_least=services.settings.index_batch
+            room,
+            services.embedder,
+            services.settings,
+            at_least=services.settings.storage.index_batch,
         )
     return ForgetReport(
         messages=len(done.messages),

@@ -248,7 +248,7 @@ class MemoryDirectory:
     def _close_idle_rooms(self) -> None:
         """Close the least recently used rooms that nobody is in."""
         for name in list(self._rooms):
-            if len(self._rooms) <= self._settings.max_open_users:
+            if len(self._rooms) <= self._settings.storage.max_open_users:
                 return
             if not self._rooms[name].guests:
                 self._rooms.pop(name).room.close()

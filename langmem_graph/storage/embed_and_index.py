@@ -115,7 +115,7 @@ def _embed_some(
 ) -> _Batch | None:
     """One batch; other threads' batches may come between two of them."""
     with room.working:
-        items = _claim(room, due, settings.embed_batch, settings)
+        items = _claim(room, due, settings.storage.embed_batch, settings)
         if not items:
             return None
         failed = _embed_batch(room, embedder, settings, due.layer, items, done)
@@ -124,7 +124,7 @@ def _embed_some(
 
 def _claim(room: Room, due: Due, limit: int, settings: Settings) -> list[int]:
     with room.database.write_transaction() as connection:
-        return due_work.claim(connection, due, limit, by=_ME, lease=settings.lease_seconds)
+        return due_work.claim(connection, due, limit, by=_ME, lease=settings.storage.lease_seconds)
 
 
 def _embed_batch(
@@ -179,12 +179,12 @@ def _pieces(embedder: Embedder, texts: dict[int, str], settings: Settings) -> li
     places = [
         (n, number, span)
         for n, text in texts.items()
-        for number, span in enumerate(embedder.spans(text, settings.max_pieces))
+        for number, span in enumerate(embedder.spans(text, settings.storage.max_pieces))
     ]
     words = [texts[n][start:end] for n, _, (start, end) in places]
     vectors: list[Vector] = []
-    for first in range(0, len(words), settings.embed_batch):
-        vectors += list(embedder.embed(words[first : first + settings.embed_batch]))
+    for first in range(0, len(words), settings.storage.embed_batch):
+        vectors += list(embedder.embed(words[first : first + settings.storage.embed_batch]))
     return [
         Piece(n, number, start, end, vector)
         for (n, number, (start, end)), vector in zip(places, vectors, strict=True)
@@ -198,7 +198,7 @@ def _index_due(room: Room, settings: Settings, layer: str, done: Drained, at_lea
         return
     try:
         with room.indexing:
-            while items := _claim(room, Due(layer, INDEX), settings.index_batch, settings):
+            while items := _claim(room, Due(layer, INDEX), settings.storage.index_batch, settings):
                 _index_batch(room, layer, items)
     except IndexUnavailableError as error:
         _log.warning("%s", error)

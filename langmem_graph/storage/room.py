@@ -80,7 +80,7 @@ class Room:
         self.healed = read_only
         self.database = Database(
             folder / "ledger.db",
-            busy_timeout=settings.busy_timeout_seconds,
+            busy_timeout=settings.storage.busy_timeout_seconds,
             read_only=read_only,
         )
         self.index = self._index(connect)

@@ -25,7 +25,7 @@ def after_put(
             with shelf.database.read_transaction() as connection:
                 earlier = item_tables.due_texts(connection, _MAX_FAILURES)
             _embed(shelf, embedder, settings, earlier)
-        _index(shelf, settings, at_least=settings.index_batch)
+        _index(shelf, settings, at_least=settings.storage.index_batch)
 
 
 def all_due(shelf: SharedFolder, embedder: Embedder, settings: Settings) -> None:
@@ -43,8 +43,8 @@ def _embed(
     """False when the embedder is down or is another one; the texts then stay due."""
     try:
         shelf.check_embedder(embedder.name)
-        for start in range(0, len(numbers), settings.embed_batch):
-            some = numbers[start : start + settings.embed_batch]
+        for start in range(0, len(numbers), settings.storage.embed_batch):
+            some = numbers[start : start + settings.storage.embed_batch]
             if not _embed_batch(shelf, embedder, settings, some):
                 return False
     except EmbedderMismatchError as error:
@@ -83,7 +83,7 @@ def _index(shelf: SharedFolder, settings: Settings, *, at_least: int) -> None:
             return
     try:
         with shelf.indexing:
-            while _index_batch(shelf, settings.index_batch):
+            while _index_batch(shelf, settings.storage.index_batch):
                 pass
     except IndexUnavailableError as error:  # searches compare the waiting vectors one by one
         _log.warning("%s", error)

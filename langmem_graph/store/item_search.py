@@ -64,13 +64,13 @@ class Search:
         return self.op.offset + self.op.limit
 
     def _by_words(self, connection: Connection) -> dict[int, float]:
-        if self.settings.ranking == "dense":
+        if self.settings.ranking.method == "dense":
             return {}
         counts = TEXT_WORDS.counts(connection, query_terms(str(self.op.query)))
         chosen = telling_terms(counts, item_tables.count_texts(connection))
         if not chosen:
             return {}
-        depth = max(self.settings.word_candidates, self._wanted)
+        depth = max(self.settings.ranking.word_candidates, self._wanted)
         return items.by_words(connection, self.op.namespace_prefix, chosen, depth)
 
     def _candidates(self, connection: Connection, words: dict[int, float]) -> list[int]:
@@ -79,7 +79,7 @@ class Search:
         Chroma knows no namespaces. Where its nearest are others' for the most part, everything
         that fits is compared.
         """
-        depth, prefix = self.settings.dense_candidates, self.op.namespace_prefix
+        depth, prefix = self.settings.ranking.dense_candidates, self.op.namespace_prefix
         if self._wanted <= depth and items.how_many(connection, prefix, _SMALL) == _SMALL:
             near = self._near(connection, depth)
             if near is not None:
@@ -103,7 +103,7 @@ class Search:
     def _cosines(self, connection: Connection, candidates: Sequence[int]) -> dict[int, float]:
         """Each item's cosine by its best text; items without vectors are left out."""
         best: dict[int, float] = {}
-        if self.vector is None or self.settings.ranking == "words":
+        if self.vector is None or self.settings.ranking.method == "words":
             return best
         for rows in item_tables.of_items(connection, candidates):
             cosines = (rows.matrix @ self.vector).tolist() if len(rows) else []
@@ -118,9 +118,9 @@ class Search:
             "dense": np.array([dense.get(n, 0.0) for n in scored], dtype=np.float64),
             "words": np.array([words.get(n, 0.0) for n in scored], dtype=np.float64),
         }
-        if self.settings.ranking == "rrf":
-            return reciprocal_rank_fusion(list(signals.values()), self.settings.rrf_k)
+        if self.settings.ranking.method == "rrf":
+            return reciprocal_rank_fusion(list(signals.values()), self.settings.ranking.rrf_k)
         signals["words"] = share_of_best(signals["words"])
-        if self.settings.ranking != "hybrid":
-            return signals[self.settings.ranking]
+        if self.settings.ranking.method != "hybrid":
+            return signals[self.settings.ranking.method]
         return weighted_sum(signals, _WEIGHTS)

@@ -49,7 +49,7 @@ class SharedFolder:
         self.working = threading.RLock()  # one thread at a time does due work
         self.database = Database(
             self._folder / "ledger.db",
-            busy_timeout=settings.busy_timeout_seconds,
+            busy_timeout=settings.storage.busy_timeout_seconds,
             migrations=MIGRATIONS,
         )
         self.index = self._open_index()

@@ -187,7 +187,9 @@ def _order(ids: Sequence[str]) -> str:
 def _quoted(call: Call, found: Sequence[Message | MessageHit], order: str) -> str:
     """As much of each message as the token budget allows."""
     counter = token_counter(call.settings.encoding)
-    share = max(call.settings.excerpt_tokens, call.settings.context_tokens // len(found))
+    share = max(
+        call.settings.context.excerpt_tokens, call.settings.context.max_tokens // len(found)
+    )
     return framed((quote(said, counter, share) for said in found), order)
 
 

@@ -18,7 +18,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel, Field
 
-from langmem_graph import Memory, Settings
+from langmem_graph import Memory
 from langmem_graph.testing import ScriptedChatModel
 
 __all__ = ["ScriptedChatModel", "Talk", "conversation", "conversations"]
@@ -126,11 +126,11 @@ class Talk:
         self.close()
         chosen = {
             "encoding": "estimated",
-            "debounce_seconds": 3_600,
-            "closing_seconds": 0.01,
-            "neighbour_floor": 0.2,
-            "recall_call_seconds": 60,
-            "recall_seconds": 600,
+            "extraction__debounce_seconds": 3_600,
+            "storage__closing_seconds": 0.01,
+            "extraction__neighbour_floor": 0.2,
+            "reasoning__call_seconds": 60,
+            "reasoning__seconds": 600,
             **settings,
         }
         self.memory = Memory(
@@ -138,7 +138,7 @@ class Talk:
             model=self.model,
             embeddings="hash",
             causal_scorer="verifier",
-            settings=Settings(**chosen),
+            settings=nested(**chosen),
         )
         return self
 

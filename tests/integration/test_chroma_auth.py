@@ -15,14 +15,14 @@ import pytest
 
 from langmem_graph.errors import IndexUnavailableError
 from langmem_graph.memory import Memory
-from langmem_graph.settings import Settings
+from langmem_graph.settings import Settings, StorageSettings
 from langmem_graph.storage.chroma_index import connect
 from tests.conftest import said
 from tests.support.chroma_server import Server
 from tests.support.loopback import loopback_alone
 
 pytestmark = [pytest.mark.enable_socket, pytest.mark.long]
-SMALL = Settings(index_batch=4)
+SMALL = Settings(storage=StorageSettings(index_batch=4))
 BASIC = "Basic " + base64.b64encode(b"memory:s3cret p@ss").decode()
 
 

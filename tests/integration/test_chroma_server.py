@@ -10,14 +10,14 @@ import pytest
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.memory import Memory
-from langmem_graph.settings import Settings
+from langmem_graph.settings import Settings, StorageSettings
 from langmem_graph.store.chroma_store import ChromaStore
 from tests.conftest import said
 from tests.support.chroma_server import Server
 from tests.support.loopback import loopback_alone
 
 pytestmark = pytest.mark.enable_socket  # loopback only, see the fixture
-SMALL = Settings(index_batch=4)
+SMALL = Settings(storage=StorageSettings(index_batch=4))
 
 
 @pytest.fixture(autouse=True)

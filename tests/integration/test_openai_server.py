@@ -23,7 +23,7 @@ from langmem_graph.cli import commands
 from langmem_graph.llm.chat_models import load_chat_model
 from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware
-from langmem_graph.settings import Settings
+from langmem_graph.settings import ExtractionSettings, ReasoningSettings, Settings, StorageSettings
 from tests.conftest import said
 from tests.support.graphs import WAYS, chatbot, config, run
 from tests.support.loopback import free_port, loopback_alone
@@ -181,7 +181,9 @@ async def test_the_write_path_beside_the_applications_own_calls(url: str, tmp_pa
     async with httpx.AsyncClient() as client:
         app = small(url, http_async_client=client)
         reader = load_chat_model(base_url=url, max_tokens=40, temperature=0.0)
-        settings = Settings(structured_method="json_schema", call_seconds=60)
+        settings = Settings(
+            extraction=ExtractionSettings(call_seconds=60), structured_method="json_schema"
+        )
         async with Memory(
             tmp_path / "m", model=reader, embeddings="hash", settings=settings
         ) as memory:
@@ -199,7 +201,11 @@ async def test_the_write_path_beside_the_applications_own_calls(url: str, tmp_pa
 @pytest.mark.parametrize("mode", ["auto", "reason"])
 async def test_reasoning_over_the_wire(url: str, tmp_path: Path, mode: Any) -> None:
     """Whatever so small a model answers: the loop ends, is counted, and there is a context."""
-    settings = Settings(structured_method="function_calling", recall_calls=4, closing_seconds=0.1)
+    settings = Settings(
+        reasoning=ReasoningSettings(max_calls=4),
+        storage=StorageSettings(closing_seconds=0.1),
+        structured_method="function_calling",
+    )
     model = ChatOpenAI(model="x", base_url=url, api_key=SecretStr("none"), max_tokens=128)
     with Memory(tmp_path / "m", model=model, embeddings="hash", settings=settings) as memory:
         user = memory.user("ana")

@@ -16,7 +16,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 
 from langmem_graph.graphs.nodes import create_write_node
 from langmem_graph.memory import Memory
-from langmem_graph.settings import Settings
+from langmem_graph.settings import ExtractionSettings, Settings
 from langmem_graph.topics.files import INDEX, parse
 from langmem_graph.values.attributes import same_subject
 from tests.support.files import folder
@@ -116,7 +116,11 @@ class Conversation:
     def __init__(self, where: Path) -> None:
         self.mind = Mind()
         self.trials = 0
-        limits = Settings(neighbour_floor=0.0, cluster_max_distance=1.5, call_seconds=20)
+        limits = Settings(
+            extraction=ExtractionSettings(
+                neighbour_floor=0.0, cluster_max_distance=1.5, call_seconds=20
+            )
+        )
         self.memory = Memory(where, model=self.mind, embeddings="hash", settings=limits)
         builder = StateGraph(MessagesState)
         builder.add_node("answer", lambda _: {"messages": [AIMessage(self.answered)]})

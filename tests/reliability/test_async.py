@@ -20,7 +20,7 @@ from langmem_graph.graphs.recall_graph import create_recall_graph
 from langmem_graph.graphs.write_graph import create_write_graph
 from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware
-from langmem_graph.settings import Settings
+from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
 from langmem_graph.store.chroma_store import ChromaStore
 from langmem_graph.testing import ScriptedChatModel
 from tests.conftest import said
@@ -33,7 +33,10 @@ ACT = {"messages": [("user", "Shall I tell my secret to the gardener?")]}
 
 @pytest.fixture
 async def memory(tmp_path: Path) -> AsyncIterator[Memory]:
-    settings = Settings(debounce_seconds=0.0, closing_seconds=5, index_batch=4)
+    settings = Settings(
+        extraction=ExtractionSettings(debounce_seconds=0.0),
+        storage=StorageSettings(closing_seconds=5, index_batch=4),
+    )
     path = tmp_path / "m"
     opened = await asyncio.to_thread(
         Memory, path, model=steady_mind(), embeddings="hash", settings=settings

@@ -14,13 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from langmem_graph.memory import Memory
-from langmem_graph.settings import Settings
+from langmem_graph.settings import Settings, StorageSettings
 from langmem_graph.storage import files, graph_edges, tables
 from langmem_graph.storage.record_writes import naive
 from langmem_graph.topics.files import ProfileFile, TopicFile, file_name, render
 from tests.support.files import folder
 
-SMALL = Settings(index_batch=6)
+SMALL = Settings(storage=StorageSettings(index_batch=6))
 AT = "2025-01-01T10:00:00+00:00"
 
 

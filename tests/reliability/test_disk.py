@@ -14,13 +14,16 @@ import pytest
 from langmem_graph.errors import StorageError
 from langmem_graph.graphs.nodes import create_recall_node, create_write_node
 from langmem_graph.memory import Memory
-from langmem_graph.settings import Settings
+from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
 from langmem_graph.store.chroma_store import ChromaStore
 from tests.conftest import said
 from tests.support.minds import steady_mind
 
 CONFIG: Any = {"configurable": {"user_id": "ana", "thread_id": "t"}}
-SMALL = Settings(index_batch=8, debounce_seconds=0.0, closing_seconds=5)
+SMALL = Settings(
+    storage=StorageSettings(index_batch=8, closing_seconds=5),
+    extraction=ExtractionSettings(debounce_seconds=0.0),
+)
 
 
 def _mount(place: Path, options: str) -> bool:
@@ -223,7 +226,9 @@ with Memory(sys.argv[1], embeddings="hash", settings=Settings(index_batch=64)) a
 def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A memory whose Chroma has written its index files."""
     path = tmp_path_factory.mktemp("damage") / "m"
-    with Memory(path, embeddings="hash", settings=Settings(index_batch=64)) as memory:
+    with Memory(
+        path, embeddings="hash", settings=Settings(storage=StorageSettings(index_batch=64))
+    ) as memory:
         memory.user("ana").add(texts(0, 1_200), session_id="s")
     return path
 

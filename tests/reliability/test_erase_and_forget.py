@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from langmem_graph.memory import Memory
-from langmem_graph.settings import Settings
+from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
 from langmem_graph.testing import HashEmbeddings
 from tests.support.chroma_server import Server
 from tests.support.killed_writer import kill_at
@@ -25,7 +25,10 @@ from tests.support.minds import Mind
 from tests.support.processes import PROCESSES
 from tests.support.traces import hits
 
-SMALL = Settings(index_batch=4, neighbour_floor=0.0, cluster_max_distance=1.5)
+SMALL = Settings(
+    storage=StorageSettings(index_batch=4),
+    extraction=ExtractionSettings(neighbour_floor=0.0, cluster_max_distance=1.5),
+)
 SECRETS = {
     "id": "qorvex8841",
     "text": "zimbrel5520",

@@ -29,7 +29,7 @@ from langmem_graph.graphs.write_graph import create_write_graph
 from langmem_graph.memory import Memory
 from langmem_graph.messages import folder_name, user_key
 from langmem_graph.middleware import MemoryMiddleware
-from langmem_graph.settings import Settings
+from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
 from langmem_graph.store.chroma_store import ChromaStore
 from langmem_graph.tools.memory_tools import create_memory_tools
 from tests.support.isolation import ASKED, Send, config_of
@@ -74,7 +74,8 @@ def token(user: str) -> str:
 @pytest.fixture(scope="module")
 def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     quiet = Settings(
-        debounce_seconds=0.01, closing_seconds=0.01, max_open_users=16, neighbour_floor=0.0
+        extraction=ExtractionSettings(debounce_seconds=0.01, neighbour_floor=0.0),
+        storage=StorageSettings(closing_seconds=0.01, max_open_users=16),
     )
     path = tmp_path_factory.mktemp("isolation") / "m"
     with Memory(path, model=steady_mind(), embeddings="hash", settings=quiet) as opened:

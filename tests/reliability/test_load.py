@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from langmem_graph.memory import Memory
-from langmem_graph.settings import Settings
+from langmem_graph.settings import Settings, StorageSettings
 from tests.conftest import said
 from tests.support.chroma_server import Server
 from tests.support.loopback import loopback_alone
 
 USERS = ("ann", "bob", "eve")
-SMALL = Settings(index_batch=64)
+SMALL = Settings(storage=StorageSettings(index_batch=64))
 
 
 def message(who: str, n: int) -> dict[str, Any]:

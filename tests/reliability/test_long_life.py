@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from langmem_graph.memory import Memory
-from langmem_graph.settings import Settings
+from langmem_graph.settings import Settings, StorageSettings
 from tests.conftest import said
 
 _LOOK = """
@@ -118,12 +118,12 @@ def _many_users(path: Path, users: int, settings: Settings) -> None:
         f"\n{users:,} users with 20 messages each: {spent:.0f} s, at most {most} open files, "
         f"{size / users / 1_000:.0f} kB a user; a fresh process: {look(path, 'user 7', 20 * users)}"
     )
-    assert most < 60 + 12 * settings.max_open_users
+    assert most < 60 + 12 * settings.storage.max_open_users
 
 
 @pytest.mark.long
 def test_open_files_are_bounded(tmp_path: Path) -> None:
-    _many_users(tmp_path / "m", 24, Settings(max_open_users=4))
+    _many_users(tmp_path / "m", 24, Settings(storage=StorageSettings(max_open_users=4)))
 
 
 @pytest.mark.stress

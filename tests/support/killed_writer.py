@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from langmem_graph.memory import Memory
-from langmem_graph.settings import Settings
+from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
 from tests.support.minds import Mind
 
-SETTINGS = Settings(index_batch=4, neighbour_floor=0.0, debounce_seconds=0.0, embed_batch=4)
+SETTINGS = Settings(
+    storage=StorageSettings(index_batch=4, embed_batch=4),
+    extraction=ExtractionSettings(neighbour_floor=0.0, debounce_seconds=0.0),
+)
 POINTS = """
     storage.message_writes:_insert_messages
     storage.message_writes:_index_words

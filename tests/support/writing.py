@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from langmem_graph import Memory, Settings
+from langmem_graph import Memory
 
 
 def memories(*rows: dict[str, Any]) -> dict[str, Any]:
@@ -38,8 +38,8 @@ def memory_at(path: Path) -> Iterator[Callable[..., Memory]]:
     def make(model: Any, **settings: Any) -> Memory:
         while opened:
             opened.pop().close()
-        settings = {"debounce_seconds": 0.02, "closing_seconds": 5, **settings}
-        opened.append(Memory(path, model=model, embeddings="hash", settings=Settings(**settings)))
+        settings = {"extraction__debounce_seconds": 0.02, "storage__closing_seconds": 5, **settings}
+        opened.append(Memory(path, model=model, embeddings="hash", settings=nested(**settings)))
         return opened[-1]
 
     yield make

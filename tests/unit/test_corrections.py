@@ -9,7 +9,7 @@ from langchain.agents import create_agent
 
 from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware
-from langmem_graph.settings import Settings
+from langmem_graph.settings import ExtractionSettings, Settings
 from langmem_graph.testing import ScriptedChatModel
 from tests.conftest import said
 from tests.support.corrections import pairs
@@ -57,7 +57,7 @@ def superseded(memory: Memory, mind: Any, pair: dict[str, Any]) -> bool:
 @pytest.mark.long
 def test_what_a_model_proposes_for_all_pairs(open_memory: Any) -> None:
     mind = Mind(Reconciliation=UPDATE)
-    memory = open_memory(mind, neighbour_floor=-1.0)
+    memory = open_memory(mind, extraction__neighbour_floor=-1.0)
     results = [
         (pair["supersedes"], superseded(memory, mind, pair)) for pair in pairs("corrections")
     ]
@@ -69,7 +69,7 @@ def test_what_a_model_proposes_for_all_pairs(open_memory: Any) -> None:
 @pytest.mark.parametrize("reading", ["inline", "background"])
 def test_recalled_memory_in_a_prompt_becomes_no_record(tmp_path: Path, reading: Any) -> None:
     """The same questions over and over, each prompt full of recalled memory."""
-    settings = Settings(debounce_seconds=0)
+    settings = Settings(extraction=ExtractionSettings(debounce_seconds=0))
     with Memory(
         tmp_path / "m", model=Mind(Extraction=echo), embeddings="hash", settings=settings
     ) as memory:
@@ -104,7 +104,9 @@ BAD = ["prose", "null", RuntimeError("down"), {"pairs": [{"cause": "r1", "effect
 
 @pytest.mark.parametrize("bad", BAD, ids=str)
 def test_a_bad_causal_answer_links_nothing_and_loses_nothing(open_memory: Any, bad: Any) -> None:
-    ana = open_memory(Mind(Extraction=echo, CausalPairs=bad), cluster_max_distance=1.5).user("ana")
+    ana = open_memory(
+        Mind(Extraction=echo, CausalPairs=bad), extraction__cluster_max_distance=1.5
+    ).user("ana")
     ana.add([*turn("The boat hit a rock."), *turn("The boat leaks.", number=2)], session_id="s")
     report = ana.flush()
     assert (report.stored, report.causes, report.pending) == (2, 0, 0)

@@ -27,7 +27,7 @@ from langmem_graph.errors import (
 from langmem_graph.graphs.goal_graph import create_goal_graph
 from langmem_graph.memory import Memory
 from langmem_graph.messages import folder_name
-from langmem_graph.settings import Settings
+from langmem_graph.settings import Settings, StorageSettings
 from langmem_graph.storage import tables
 from langmem_graph.testing import HashEmbeddings
 from tests.conftest import TroubledEmbeddings, said
@@ -157,7 +157,7 @@ def test_a_destroyed_index_degrades_and_rebuild_mends_it(reopen: Reopen) -> None
 
 
 def test_full_batches_reach_chroma_while_adding(tmp_path: Path) -> None:
-    limits = Settings(index_batch=16)
+    limits = Settings(storage=StorageSettings(index_batch=16))
     with Memory(tmp_path / "m", embeddings="hash", settings=limits) as memory:
         user = memory.user("u")
         user.add([said(f"text {n}", id=str(n)) for n in range(50)], session_id="s")
@@ -448,7 +448,7 @@ def test_an_integer_is_the_same_user_as_its_digits(memory: Memory) -> None:
 
 
 def test_few_rooms_stay_open_and_all_are_found_again(tmp_path: Path) -> None:
-    limits = Settings(max_open_users=3, index_batch=1)
+    limits = Settings(storage=StorageSettings(max_open_users=3, index_batch=1))
     with Memory(tmp_path / "m", embeddings="hash", settings=limits) as memory:
         for round_ in range(2):
             for n in range(8):

@@ -24,7 +24,7 @@ from langmem_graph.reasoning.refine import invented
 from langmem_graph.reasoning.state import Bound, Proof, Subgoal
 from langmem_graph.retrieval.formatting import FactAliases
 from langmem_graph.schemas import Fact
-from langmem_graph.settings import Settings
+from langmem_graph.settings import ReasoningSettings, Settings
 from tests.support.goals import (
     ASKED,
     BAD,
@@ -38,10 +38,11 @@ from tests.support.goals import (
     unify,
 )
 from tests.support.minds import Mind
+from tests.support.settings import nested
 
 
 def prove(mind: Mind, find: Any = search, query: str = ASKED, **options: Any) -> dict[str, Any]:
-    settings = Settings(**{"goal_k": 2, **options})
+    settings = nested(**{"reasoning__subgoal_facts": 2, **options})
     graph = create_goal_graph(find, model=mind, settings=settings)
     return graph.invoke({"query": query})
 
@@ -175,7 +176,7 @@ def test_a_round_that_brings_nothing_new_is_the_last() -> None:
 @pytest.mark.parametrize("depth", [0, 1, 3])
 def test_depth_is_a_setting(depth: int) -> None:
     mind = Mind(GoalPlan=PLAN, Refinement=always_more())
-    prove(mind, always_new, goal_depth=depth)
+    prove(mind, always_new, reasoning__depth=depth)
     assert steps(mind).count("Refinement") == depth
     assert steps(mind).count("Unification") == depth + 1
 
@@ -183,7 +184,7 @@ def test_depth_is_a_setting(depth: int) -> None:
 def test_breadth_tries_another_way_to_split() -> None:
     plans = iter([{"subgoals": [{"atom": "nothing helps", "query": "nothing"}]}, PLAN])
     mind = Mind(GoalPlan=lambda _: next(plans), Unification=unify, Refinement=refine)
-    done = prove(mind, goal_breadth=2)
+    done = prove(mind, reasoning__breadth=2)
     assert done["proof"]["status"] == "grounded"
     assert done["proof"]["tried"] == [["nothing helps"]]
     second = [question for name, question in mind.asked if name == "GoalPlan"][1]
@@ -192,7 +193,7 @@ def test_breadth_tries_another_way_to_split() -> None:
 
 def test_breadth_keeps_its_cap() -> None:
     mind = Mind(GoalPlan=PLAN, Refinement={"stop": True})
-    done = prove(mind, goal_breadth=3)
+    done = prove(mind, reasoning__breadth=3)
     assert steps(mind).count("GoalPlan") == 3
     assert done["proof"]["status"] == "exhausted"
 
@@ -207,7 +208,7 @@ def test_bad_answers_end_the_loop_within_its_caps(step: str, bad: Any) -> None:
     proof = done["proof"]
     assert proof["ended"]
     assert proof["status"] in ("grounded", "partial", "exhausted", "budget", "conflict")
-    assert done["usage"]["calls"] <= Settings().recall_calls
+    assert done["usage"]["calls"] <= Settings().reasoning.max_calls
     assert len(mind.asked) == done["usage"]["calls"]
     for bound in proof["bindings"].values():
         assert bound["entity"] in ("Lena", "ceramic lamp")
@@ -222,8 +223,8 @@ def test_an_unreachable_model_is_asked_only_for_the_plan() -> None:
 
 def test_the_budget_ends_the_loop_and_says_so() -> None:
     mind = Mind(GoalPlan=PLAN, Unification=unify, Refinement=refine)
-    assert prove(mind, recall_calls=2)["proof"]["status"] == "budget"
-    assert prove(Mind(GoalPlan=PLAN), recall_seconds=1e-9)["proof"]["status"] == "budget"
+    assert prove(mind, reasoning__max_calls=2)["proof"]["status"] == "budget"
+    assert prove(Mind(GoalPlan=PLAN), reasoning__seconds=1e-9)["proof"]["status"] == "budget"
 
 
 def test_a_failing_search_finds_nothing_and_the_others_go_on() -> None:
@@ -260,7 +261,9 @@ async def test_any_memory_can_be_searched_in_any_way(retriever: Any) -> None:
     outcomes = []
     for way in ("invoke", "ainvoke", "stream", "astream"):
         mind = Mind(GoalPlan=PLAN, Unification=unify, Refinement=refine)
-        graph = create_goal_graph(retriever, model=mind, settings=Settings(goal_k=2))
+        graph = create_goal_graph(
+            retriever, model=mind, settings=Settings(reasoning=ReasoningSettings(subgoal_facts=2))
+        )
         asked: Any = {"query": ASKED, "now": "2025-01-01"}
         if way == "invoke":
             done = graph.invoke(asked)
@@ -277,7 +280,9 @@ async def test_any_memory_can_be_searched_in_any_way(retriever: Any) -> None:
 
 def test_events_come_as_they_happen() -> None:
     mind = Mind(GoalPlan=PLAN, Unification=unify, Refinement=refine)
-    graph = create_goal_graph(search, model=mind, settings=Settings(goal_k=2))
+    graph = create_goal_graph(
+        search, model=mind, settings=Settings(reasoning=ReasoningSettings(subgoal_facts=2))
+    )
     seen, done = [], {}
     for mode, part in graph.stream({"query": ASKED}, stream_mode=["custom", "values"]):
         if mode == "custom":
@@ -297,7 +302,12 @@ def test_the_loop_is_private_to_a_parent_graph() -> None:
 
     mind = Mind(GoalPlan=PLAN, Unification=unify, Refinement=refine)
     builder = StateGraph(Parent)
-    builder.add_node("goals", create_goal_graph(search, model=mind, settings=Settings(goal_k=2)))
+    builder.add_node(
+        "goals",
+        create_goal_graph(
+            search, model=mind, settings=Settings(reasoning=ReasoningSettings(subgoal_facts=2))
+        ),
+    )
     builder.add_edge(START, "goals")
     graph = builder.compile()
     first = graph.invoke({"query": ASKED, "found": ["mine"]})
@@ -484,7 +494,7 @@ def test_refinements_are_refused_with_a_reason() -> None:
             {"atom": "an old letter", "query": "letters", "for_subgoal": "s1"},
         ]
     }
-    done = prove(Mind(GoalPlan=PLAN, Refinement=proposals), goal_depth=1)
+    done = prove(Mind(GoalPlan=PLAN, Refinement=proposals), reasoning__depth=1)
     noted = [one for one in done["trace"] if one["event"] == "memory_refinement"]
     reasons = [one.get("reason", "taken") for one in noted]
     assert [reason.split(":")[0] for reason in reasons] == [
@@ -513,7 +523,9 @@ def test_words_of_a_model_cannot_forge_a_line() -> None:
 
 def test_a_thread_may_ask_again() -> None:
     mind = Mind(GoalPlan=PLAN, Unification=unify, Refinement=refine)
-    graph = create_goal_graph(search, model=mind, settings=Settings(goal_k=2))
+    graph = create_goal_graph(
+        search, model=mind, settings=Settings(reasoning=ReasoningSettings(subgoal_facts=2))
+    )
     saver = InMemorySaver()
     served = graph.copy(update={"checkpointer": saver})
     config: Any = {"configurable": {"thread_id": "t"}}
@@ -527,7 +539,9 @@ def test_a_thread_may_ask_again() -> None:
 
 def test_a_caller_cannot_lift_the_cap() -> None:
     mind = Mind(GoalPlan=PLAN, Unification=unify, Refinement=refine)
-    graph = create_goal_graph(search, model=mind, settings=Settings(recall_calls=1))
+    graph = create_goal_graph(
+        search, model=mind, settings=Settings(reasoning=ReasoningSettings(max_calls=1))
+    )
     forged: Any = {"query": ASKED, "usage": {"calls": -1_000}, "started": 1e12}
     assert graph.invoke(forged)["usage"]["calls"] == 1
 
@@ -538,7 +552,7 @@ def test_a_slow_search_is_not_waited_for() -> None:
         return []
 
     mind = Mind(GoalPlan=PLAN, Unification=unify, Refinement=refine)
-    done = prove(mind, slow, recall_seconds=0.3)
+    done = prove(mind, slow, reasoning__seconds=0.3)
     assert done["proof"]["status"] == "budget"
 
 
@@ -555,7 +569,7 @@ def test_another_way_that_proves_less_does_not_lose_what_was_proved() -> None:
         return {"bindings": [b for b in unify(prompt)["bindings"] if b["variable"] == "w"]}
 
     mind = Mind(GoalPlan=lambda _: next(plans), Unification=half, Refinement=refine)
-    proof = prove(mind, goal_breadth=2)["proof"]
+    proof = prove(mind, reasoning__breadth=2)["proof"]
     assert proof["status"] == "partial"
     assert proof["bindings"]["w"]["entity"] == "Lena"
     ids = [goal["id"] for goal in proof["subgoals"]]

@@ -17,10 +17,10 @@ from langmem_graph.graphs.grounding_graph import create_grounding_graph
 from langmem_graph.grounding.tool_schema import tool_spec
 from langmem_graph.memory import Memory
 from langmem_graph.schemas import GroundedCall
-from langmem_graph.settings import Settings
 from tests.support.flights import ASKED, SAID, alias, copy
 from tests.support.goals import BAD
 from tests.support.minds import Mind
+from tests.support.settings import nested
 
 
 class Contact(BaseModel):
@@ -81,7 +81,9 @@ def open_memory(tmp_path: Path) -> Iterator[Any]:
     opened: list[Memory] = []
 
     def make(model: Any, **settings: Any) -> Memory:
-        chosen = Settings(**{"debounce_seconds": 3_600, "closing_seconds": 0.01, **settings})
+        chosen = nested(
+            **{"extraction__debounce_seconds": 3_600, "storage__closing_seconds": 0.01, **settings}
+        )
         memory = Memory(tmp_path / "m", model=model, embeddings="hash", settings=chosen)
         opened.append(memory)
         rows = [{"role": "user", "content": text, "id": own} for own, text in SAID.items()]

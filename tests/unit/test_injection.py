@@ -19,7 +19,7 @@ from langmem_graph.graphs.conversation import worth_keeping
 from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware
 from langmem_graph.retrieval.formatting import as_data, indented, plain_id, plain_json
-from langmem_graph.settings import Settings
+from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
 from langmem_graph.storage.files import write_files
 from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.tools.memory_tools import create_memory_tools
@@ -94,7 +94,10 @@ def poisoned(tmp_path: Path) -> Any:
     opened: list[Memory] = []
 
     def make(model: Any = None) -> Memory:
-        quiet = Settings(debounce_seconds=3_600, closing_seconds=0.01, neighbour_floor=0.0)
+        quiet = Settings(
+            extraction=ExtractionSettings(debounce_seconds=3_600, neighbour_floor=0.0),
+            storage=StorageSettings(closing_seconds=0.01),
+        )
         memory = Memory(tmp_path / "m", model=model, embeddings="hash", settings=quiet)
         opened.append(memory)
         user = memory.user("me")

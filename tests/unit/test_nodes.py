@@ -560,7 +560,7 @@ def test_what_is_no_memory_is_refused_where_it_is_given(
 
 def test_settings_that_are_none_are_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"settings must be.*Settings\(\)"):
-        Memory(tmp_path, settings={"recall_k": 3})  # type: ignore[arg-type]
+        Memory(tmp_path, settings={"context__k": 3})  # type: ignore[arg-type]
 
 
 def test_an_unusable_thread_id_does_not_fail_the_turn(memory: Memory) -> None:

@@ -31,7 +31,7 @@ from langmem_graph.graphs.recall_graph import create_recall_graph
 from langmem_graph.memory import Memory
 from langmem_graph.messages import folder_name
 from langmem_graph.middleware import MemoryMiddleware
-from langmem_graph.settings import Settings
+from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
 from langmem_graph.store.chroma_store import ChromaStore
 from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.tools.memory_tools import create_memory_tools
@@ -40,7 +40,10 @@ from tests.support.isolation import ASKED, Send, config_of
 from tests.support.minds import ANSWERS, echo, steady_mind
 
 CANARY = "quetzalcoatl"
-QUICK = Settings(debounce_seconds=0.0, closing_seconds=5, neighbour_floor=0.0, index_batch=4)
+QUICK = Settings(
+    extraction=ExtractionSettings(debounce_seconds=0.0, neighbour_floor=0.0),
+    storage=StorageSettings(closing_seconds=5, index_batch=4),
+)
 
 
 def told(user: str = "ana", session: str = "s") -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from langmem_graph.reasoning.conflicts import proposal
 from langmem_graph.reasoning.state import ProposedTime
 from langmem_graph.retrieval.schedule_conflicts import AHEAD, MOST, conflicts_at, met
 from langmem_graph.schedule.times import EventTime
-from langmem_graph.settings import Settings
+from langmem_graph.settings import Settings, StorageSettings
 from tests.support.schedule_oracle import Timed, collisions
 
 MADRID, NEW_YORK, LONDON = "Europe/Madrid", "America/New_York", "Europe/London"
@@ -393,7 +393,9 @@ CASES = [
 @pytest.fixture(scope="module")
 def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     path: Path = tmp_path_factory.mktemp("overlaps")
-    with Memory(path, embeddings="hash", settings=Settings(index_batch=5_000)) as opened:
+    with Memory(
+        path, embeddings="hash", settings=Settings(storage=StorageSettings(index_batch=5_000))
+    ) as opened:
         yield opened
 
 

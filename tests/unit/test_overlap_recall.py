@@ -17,6 +17,7 @@ from langmem_graph.retrieval.formatting import AGAINST, ALSO
 from langmem_graph.schemas import Recall
 from langmem_graph.settings import Settings
 from tests.support.minds import Mind
+from tests.support.settings import nested
 
 NOW = "2099-06-01T09:00"  # a Monday
 ASKED = "Can we set the review for Tuesday 15:00?"
@@ -46,7 +47,9 @@ def open_memory(tmp_path: Path) -> Iterator[Any]:
     def make(model: Any, **settings: Any) -> Memory:
         while opened:
             opened.pop().close()
-        chosen = Settings(**{"debounce_seconds": 3_600, "closing_seconds": 0.01, **settings})
+        chosen = nested(
+            **{"extraction__debounce_seconds": 3_600, "storage__closing_seconds": 0.01, **settings}
+        )
         opened.append(Memory(tmp_path / "m", model=model, embeddings="hash", settings=chosen))
         return opened[-1]
 
@@ -171,7 +174,7 @@ def test_an_appointment_that_was_moved_collides_at_its_new_time_alone(open_memor
 
     decide = {"record": "r1", "action": "update", "targets": ["n1"], "attribute": "a1"}
     model = mind(extract, Reconciliation={"decisions": [decide]})
-    memory = open_memory(model, neighbour_floor=0.0)
+    memory = open_memory(model, extraction__neighbour_floor=0.0)
     tell(memory, "The dentist appointment is on 2099-06-02 at 15:00.")
     ana = tell(memory, "No, the dentist appointment was moved to 2099-06-02 at 17:00.", "m2")
     assert warnings_of(ana.recall(ASKED, mode="auto", at=NOW)) == []
@@ -307,7 +310,9 @@ def test_a_schedule_that_cannot_be_read_costs_the_warning_alone(
 
 
 def test_without_the_counterfactual_words_still_count(open_memory: Any) -> None:
-    ana = _with_dentist(open_memory(mind(), use_counterfactual=False, use_goals=False))
+    ana = _with_dentist(
+        open_memory(mind(), reasoning__use_counterfactual=False, reasoning__use_goals=False)
+    )
     found = ana.recall(ASKED, at=NOW, mode="auto")
     assert len(warnings_of(found)) == 1
     assert found.report.llm_calls == 0

@@ -34,6 +34,7 @@ from langmem_graph.testing import ScriptedChatModel
 from tests.support.goals import ASKED, BAD, PLAN, alias
 from tests.support.minds import Mind
 from tests.support.recalled import PALM, PUPPY, SAID, acting, good, unify
+from tests.support.settings import nested
 
 ANA = {"configurable": {"user_id": "ana"}}
 
@@ -45,7 +46,9 @@ def open_memory(tmp_path: Path) -> Iterator[Any]:
     def make(model: Any, **settings: Any) -> Memory:
         while opened:
             opened.pop().close()
-        chosen = Settings(**{"debounce_seconds": 3_600, "closing_seconds": 0.01, **settings})
+        chosen = nested(
+            **{"extraction__debounce_seconds": 3_600, "storage__closing_seconds": 0.01, **settings}
+        )
         memory = Memory(tmp_path / "m", model=model, embeddings="hash", settings=chosen)
         opened.append(memory)
         _tell(memory, "ana")
@@ -109,7 +112,7 @@ def test_calls_of_a_look_up_that_suffices_and_of_the_worst_case(open_memory: Any
         Refinement=more,
         GroundedAnswer={"known": False},
     )
-    memory = open_memory(worst, recall_k=1, goal_k=1)
+    memory = open_memory(worst, context__k=1, reasoning__subgoal_facts=1)
     user = memory.user("ana")
     trees = [f"The {w} grows." for w in "alder birch cedar dogwood elder fir ginkgo".split()]
     user.add([{"role": "user", "content": text} for text in trees], session_id="trees")
@@ -149,7 +152,7 @@ def test_bad_answers_never_cost_the_turn_its_context(open_memory: Any, step: str
     assert SAID["m4"] in done["memory_context"]
     assert done["messages"][-1].text
     report = done["memory_recall"]["report"]
-    assert report["llm_calls"] <= Settings().recall_calls
+    assert report["llm_calls"] <= Settings().reasoning.max_calls
     assert report["llm_calls"] == len(calls(mind))
 
 
@@ -220,8 +223,8 @@ def _with_records(memory: Memory, *texts: str) -> list[int]:
 @pytest.mark.parametrize("kind", [CAUSAL, SEMANTIC])
 @pytest.mark.parametrize("use", [True, False])
 def test_edges_are_followed_in_both_directions(open_memory: Any, kind: str, use: bool) -> None:
-    switch = "use_causal_edges" if kind == CAUSAL else "use_semantic_edges"
-    memory = open_memory(acting(), recall_k=1, risk_facts=1, **{switch: use})
+    switch = "reasoning__use_causal_edges" if kind == CAUSAL else "reasoning__use_semantic_edges"
+    memory = open_memory(acting(), context__k=1, reasoning__risk_facts=1, **{switch: use})
     seed, forth, back, _ = _with_records(
         memory, "sago palm where buy", "the vase fell", "a flood came", "unlike anything"
     )
@@ -235,7 +238,7 @@ def test_edges_are_followed_in_both_directions(open_memory: Any, kind: str, use:
 
 
 def test_at_most_eight_facts_come_along_edges(open_memory: Any) -> None:
-    memory = open_memory(acting(), recall_k=1, risk_facts=1)
+    memory = open_memory(acting(), context__k=1, reasoning__risk_facts=1)
     numbers = _with_records(memory, "sago palm where buy", *(f"thing {n}" for n in range(12)))
     with memory._services.room("ana") as room, room.database.write_transaction() as connection:
         for other in numbers[1:]:
@@ -306,13 +309,13 @@ def test_a_failing_second_search_is_reported_and_the_rest_stays(
 
 def test_without_goals_or_counterfactual(open_memory: Any) -> None:
     mind = acting()
-    open_memory(mind, use_goals=False).user("ana").recall(PALM, mode="auto")
+    open_memory(mind, reasoning__use_goals=False).user("ana").recall(PALM, mode="auto")
     assert calls(mind) == ["Consequences"]
     mind = acting()
-    open_memory(mind, use_counterfactual=False).user("ana").recall(PALM, mode="auto")
+    open_memory(mind, reasoning__use_counterfactual=False).user("ana").recall(PALM, mode="auto")
     assert calls(mind) == ["GoalPlan"]
     mind = acting()
-    memory = open_memory(mind, use_counterfactual=False, use_goals=False)
+    memory = open_memory(mind, reasoning__use_counterfactual=False, reasoning__use_goals=False)
     assert PUPPY in memory.user("ana").recall(PALM, mode="auto").context
     assert calls(mind) == []
 

@@ -16,7 +16,7 @@ from langmem_graph.errors import InvalidInputError
 from langmem_graph.graphs.conversation import worth_keeping
 from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware
-from langmem_graph.settings import Settings
+from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
 from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.tool_call_grounding import with_notes
 from tests.support.flights import ASKED, SAID, copy
@@ -72,7 +72,10 @@ def told(prompt: str) -> Any:
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
     RAN.clear()
-    settings = Settings(debounce_seconds=3_600, closing_seconds=0.01)
+    settings = Settings(
+        extraction=ExtractionSettings(debounce_seconds=3_600),
+        storage=StorageSettings(closing_seconds=0.01),
+    )
     mind = Mind(ToolFill=told, Extraction={"memories": []})
     with Memory(tmp_path / "m", model=mind, embeddings="hash", settings=settings) as opened:
         rows = [{"role": "user", "content": text, "id": own} for own, text in SAID.items()]

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from langmem_graph.graphs.write_graph import create_write_graph
 from langmem_graph.llm.structured_calls import Usage, model_runner
 from langmem_graph.memory import Memory
-from langmem_graph.settings import Settings
+from langmem_graph.settings import ExtractionSettings, ReasoningSettings, Settings
 from tests.scripted import Mind, ScriptedChatModel
 from tests.unit.test_write_path import PROFILE, echo, gather, turn
 
@@ -34,9 +34,9 @@ def open_memory(tmp_path: Path) -> Iterator[Any]:
     opened: list[Memory] = []
 
     def make(model: Any, **settings: Any) -> Memory:
-        settings = {"debounce_seconds": 0.02, "closing_seconds": 5, **settings}
+        settings = {"extraction__debounce_seconds": 0.02, "storage__closing_seconds": 5, **settings}
         opened.append(
-            Memory(tmp_path / "m", model=model, embeddings="hash", settings=Settings(**settings))
+            Memory(tmp_path / "m", model=model, embeddings="hash", settings=nested(**settings))
         )
         return opened[-1]
 
@@ -333,7 +333,9 @@ def test_a_profile_does_not_overwrite_a_newer_one(open_memory: Any) -> None:
 
 
 def test_an_asker_has_the_limits_of_its_purpose() -> None:
-    settings = Settings(max_calls=2, recall_calls=5)
+    settings = Settings(
+        extraction=ExtractionSettings(max_calls=2), reasoning=ReasoningSettings(max_calls=5)
+    )
     for purpose, calls in (("extraction", 2), ("recall", 5)):
         runner = model_runner(ScriptedChatModel(), settings, purpose)  # type: ignore[arg-type]
         assert not runner.is_spent(Usage(calls=calls - 1))

@@ -71,9 +71,9 @@ def test_a_correction_supersedes_and_can_be_undone(open_memory: Any) -> None:
     decide = {
         "decisions": [{"record": "r1", "action": "update", "targets": ["n1"], "attribute": "a1"}]
     }
-    ana = open_memory(Mind(Extraction=extract, Reconciliation=decide), neighbour_floor=0.1).user(
-        "ana"
-    )
+    ana = open_memory(
+        Mind(Extraction=extract, Reconciliation=decide), extraction__neighbour_floor=0.1
+    ).user("ana")
     ana.add(turn("I live in Porto."), session_id="s1", at="2025-01-01")
     ana.flush()
     ana.add(turn("No, I moved to Berlin."), session_id="s2", at="2025-06-01")
@@ -128,7 +128,7 @@ def test_two_corrections_in_one_batch_leave_the_last_one_true(open_memory: Any) 
         ]
     }
     mind = Mind(Extraction=extract, Reconciliation=decide)
-    ana = open_memory(mind, neighbour_floor=0.0).user("ana")
+    ana = open_memory(mind, extraction__neighbour_floor=0.0).user("ana")
     ana.add(turn("I live in Porto."), session_id="s1", at="2025-01-01")
     ana.flush()
     ana.add(turn("I moved to Berlin.", number=2), session_id="s2", at="2025-02-01")
@@ -376,7 +376,7 @@ def test_a_bad_profile_leaves_the_old_one(open_memory: Any) -> None:
 def test_causes_are_found_at_the_end_of_a_session_and_follow_time(open_memory: Any) -> None:
     backwards = {"pairs": [{"cause": "r2", "effect": "r1"}, {"cause": "r1", "effect": "r9"}]}
     mind = Mind(Extraction=echo, CausalPairs=backwards)
-    memory = open_memory(mind, cluster_max_distance=1.5)
+    memory = open_memory(mind, extraction__cluster_max_distance=1.5)
     ana = memory.user("ana")
     ana.add(turn("The boat hit a rock."), session_id="s", at="2025-01-01")
     ana.add(turn("The boat leaks.", number=2), session_id="s", at="2025-01-02")
@@ -394,9 +394,9 @@ def test_causes_of_what_was_imported_with_a_time_of_any_shape(
     open_memory: Any, start: str | None
 ) -> None:
     pairs = {"pairs": [{"cause": "r2", "effect": "r1"}]}
-    ana = open_memory(Mind(Extraction=echo, CausalPairs=pairs), cluster_max_distance=1.5).user(
-        "ana"
-    )
+    ana = open_memory(
+        Mind(Extraction=echo, CausalPairs=pairs), extraction__cluster_max_distance=1.5
+    ).user("ana")
     ana.add([{"role": "user", "content": "The boat hit a rock.", "id": "m"}], session_id="r")
     ana.flush()
     row = {"text": "The boat hit a rock.", "source_message_ids": ["m"], "facet": "schedule"}
@@ -410,7 +410,9 @@ def test_model_calls_per_flush(open_memory: Any) -> None:
     """Two for a plain flush, at most five at a session's end; topics and profile apart."""
     pairs = {"pairs": [{"cause": "r1", "effect": "r2"}]}
     mind = Mind(Extraction=echo, Reconciliation={"decisions": []}, CausalPairs=pairs)
-    ana = open_memory(mind, neighbour_floor=0.0, cluster_max_distance=1.5).user("ana")
+    ana = open_memory(
+        mind, extraction__neighbour_floor=0.0, extraction__cluster_max_distance=1.5
+    ).user("ana")
     ana.add(turn("I own a boat."), session_id="s")
     ana.drain(10)
     for number in range(2, 8):
@@ -466,7 +468,7 @@ def test_a_repair_is_shown_the_error_and_counted(open_memory: Any) -> None:
 
 def test_a_model_that_never_answers_is_given_up_in_time(open_memory: Any) -> None:
     mind = Mind(Extraction=lambda _: time.sleep(2) or memories())
-    ana = open_memory(mind, call_seconds=0.1).user("ana")
+    ana = open_memory(mind, extraction__call_seconds=0.1).user("ana")
     ana.add(turn("I live in Porto."), session_id="s")
     start = time.monotonic()
     report = ana.flush()
@@ -478,7 +480,7 @@ def test_a_model_that_never_answers_is_given_up_in_time(open_memory: Any) -> Non
 @pytest.mark.parametrize("name", DECISIONS)
 def test_a_bad_reconciliation_changes_nothing_that_is_there(open_memory: Any, name: str) -> None:
     mind = Mind(Extraction=echo, Reconciliation=DECISIONS[name])
-    ana = open_memory(mind, neighbour_floor=0.0).user("ana")
+    ana = open_memory(mind, extraction__neighbour_floor=0.0).user("ana")
     ana.add(turn("I own a red boat."), session_id="s1")
     ana.flush()
     (before,) = ana.get_records([h.record_id for h in ana.search_records("boat")])
@@ -539,7 +541,7 @@ async def test_the_async_face_does_not_block(open_memory: Any) -> None:
 
 def test_closing_reads_what_waits_and_leaves_the_rest_due(open_memory: Any) -> None:
     slow = Mind(Extraction=lambda q: time.sleep(1) or echo(q))
-    memory = open_memory(slow, closing_seconds=0.1)
+    memory = open_memory(slow, storage__closing_seconds=0.1)
     memory.user("ana").add(turn("I own a boat."), session_id="s")
     memory._pipelines.worker.notify("ana")
     ana = open_memory(Mind(Extraction=echo)).user("ana")
@@ -669,7 +671,7 @@ def test_a_merge_cannot_hide_a_true_record(open_memory: Any, name: str) -> None:
 
     decide = {"record": "r1", "action": "merge", "targets": ["n1"], "text": merged}
     mind = Mind(Extraction=extract, Reconciliation={"decisions": [decide]})
-    ana = open_memory(mind, neighbour_floor=0.0).user("ana")
+    ana = open_memory(mind, extraction__neighbour_floor=0.0).user("ana")
     ana.add(turn("I own a red boat."), session_id="s1")
     ana.flush()
     ana.add(turn(said, number=2), session_id="s2")
@@ -686,7 +688,7 @@ def test_a_merge_of_two_halves(open_memory: Any) -> None:
     both = "The boat is red and the boat is fast."
     decide = {"record": "r1", "action": "merge", "targets": ["n1"], "text": both}
     mind = Mind(Extraction=extract, Reconciliation={"decisions": [decide]})
-    ana = open_memory(mind, neighbour_floor=0.0).user("ana")
+    ana = open_memory(mind, extraction__neighbour_floor=0.0).user("ana")
     ana.add(turn("The boat is red."), session_id="s1")
     ana.flush()
     ana.add(turn("The boat is fast.", number=2), session_id="s2")
@@ -775,7 +777,9 @@ async def test_giving_up_waiting_leaves_nothing_claimed(open_memory: Any) -> Non
 
 
 def test_a_closed_memory_says_so(open_memory: Any) -> None:
-    memory = open_memory(Mind(Extraction=lambda q: time.sleep(1) or echo(q)), closing_seconds=0)
+    memory = open_memory(
+        Mind(Extraction=lambda q: time.sleep(1) or echo(q)), storage__closing_seconds=0
+    )
     ana = memory.user("ana")
     ana.add(turn("I own a boat."), session_id="s")
     closer = threading.Timer(0.2, memory.close)
@@ -806,7 +810,7 @@ def test_the_prompts_stay_small(open_memory: Any) -> None:
     from langmem_graph.tokens import TokenCounter, estimate
 
     mind = Mind(Extraction=echo, Reconciliation={"decisions": []})
-    ana = open_memory(mind, neighbour_floor=0.2).user("ana")
+    ana = open_memory(mind, extraction__neighbour_floor=0.2).user("ana")
     own = 0
     counter = TokenCounter(estimate, exact=False)
     for number in range(200):

@@ -65,7 +65,7 @@ def refused_changes(path: Path) -> Talk:
             ("update", "Mons", "Ghent"),
             ("update", "short answers", "Ghent", {"attribute": "home"}),
         ),
-    ).open(neighbour_floor=0.0)
+    ).open(extraction__neighbour_floor=0.0)
     ben = talk.user("ben")
     text = "I live in Ghent. I work at Delta as a welder. My friend Pia is 28."
     ben.add([said(text, "b1", "2024-01-01T08:00")], session_id="1")
@@ -109,7 +109,7 @@ def merged_and_skipped(path: Path) -> Talk:
             ("skip", "40 euros", "40 euros"),
             ("merge", "tortoise", "a cat", {"text": "The user has a cat and a horse."}),
         ),
-    ).open(neighbour_floor=0.1, same_floor=0.5)
+    ).open(extraction__neighbour_floor=0.1, extraction__same_floor=0.5)
     eva = talk.user("eva")
     text = "I have a cat, pay 40 euros for the gym and drink tea."
     eva.add([said(text, "e1")], session_id="1")
@@ -190,7 +190,7 @@ def unknown_names(path: Path) -> Talk:
             {"decisions": [{"record": "r1", "action": "drop"}]},
             "no decision",
         ],
-    ).open(neighbour_floor=0.0)
+    ).open(extraction__neighbour_floor=0.0)
     lou = talk.user("lou")
     lou.add([said("My sister is Odile.", "l1")], session_id="1")
     lou.flush()
@@ -216,7 +216,7 @@ def several_people(path: Path) -> Talk:
             extraction(memory("Rosa plays the viola now.", subject="Rosa", attribute="instrument")),
         ],
         Reconciliation=decisions(("update", "viola", "cello")),
-    ).open(neighbour_floor=0.05)
+    ).open(extraction__neighbour_floor=0.05)
     room = talk.user("choir")
     room.add(
         [

@@ -6,6 +6,7 @@ from typing import Any
 
 from langmem_graph import Settings
 from langmem_graph.graphs import create_goal_graph, create_recall_graph
+from langmem_graph.settings import ReasoningSettings
 from tests.golden.support import Talk, alias, conversation, said
 
 FAMILY = {
@@ -175,7 +176,7 @@ def plans_of_all_kinds(path: Path) -> Talk:
             {"subgoals": [{"atom": f"fact {n} of (x:thing)", "query": ""} for n in range(6)]},
             {"subgoals": [{"atom": "", "query": " "}]},
         ],
-    ).open(goal_subgoals=3, goal_depth=1)
+    ).open(reasoning__subgoals=3, reasoning__depth=1)
     ana = tell(talk)
     for _ in range(6):
         ana.recall("How do I take my coffee?", mode="reason", at="2025-04-01T12:00")
@@ -189,11 +190,11 @@ def budgets_of_reasoning(path: Path) -> Talk:
         "One call, then two: the loop ends with what it has.",
         GoalPlan=PLAN,
         Unification=prove,
-    ).open(recall_calls=1)
+    ).open(reasoning__max_calls=1)
     tell(talk).recall(ASKED, mode="reason", at="2025-04-01T12:00")
-    talk.open(recall_calls=2)
+    talk.open(reasoning__max_calls=2)
     talk.user("ana").recall(ASKED, mode="reason", at="2025-04-01T12:00")
-    talk.open(recall_tokens=1_000, recall_k=2, goal_facts=1)
+    talk.open(reasoning__max_tokens=1_000, context__k=2, reasoning__round_facts=1)
     talk.user("ana").recall(ASKED, mode="auto", at="2025-04-01T12:00")
     return talk
 
@@ -215,7 +216,7 @@ def split_another_way(path: Path) -> Talk:
         "The first way to split a request proves nothing, the second does.",
         GoalPlan=[PLAN, other],
         Unification=[{}, second],
-    ).open(goal_breadth=2, goal_depth=0)
+    ).open(reasoning__breadth=2, reasoning__depth=0)
     tell(talk).recall(ASKED, mode="reason", at="2025-04-01T12:00")
     return talk
 
@@ -245,7 +246,9 @@ def goals_over_other_stores(path: Path) -> Talk:
         ("nothing", lambda query, k: None),
         ("failing", failing),
     ):
-        settings = Settings(encoding="estimated", recall_seconds=600, recall_call_seconds=60)
+        settings = Settings(
+            reasoning=ReasoningSettings(seconds=600, call_seconds=60), encoding="estimated"
+        )
         graph = create_goal_graph(search, model=talk.model, settings=settings)
         work = partial(graph.invoke, {"query": ASKED, "now": "2025-04-01T12:00"})
         talk.run(f"create_goal_graph({name}).invoke", lambda work=work: _done(work()))

@@ -18,7 +18,7 @@ def auf_deutsch(path: Path) -> Talk:
             extraction(memory("Der Nutzer wohnt jetzt in Görlitz.", attribute="home")),
         ],
         Reconciliation=decisions(("update", "Görlitz", "Köln")),
-    ).open(time_zone="Europe/Berlin", neighbour_floor=0.05)
+    ).open(time_zone="Europe/Berlin", extraction__neighbour_floor=0.05)
     joerg = talk.user("jörg")
     joerg.add([said("Ich wohne in Köln, die Miete ist 840 €.", "d1")], session_id="eins")
     joerg.flush()

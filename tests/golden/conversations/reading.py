@@ -54,7 +54,7 @@ def spent_budget(path: Path) -> Talk:
         path,
         "One call for a flush: what needs more is left.",
         Extraction=[extraction(memory("The user bakes.", attribute="hobby"))] * 2,
-    ).open(max_calls=1)
+    ).open(extraction__max_calls=1)
     amy = talk.user("amy")
     amy.add([said("I bake.", "a1")], session_id="1")
     amy.flush()
@@ -123,7 +123,7 @@ def tool_calls_in_a_conversation(path: Path) -> Talk:
 @conversation
 def odd_input(path: Path) -> Talk:
     talk = Talk(path, "What cannot be stored is named; the rest is stored.").open(
-        max_message_chars=200
+        storage__max_message_chars=200
     )
     odd = talk.user(7)
     odd.add(
@@ -170,7 +170,7 @@ def long_messages(path: Path) -> Talk:
         path,
         "A long letter: the model reads its two ends, a context quotes the part that fits.",
         Extraction=[extraction(memory("The key is under the blue pot.", attribute="key"))],
-    ).open(read_chars=400, excerpt_tokens=40, context_tokens=150)
+    ).open(extraction__message_chars=400, context__excerpt_tokens=40, context__max_tokens=150)
     letter = " ".join(f"Sentence {n} speaks of the garden, bed {n % 7}." for n in range(60))
     letter += " The key is under the blue pot. " + letter[::-1][:600]
     val = talk.user("val")
@@ -233,7 +233,7 @@ def two_users(path: Path) -> Talk:
 @conversation
 def imported_years(path: Path) -> Talk:
     talk = Talk(path, "Old talks with their own times, out of order; every way to rank.").open(
-        session_age_weight=0.0
+        ranking__session_age_weight=0.0
     )
     old = talk.user("old")
     for year in (2023, 2019, 2021):

@@ -39,7 +39,7 @@ def risky_acts(path: Path) -> Talk:
         GoalPlan={"intent": "act", "risky": True},
         Consequences=[risks, "no risks", "no risks", {"risks": []}, risks],
         GroundedAnswer=lambda prompt: {"known": True, "answer": "Careful.", "facts": ["f1"]},
-    ).open(risk_floor=0.2)
+    ).open(reasoning__risk_floor=0.2)
     ana = talk.user("ana")
     messages = [said(text, f"r{n}", f"2025-03-0{n}T10:00") for n, text in enumerate(PETS, 1)]
     ana.add(messages, session_id="s")
@@ -87,7 +87,7 @@ def vague_turns(path: Path) -> Talk:
 @conversation
 def budgets_of_a_context(path: Path) -> Talk:
     talk = Talk(path, "What is in view is not quoted; small budgets; few candidates.").open(
-        recall_k=5, excerpt_tokens=20, ranking="rrf"
+        context__k=5, context__excerpt_tokens=20, ranking__method="rrf"
     )
     sam = talk.user("sam")
     texts = [f"Box {n} in the attic holds the winter things of year {2000 + n}." for n in range(9)]
@@ -113,11 +113,15 @@ def parts_switched_off(path: Path) -> Talk:
     talk.user("ana").add([said(PETS[0], "o1")], session_id="s")
     talk.user("ana").flush()
     for off in (
-        {"use_goals": False},
-        {"use_counterfactual": False},
-        {"use_goals": False, "use_counterfactual": False},
-        {"use_causal_edges": False, "use_semantic_edges": False, "use_profile": False},
-        {"graph_facts": 0, "risks": 1, "risk_facts": 1},
+        {"reasoning__use_goals": False},
+        {"reasoning__use_counterfactual": False},
+        {"reasoning__use_goals": False, "reasoning__use_counterfactual": False},
+        {
+            "reasoning__use_causal_edges": False,
+            "reasoning__use_semantic_edges": False,
+            "reasoning__use_profile": False,
+        },
+        {"reasoning__graph_facts": 0, "risks": 1, "reasoning__risk_facts": 1},
     ):
         talk.open(**off)
         talk.user("ana").recall("Please order a fern.", mode="reason", at="2025-04-01T12:00")

@@ -89,7 +89,7 @@ def causes_between_records(path: Path) -> Talk:
             ),
         ],
         CausalPairs=[pairs, "broken", "broken"],
-    ).open(cluster_max_distance=0.9, semantic_floor=0.1)
+    ).open(extraction__cluster_max_distance=0.9, extraction__semantic_floor=0.1)
     flo = talk.user("flo")
     first = [said("It rained all night.", "c1", "2025-01-01"), said("A flood.", "c2", "2025-01-02")]
     flo.add(first, session_id="1")

@@ -143,7 +143,7 @@ def index_and_repair(path: Path) -> Talk:
         path,
         "Vectors in the index: searched, doctored, rebuilt, opened again, left.",
         Extraction=[extraction(memory("The user's boat is called Elfe.", attribute="boat"))],
-    ).open(index_batch=1)
+    ).open(storage__index_batch=1)
     ole = talk.user("ole")
     texts = ["My boat is called Elfe.", "It lies in Kiel.", "I sail in June."]
     messages = [said(text, f"o{n}", f"2025-03-0{n}T10:00") for n, text in enumerate(texts, 1)]
@@ -155,7 +155,7 @@ def index_and_repair(path: Path) -> Talk:
     ole.rebuild()
     ole.forget(message="o2")
     ole.rebuild(reembed=True)
-    talk.open(index_batch=1)
+    talk.open(storage__index_batch=1)
     ole = talk.user("ole")
     ole.recall("Where does the boat lie?", at="2025-04-01")
     ole.doctor(sample=0)

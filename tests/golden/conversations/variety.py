@@ -44,7 +44,7 @@ def all_kinds_of_changes(path: Path) -> Talk:
         "Ten proposed changes, each judged by the words it was said in.",
         Extraction=[extraction(*old), extraction(*new)],
         Reconciliation=decisions(*pairs),
-    ).open(neighbour_floor=-1.0, neighbours=24)
+    ).open(extraction__neighbour_floor=-1.0, extraction__neighbours=24)
     eve = talk.user("eve")
     first = [said(change[1], f"o{n}", "2025-01-01") for n, change in enumerate(CHANGES)]
     eve.add(first, session_id="1")
@@ -207,7 +207,7 @@ def asynchronous_twins(path: Path) -> Talk:
         ToolFill=good,
         GroundedAnswer={"known": True, "answer": "A kettle.", "facts": ["f1"]},
         Verdicts={"verdicts": [{"number": 1, "follows": True}]},
-    ).open(debounce_seconds=0.0)
+    ).open(extraction__debounce_seconds=0.0)
     assert talk.memory is not None
     ana = talk.memory.user("ana")
     messages = [said(t, k, f"2025-03-0{n}T10:00") for n, (k, t) in enumerate(FAMILY.items(), 1)]
