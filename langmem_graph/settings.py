@@ -173,7 +173,7 @@ class Settings(_Group):
     encoding: str = Field("o200k_base", description="tiktoken encoding that counts tokens.")
     structured_method: Literal["json_schema", "function_calling", "json_mode"] | None = Field(
         None,
-        description="How the model is asked for structured answers; None is the model's own default.",
+        description="How the model is asked for structured answers; None is its own default.",
     )
     event_minutes: int = Field(
         EVENT_MINUTES, ge=1, description="Length of an appointment whose end nobody named; ours."

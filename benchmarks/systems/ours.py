@@ -121,9 +121,9 @@ class Reasoning(Ours):
     Args:
         name: as tables show it.
         shared: a memory with a model.
-        settings: what differs from the default, such as `{"reasoning": {"use_goals": False}}`. The memory is
-            read beside its writer, so that one reading serves all settings, and in the same way
-            with each of them.
+        settings: what differs from the default, such as
+            `{"reasoning": {"use_goals": False}}`. The memory is read beside
+            its writer, so that one reading serves all settings, and in the same way with each.
     """
 
     def __init__(

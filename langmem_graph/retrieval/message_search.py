@@ -105,7 +105,13 @@ def _depths(settings: Settings, k: int) -> Depths:
 
 def with_method(settings: Settings, method: RankingMethod | None) -> Settings:
     """The settings with another ranking, for one call."""
-    return settings if method is None else settings.model_copy(update={"ranking": method})
+    return (
+        settings
+        if method is None
+        else settings.model_copy(
+            update={"ranking": settings.ranking.model_copy(update={"method": method})}
+        )
+    )
 
 
 def _hits(room: Room, found: Candidates, ranking: Ranking, best: Sequence[int]) -> list[MessageHit]:

@@ -20,6 +20,7 @@ from pydantic import BaseModel, Field
 
 from langmem_graph import Memory
 from langmem_graph.testing import ScriptedChatModel
+from tests.support.settings import nested
 
 __all__ = ["ScriptedChatModel", "Talk", "conversation", "conversations"]
 

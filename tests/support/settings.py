@@ -1,4 +1,4 @@
-"""Settings of a test from flat keywords: `nested(context__k=3)` is `context=ContextSettings(k=3)`."""
+"""Settings from flat keywords: `nested(context__k=3)` is `context=ContextSettings(k=3)`."""
 
 from collections import defaultdict
 from typing import Any

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from langmem_graph import Memory
+from tests.support.settings import nested
 
 
 def memories(*rows: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from langmem_graph.llm.structured_calls import Usage, model_runner
 from langmem_graph.memory import Memory
 from langmem_graph.settings import ExtractionSettings, ReasoningSettings, Settings
 from tests.scripted import Mind, ScriptedChatModel
+from tests.support.settings import nested
 from tests.unit.test_write_path import PROFILE, echo, gather, turn
 
 STEPS = ["claim", "extract", "ground_values", "reconcile", "evolve", "commit", "link", "schedule"]

@@ -121,7 +121,7 @@ def parts_switched_off(path: Path) -> Talk:
             "reasoning__use_semantic_edges": False,
             "reasoning__use_profile": False,
         },
-        {"reasoning__graph_facts": 0, "risks": 1, "reasoning__risk_facts": 1},
+        {"reasoning__graph_facts": 0, "reasoning__risks": 1, "reasoning__risk_facts": 1},
     ):
         talk.open(**off)
         talk.user("ana").recall("Please order a fern.", mode="reason", at="2025-04-01T12:00")

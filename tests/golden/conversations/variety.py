@@ -233,7 +233,7 @@ def asynchronous_twins(path: Path) -> Talk:
     run("grounding graph", lambda: ground.ainvoke(request, config))
     whistle = [said("I whistle.", "w9", "2025-03-20"), said("Fine.", "w10", role="assistant")]
     run("aadd", lambda: ana.aadd(whistle, session_id="later"))
-    ana.read_soon()
+    ana.flush_soon()
     run("adrain", lambda: ana.adrain(30))
     run("aexport_records", lambda: ana.aexport_records(history=True))
     run("aremember", lambda: ana.aremember("The user hums."))
