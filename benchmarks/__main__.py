@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from langmem_graph.cli import views
+from langmem_graph.cli import printing
 from langmem_graph.errors import LangMemGraphError, TokenCountWarning
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
@@ -110,7 +110,7 @@ def main() -> None:
     try:
         app(prog_name="python -m benchmarks")
     except (LangMemGraphError, OSError) as error:
-        views.fail(str(error))
+        printing.fail(str(error))
         sys.exit(2)
 
 

@@ -17,9 +17,10 @@ from benchmarks import common
 from benchmarks.metrics import tool_calls
 from benchmarks.metrics.tool_calls import ToolTask
 from benchmarks.reasoning import load, share
-from benchmarks.stand_ins import FillAnswers, Liar, Reader, surface
-from langmem_graph import Memory
-from langmem_graph.models import GroundedCall
+from benchmarks.stand_ins import FillAnswers, Liar, answers_of, surface
+from langmem_graph.memory import Memory
+from langmem_graph.schemas import GroundedCall
+from langmem_graph.testing import ScriptedChatModel
 
 ASKED = "2026-11-02T09:00:00+00:00"
 
@@ -103,7 +104,7 @@ def remembering(lines: Sequence[dict[str, Any]], **options: Any) -> Iterator[Mem
     """A memory of these lines; its model's answers can be changed."""
     with (
         TemporaryDirectory() as directory,
-        Memory(directory, model=Reader(), causal_scorer="none", **options) as memory,
+        Memory(directory, model=ScriptedChatModel(), causal_scorer="none", **options) as memory,
     ):
         user = memory.user("user")
         for day, own in groupby(lines, key=lambda line: line["at"][:10]):
@@ -147,12 +148,13 @@ def _filled(
     answers: type[FillAnswers],
 ) -> list[Filled]:
     known = {line["id"]: line for line in lines}
-    reader: Any = memory._mind.model if memory._mind else None  # its answers change
+    reader: Any = memory._pipelines.model if memory._pipelines else None  # its answers change
     done = []
     for task in tasks:
-        reader.answers = answers(task, known)
+        chosen = answers(task, known)
+        reader.answers = answers_of(chosen)
         call = memory.user("user").ground(task["tool"], task["request"], at=ASKED)
-        done.append(Filled(task, call, reader.answers))
+        done.append(Filled(task, call, chosen))
     return done
 
 

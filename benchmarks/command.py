@@ -21,10 +21,10 @@ from benchmarks.report.write import write_report
 from benchmarks.run import run
 from benchmarks.systems.catalogue import Spec, ablations, catalogue, chosen, sweep
 from benchmarks.vectors import CachedEmbeddings, cached, warm
-from langmem_graph.embeddings import MiniLMEmbeddings
-from langmem_graph.embeddings._embedder import embeddings_by_name
+from langmem_graph.embeddings.embedder import embeddings_by_name
+from langmem_graph.embeddings.minilm import MiniLMEmbeddings
 from langmem_graph.errors import ChatModelError, InvalidInputError
-from langmem_graph.llm import load_chat_model
+from langmem_graph.llm.chat_models import load_chat_model
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,10 @@ from benchmarks.data import LOADERS
 from benchmarks.data.items import BenchDataError, Conversation
 from benchmarks.job import limited
 from benchmarks.vectors import cached
-from langmem_graph import Memory, MessageHit, UserMemory
-from langmem_graph.embeddings import MiniLMEmbeddings
-from langmem_graph.ranking.weights import MESSAGE_WEIGHTS, SESSION_WEIGHTS
-from langmem_graph.user import By
+from langmem_graph.embeddings.minilm import MiniLMEmbeddings
+from langmem_graph.memory import Memory, UserMemory
+from langmem_graph.retrieval.search_common import MESSAGE_WEIGHTS, SESSION_WEIGHTS
+from langmem_graph.schemas import MessageHit, SearchBy
 
 Vector = NDArray[np.float64]
 ALL_CANDIDATES = 5_000
@@ -77,7 +77,7 @@ def _fitted(name: str, data: Path, embeddings: Embeddings) -> Iterator[str]:
 
 
 def _cases(
-    talk: Conversation, names: Sequence[str], by: By, embeddings: Embeddings
+    talk: Conversation, names: Sequence[str], by: SearchBy, embeddings: Embeddings
 ) -> Iterator[Case]:
     """Replays one conversation and keeps every question's candidates."""
     with tempfile.TemporaryDirectory() as folder, Memory(folder, embeddings=embeddings) as memory:
@@ -90,7 +90,7 @@ def _cases(
 
 
 def _case(
-    user: UserMemory, talk: str, text: str, gold: frozenset[str], names: Sequence[str], by: By
+    user: UserMemory, talk: str, text: str, gold: frozenset[str], names: Sequence[str], by: SearchBy
 ) -> Case:
     hits = user.search_conversation(text, ALL_CANDIDATES, by, explain=True)
     signals = np.array([_signals(hit, names) for hit in hits]).reshape(len(hits), len(names))

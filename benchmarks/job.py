@@ -17,8 +17,8 @@ from benchmarks.data.items import Conversation, DataSet, Question
 from benchmarks.models import Speaker
 from benchmarks.readers import ContextReader
 from benchmarks.systems.catalogue import Spec
-from langmem_graph.embeddings._embedder import Embedder
-from langmem_graph.user import By
+from langmem_graph.embeddings.embedder import Embedder
+from langmem_graph.schemas import SearchBy
 
 _CHUNK = 1 << 20
 
@@ -49,7 +49,7 @@ class Job:
     specs: list[Spec]
     embeddings: Embeddings
     out: Path
-    by: By
+    by: SearchBy
     k: int = 20
     reader: ContextReader | None = None
     judge: Speaker | None = None

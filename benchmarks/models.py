@@ -11,8 +11,8 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage, SystemMessage
 from pydantic import BaseModel
 
-from langmem_graph.config import Settings
-from langmem_graph.llm.structured import Asker, Limits, Usage
+from langmem_graph.llm.structured_calls import Limits, ModelRunner, Usage
+from langmem_graph.settings import Settings
 from langmem_graph.tokens import token_counter
 
 T = TypeVar("T", bound=BaseModel)
@@ -79,8 +79,8 @@ class Speaker:
     ) -> Said:
         """An answer in a schema; asked for once more where it cannot be used."""
         usage = Usage()
-        asker = Asker(self.model, self._method, _LIMITS, self._encoding)
-        answer = asyncio.run(asker.ask(schema, prompt, question, usage, check))
+        runner = ModelRunner(self.model, self._method, _LIMITS, self._encoding)
+        answer = asyncio.run(runner.ask(schema, prompt, question, usage, check))
         spent = Spent(0.0, usage.calls, usage.input_tokens, usage.output_tokens)
         return Said(answer, spent, [] if answer is not None else usage.problems)
 

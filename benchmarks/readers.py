@@ -15,11 +15,11 @@ from pydantic import BaseModel, Field
 
 from benchmarks.data.items import Question
 from benchmarks.models import Said, Speaker, Spent, prompt_text
-from langmem_graph.config import Settings
-from langmem_graph.navigate import run_navigator
-from langmem_graph.recall.quotes import as_data
+from langmem_graph.memory import UserMemory
+from langmem_graph.navigation.navigator import run_navigator
+from langmem_graph.retrieval.formatting import as_data
+from langmem_graph.settings import Settings
 from langmem_graph.tokens import token_counter
-from langmem_graph.user import UserMemory
 
 LETTERS = "ABCDEFGHIJ"
 _LETTER = re.compile(r"\W*(?:option\s+)?([A-J])(?:\W*|\s*[:.)].*)", re.IGNORECASE | re.DOTALL)

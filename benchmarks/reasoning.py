@@ -17,9 +17,12 @@ from typing import Any
 
 from benchmarks import common
 from benchmarks.chatter import make_chat, sessions
-from benchmarks.stand_ins import ActAnswers, HopAnswers, Reader
-from langmem_graph import Memory, Recall, Settings
-from langmem_graph.write.words import content
+from benchmarks.stand_ins import ActAnswers, HopAnswers, answers_of
+from langmem_graph.memory import Memory
+from langmem_graph.schemas import Recall
+from langmem_graph.settings import ReasoningSettings, Settings
+from langmem_graph.testing import ScriptedChatModel
+from langmem_graph.values.attributes import content
 
 SETS = Path(__file__).parent / "sets"
 WIDE = 4_000
@@ -37,7 +40,7 @@ class Asking:
     """A memory of some lines, and a reader in it whose answers change with the question."""
 
     def __init__(self, directory: str, lines: Sequence[dict[str, Any]], **options: Any) -> None:
-        self.reader = Reader()
+        self.reader = ScriptedChatModel()
         self.memory = Memory(directory, model=self.reader, causal_scorer="none", **options)
         self.user = self.memory.user("user")
         for line in lines:
@@ -48,11 +51,11 @@ class Asking:
 
     def ask(self, query: str, answers: Any, mode: Any = "auto") -> "Asked":
         """Ask once with reasoning, and once without."""
-        self.reader.answers = answers
-        self.reader.calls.clear()
+        self.reader.answers = answers_of(answers)
+        self.reader.asked.clear()
         plain = self.user.recall(query, k=20, max_tokens=WIDE)
         found = self.user.recall(query, mode=mode, max_tokens=WIDE, at=ASKED)
-        return Asked(found, list(self.reader.calls), plain)
+        return Asked(found, [schema for schema, _ in self.reader.asked], plain)
 
 
 @contextmanager
@@ -263,10 +266,10 @@ def speed(messages: int = 10_000, rounds: int = 15) -> str:
     asked = "What about the garden and the flight?"
     question = {"question": asked, "subgoals": subgoals}
     question |= {"answer_variables": ["x0"], "refinements": [], "proofs": []}
-    with asking([], settings=Settings(goal_depth=0)) as memory:
+    with asking([], settings=Settings(reasoning=ReasoningSettings(depth=0))) as memory:
         for number, lines in enumerate(sessions(make_chat(), messages)):
             memory.user.add(lines, session_id=str(number))
-        memory.reader.answers = HopAnswers(question, {})
+        memory.reader.answers = answers_of(HopAnswers(question, {}))
         plain = _timed(lambda: memory.user.recall(asked), rounds)
         reasoned = _timed(lambda: memory.user.recall(asked, mode="reason"), rounds)
     rows = [

@@ -21,9 +21,8 @@ import numpy as np
 from benchmarks import chatter, common
 from benchmarks.chatter import CheapEmbeddings
 from benchmarks.report import plots
-from langmem_graph import Memory
-from langmem_graph.embeddings import MiniLMEmbeddings
-from langmem_graph.user import UserMemory
+from langmem_graph.embeddings.minilm import MiniLMEmbeddings
+from langmem_graph.memory import Memory, UserMemory
 
 K = 10
 SESSION = 20

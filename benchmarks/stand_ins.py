@@ -10,60 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from langchain_core.callbacks import CallbackManagerForLLMRun
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_core.runnables import Runnable, RunnableLambda
-from pydantic import Field
-
 _FACT = re.compile(r'^(f\d+): .*?("(?:[^"\\]|\\.)*")$', re.MULTILINE)
 _STATEMENT = re.compile(r"^(s\d+): (.+)$", re.MULTILINE)
-_NOTHING: dict[str, Any] = {
-    "Extraction": {"memories": []},
-    "TopicRound": {"tracks": []},
-    "Refinement": {"stop": True},
-}
-"""What is answered where `answers` has no method."""
 _VARIABLE = re.compile(r"\((\w+):[^()]+\)")
 _SOURCE = re.compile(r"^(f\d+): (.*)$", re.MULTILINE)
 _QUOTE = re.compile(r'"(?:[^"\\]|\\.)*"')
 _CANDIDATE = re.compile(r'^(v\d+): ("(?:[^"\\]|\\.)*") \((\w+), (f\d+)\)$', re.MULTILINE)
 
 
-class Reader(BaseChatModel):
-    """Answers structured questions by `answers`, which may be changed from question to question."""
-
-    answers: Any = None
-    """Has a method for each schema, of its name, that takes the prompt and gives the fields."""
-    calls: list[str] = Field(default_factory=list)
-
-    @property
-    def _llm_type(self) -> str:
-        return "reader"
-
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **options: Any,
-    ) -> ChatResult:
-        return ChatResult(generations=[ChatGeneration(message=AIMessage("ok"))])
-
-    def with_structured_output(self, schema: Any, **options: Any) -> Runnable[Any, Any]:
-        """Answers that fit the schema."""
-
-        def answer(messages: Sequence[BaseMessage]) -> dict[str, Any]:
-            self.calls.append(schema.__name__)
-            own = getattr(self.answers, schema.__name__, None)
-            fields = own(str(messages[1].content)) if own else _NOTHING.get(schema.__name__, {})
-            raw = AIMessage(
-                "", usage_metadata={"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
-            )
-            return {"raw": raw, "parsed": schema.model_validate(fields), "parsing_error": None}
-
-        return RunnableLambda(answer)
+def answers_of(reader: Any) -> dict[str, Any]:
+    """For `ScriptedChatModel`: each method that is named after a schema answers that schema."""
+    schemas = [name for name in dir(reader) if name[0].isupper()]
+    return {"Refinement": {"stop": True}} | {name: getattr(reader, name) for name in schemas}
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ from langchain_core.embeddings import Embeddings
 
 from benchmarks.common import progress
 from benchmarks.data.items import Conversation
-from langmem_graph.config import Settings
-from langmem_graph.embeddings import HashEmbeddings, MiniLMEmbeddings
-from langmem_graph.embeddings._embedder import NAME_FIELDS, Embedder
+from langmem_graph.embeddings.embedder import NAME_FIELDS, Embedder
+from langmem_graph.embeddings.minilm import MiniLMEmbeddings
+from langmem_graph.settings import Settings
+from langmem_graph.testing import HashEmbeddings
 
 _KEPT = (*NAME_FIELDS, "split")  # what the library asks an embedder for, beside vectors
 _ALIKE = (MiniLMEmbeddings, HashEmbeddings)
@@ -141,5 +142,5 @@ def _texts(conversations: Sequence[Conversation]) -> Iterator[str]:
 
 
 def _pieces(splitter: MiniLMEmbeddings, text: str) -> list[str]:
-    spans = splitter.split(text)[: Settings().max_pieces]
+    spans = splitter.split(text)[: Settings().storage.max_pieces]
     return [text[start:end] for start, end in spans]

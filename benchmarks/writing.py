@@ -12,52 +12,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from langchain_core.callbacks import CallbackManagerForLLMRun
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from benchmarks import common
-from langmem_graph import Memory, Settings
-from langmem_graph.llm import contracts
-from langmem_graph.llm.structured import prompt_tokens
+from langmem_graph.llm import answer_schemas
+from langmem_graph.llm.structured_calls import prompt_tokens
+from langmem_graph.memory import Memory
+from langmem_graph.settings import ExtractionSettings, Settings
+from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.tokens import token_counter
 
 TOPICS = ("the garden", "a trip to Oslo", "the new flat", "my sister Eva", "running", "the boat")
-ANSWERS: dict[str, Any] = {
-    "Reconciliation": {"decisions": []},
-    "CausalPairs": {"pairs": []},
-    "TopicRound": {"tracks": []},
-}
-
-
-class ScriptedReader(BaseChatModel):
-    """Remembers every line of the user."""
-
-    asked: list[tuple[str, list[BaseMessage]]] = Field(default_factory=list)
-
-    @property
-    def _llm_type(self) -> str:
-        return "scripted-reader"
-
-    def bind_tools(self, tools: Any, **options: Any) -> Any:
-        """Keep the tools, whose schema says what to answer."""
-        return self.bind(tools=list(tools), **options)
-
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **options: Any,
-    ) -> ChatResult:
-        tool = options["tools"][0]
-        name = tool["function"]["name"] if isinstance(tool, dict) else tool.__name__
-        self.asked.append((name, messages))
-        answer = ANSWERS.get(name) or _remembered(str(messages[1].content))
-        call = {"name": name, "args": answer, "id": "c"}
-        return ChatResult(generations=[ChatGeneration(message=AIMessage("", tool_calls=[call]))])
 
 
 def _remembered(question: str) -> dict[str, Any]:
@@ -74,20 +39,23 @@ def _remembered(question: str) -> dict[str, Any]:
     return {"scene": "talk", "memories": rows}
 
 
+ANSWERS: dict[str, Any] = {"Extraction": _remembered, "Reconciliation": {"decisions": []}}
+
+
 def main() -> None:
     """Print the table."""
     options = common.parser(__doc__)
     options.add_argument("--turns", type=int, default=200)
     chosen: argparse.Namespace = options.parse_args()
-    reader = ScriptedReader()
+    reader = ScriptedChatModel(answers=ANSWERS)
     own = _converse(reader, chosen.turns)
     common.save(chosen.output, "writing.md", _report(reader, chosen.turns, own))
 
 
-def _converse(reader: ScriptedReader, turns: int) -> int:
+def _converse(reader: ScriptedChatModel, turns: int) -> int:
     """Talk, with a new session every 20 turns; returns the tokens of what was said."""
     counter, own = token_counter(Settings().encoding), 0
-    settings = Settings(debounce_seconds=0)
+    settings = Settings(extraction=ExtractionSettings(debounce_seconds=0))
     with (
         TemporaryDirectory() as folder,
         Memory(Path(folder) / "m", model=reader, embeddings="hash", settings=settings) as memory,
@@ -106,12 +74,12 @@ def _converse(reader: ScriptedReader, turns: int) -> int:
     return own
 
 
-def _report(reader: ScriptedReader, turns: int, own: int) -> str:
+def _report(reader: ScriptedChatModel, turns: int, own: int) -> str:
     counter = token_counter(Settings().encoding)
     calls, tokens = Counter[str](), Counter[str]()
-    for name, messages in reader.asked:
+    for (name, _), messages in zip(reader.asked, reader.requests, strict=True):
         calls[name] += 1
-        schema: type[BaseModel] = getattr(contracts, name)
+        schema: type[BaseModel] = getattr(answer_schemas, name)
         tokens[name] += prompt_tokens(counter, schema, messages[:2])
     lines = ["| call | calls | prompt tokens | per turn |", "| --- | ---: | ---: | ---: |"]
     for name in calls:

@@ -12,7 +12,8 @@ from langchain.agents import create_agent
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langmem_graph import Memory, MemoryMiddleware
-from langmem_graph.llm import RecitingChatModel, load_chat_model
+from langmem_graph.llm import load_chat_model
+from langmem_graph.testing import ScriptedChatModel, recite
 from langmem_graph.tools import create_memory_tools
 
 CONVERSATIONS = {
@@ -23,7 +24,7 @@ CONVERSATIONS = {
 
 def build(memory: Memory, model: Any) -> Any:
     """The middleware recalls and writes; the tools are for questions of the agent's own."""
-    can_call_tools = not isinstance(model, RecitingChatModel)
+    can_call_tools = not isinstance(model, ScriptedChatModel)
     return create_agent(
         model,
         tools=create_memory_tools(memory) if can_call_tools else [],
@@ -37,7 +38,8 @@ def main() -> None:
     options.add_argument("--base-url", help="any OpenAI-compatible server")
     options.add_argument("--model", help="its model")
     chosen = options.parse_args()
-    model = load_chat_model(chosen.model, chosen.base_url) or RecitingChatModel()
+    configured = load_chat_model(chosen.model, chosen.base_url)
+    model = configured or ScriptedChatModel(script=recite)
     with tempfile.TemporaryDirectory() as directory, Memory(directory) as memory:
         agent = build(memory, model)
         for thread, lines in CONVERSATIONS.items():

@@ -1,6 +1,6 @@
 """A companion for a project: it knows what is next, and what a proposed time collides with.
 
-python examples/project_companion.py                        offline, with rehearsed answers
+python examples/project_companion.py                        offline, with scripted answers
 python examples/project_companion.py --base-url http://localhost:11434/v1 --model llama3.2
 """
 
@@ -12,7 +12,8 @@ from typing import Any
 from langchain_core.messages import HumanMessage
 
 from langmem_graph import Memory
-from langmem_graph.llm import RehearsedChatModel, load_chat_model
+from langmem_graph.llm import load_chat_model
+from langmem_graph.testing import ScriptedChatModel
 
 SAID = [
     ("2040-03-05T09:10", "I lead project Kite. The survey is done, 214 answers."),
@@ -39,7 +40,7 @@ FOUND: list[dict[str, Any]] = [
 """What a model might find in each message."""
 
 
-def rehearsed_extraction(asked: str) -> dict[str, Any]:
+def scripted_extraction(asked: str) -> dict[str, Any]:
     """What it finds, each with the alias of the message that it was shown."""
     shown = re.findall(r"^\[(m\d+)\] [\d-]+ [\d:]+ \S+: (.*)$", asked, re.MULTILINE)
     aliases = {text: alias for alias, text in shown}
@@ -51,18 +52,18 @@ def rehearsed_extraction(asked: str) -> dict[str, Any]:
     return {"scene": "project Kite", "memories": found}
 
 
-def rehearsed_topics(asked: str) -> dict[str, Any]:
+def scripted_topics(asked: str) -> dict[str, Any]:
     """One track, of every record that it was shown."""
     words = "Survey and draft are done; the review is due."
     track = {"name": "kite", "title": "Project Kite", "summary": words, "narrative": words}
     return {"tracks": [{**track, "evidence": re.findall(r"^(r\d+):", asked, re.MULTILINE)}]}
 
 
-REHEARSED = {
-    "Extraction": rehearsed_extraction,
+SCRIPTED = {
+    "Extraction": scripted_extraction,
     "Reconciliation": {"decisions": []},
     "CausalPairs": {"pairs": []},
-    "TopicRound": rehearsed_topics,
+    "TopicRound": scripted_topics,
     "ProfileText": {"text": "Ana leads project Kite.", "topics": ["kite"]},
 }
 
@@ -73,7 +74,7 @@ def main() -> None:
     options.add_argument("--model", help="its model")
     chosen = options.parse_args()
     model: Any = load_chat_model(chosen.model, chosen.base_url)
-    reads = model or RehearsedChatModel(answers=REHEARSED)
+    reads = model or ScriptedChatModel(answers=SCRIPTED)
     with tempfile.TemporaryDirectory() as directory, Memory(directory, model=reads) as memory:
         ana = memory.user("ana")
         for number, (at, text) in enumerate(SAID):

@@ -1,6 +1,6 @@
 """An agent that warns: a months-old remark speaks against what is asked today.
 
-python examples/puppy_and_palm.py                        offline, with rehearsed answers
+python examples/puppy_and_palm.py                        offline, with scripted answers
 python examples/puppy_and_palm.py --base-url http://localhost:11434/v1 --model llama3.2
 """
 
@@ -12,7 +12,8 @@ from langchain_core.messages import HumanMessage
 
 from langmem_graph import Memory
 from langmem_graph.graphs import create_recall_graph
-from langmem_graph.llm import RehearsedChatModel, load_chat_model
+from langmem_graph.llm import load_chat_model
+from langmem_graph.testing import ScriptedChatModel
 
 SAID = [
     ("2025-03-04T18:20", "Our puppy Miso is teething and chews everything, above all plants."),
@@ -21,7 +22,7 @@ SAID = [
     ("2025-06-19T12:15", "I prefer to pay by bank transfer."),
 ]
 REQUEST = "Where can I buy a sago palm?"
-REHEARSED = {
+SCRIPTED = {
     "GoalPlan": {"intent": "act", "risky": True},
     "Consequences": {
         "risks": [
@@ -45,7 +46,7 @@ def main() -> None:
     options.add_argument("--model", help="its model")
     chosen = options.parse_args()
     model: Any = load_chat_model(chosen.model, chosen.base_url)
-    reasoning = model or RehearsedChatModel(answers=REHEARSED)
+    reasoning = model or ScriptedChatModel(answers=SCRIPTED)
     with tempfile.TemporaryDirectory() as directory, Memory(directory, model=reasoning) as memory:
         for number, (at, text) in enumerate(SAID):
             said = {"role": "user", "content": text, "at": at, "id": f"m{number}"}

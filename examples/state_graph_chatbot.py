@@ -18,7 +18,8 @@ from langmem_graph.graphs import (
     create_write_node,
     with_memory,
 )
-from langmem_graph.llm import RecitingChatModel, load_chat_model
+from langmem_graph.llm import load_chat_model
+from langmem_graph.testing import ScriptedChatModel, recite
 
 CONVERSATIONS = {
     "monday": ["Hi! I am vegan, and I cannot stand coriander.", "I live in Porto."],
@@ -47,7 +48,8 @@ def main() -> None:
     options.add_argument("--base-url", help="any OpenAI-compatible server")
     options.add_argument("--model", help="its model")
     chosen = options.parse_args()
-    model = load_chat_model(chosen.model, chosen.base_url) or RecitingChatModel()
+    configured = load_chat_model(chosen.model, chosen.base_url)
+    model = configured or ScriptedChatModel(script=recite)
     with tempfile.TemporaryDirectory() as directory, Memory(directory) as memory:
         chatbot = build(memory, model)
         for thread, lines in CONVERSATIONS.items():

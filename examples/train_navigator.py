@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import Any
 
 from langmem_graph import Memory
-from langmem_graph.navigate import (
+from langmem_graph.navigation import (
     NavigationEnv,
     QuestionItem,
     Trajectory,

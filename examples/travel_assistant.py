@@ -1,6 +1,6 @@
 """A travel assistant whose tool calls memory completes and checks before they run.
 
-python examples/travel_assistant.py                        offline, with rehearsed answers
+python examples/travel_assistant.py                        offline, with scripted answers
 python examples/travel_assistant.py --base-url http://localhost:11434/v1 --model llama3.2
 """
 
@@ -13,7 +13,8 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import tool
 
 from langmem_graph import Memory, MemoryMiddleware
-from langmem_graph.llm import RehearsedChatModel, load_chat_model
+from langmem_graph.llm import load_chat_model
+from langmem_graph.testing import ScriptedChatModel, each_turn
 
 SAID = [
     ("2026-03-04T18:20", "On flights I always want seat 12A, by the window."),
@@ -45,7 +46,7 @@ def book_flight(
     return f"booked: {destination}, {date}, seat {seat}, card {card_number}"
 
 
-def rehearsed_fill(asked: str) -> dict[str, Any]:
+def scripted_fill(asked: str) -> dict[str, Any]:
     """What a model might choose: words of the sources it is shown, each with its source."""
     slots = []
     for slot, words in KNOWN.items():
@@ -54,14 +55,15 @@ def rehearsed_fill(asked: str) -> dict[str, Any]:
     return {"slots": slots}
 
 
-REHEARSED = {"ToolFill": rehearsed_fill, "Extraction": {"memories": []}}
+SCRIPTED = {"ToolFill": scripted_fill, "Extraction": {"memories": []}}
 
 
-def rehearsed_agent(seat: str | None) -> RehearsedChatModel:
+def scripted_agent(seat: str | None) -> ScriptedChatModel:
     """An agent that knows what the request says, and perhaps guesses the seat."""
     given = {"destination": "Łódź", "date": "2026-12-04"} | ({"seat": seat} if seat else {})
     call = {"name": "book_flight", "args": given, "id": "call-1"}
-    return RehearsedChatModel(says=[AIMessage("", tool_calls=[call]), AIMessage("It is done.")])
+    script = each_turn(AIMessage("", tool_calls=[call]), "It is done.")
+    return ScriptedChatModel(script=script)
 
 
 def ground(memory: Memory) -> None:
@@ -92,7 +94,7 @@ def main() -> None:
     options.add_argument("--model", help="its model")
     chosen = options.parse_args()
     model = load_chat_model(chosen.model, chosen.base_url)
-    fills = model or RehearsedChatModel(answers=REHEARSED)
+    fills = model or ScriptedChatModel(answers=SCRIPTED)
     print(f"you: {REQUEST}\n")
     with tempfile.TemporaryDirectory() as directory, Memory(directory, model=fills) as memory:
         for number, (at, text) in enumerate(SAID):
@@ -105,9 +107,9 @@ def main() -> None:
             ask(memory, model)
             return
         print("\n--- the agent leaves out what only memory knows")
-        ask(memory, rehearsed_agent(seat=None))
+        ask(memory, scripted_agent(seat=None))
         print("--- the agent guesses")
-        ask(memory, rehearsed_agent(seat="30C"))
+        ask(memory, scripted_agent(seat="30C"))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A chatbot that remembers its users across conversations: recall → chat → write.
 
 The model is the one that OPENAI_API_KEY reaches, or CHAT_MODEL and CHAT_BASE_URL name. Without
-any, a stand-in recites what memory gave it.
+any, a scripted model recites what memory gave it.
 """
 
 import os
@@ -17,11 +17,12 @@ from langmem_graph.graphs import (
     create_write_node,
     with_memory,
 )
-from langmem_graph.llm import RecitingChatModel, load_chat_model
+from langmem_graph.llm import load_chat_model
+from langmem_graph.testing import ScriptedChatModel, recite
 
 memory = Memory.from_environment()
 configured = load_chat_model(os.environ.get("CHAT_MODEL"), os.environ.get("CHAT_BASE_URL"))
-model = configured or RecitingChatModel()
+model = configured or ScriptedChatModel(script=recite, record=False)
 
 
 async def chat(state: MemoryState) -> dict[str, Any]:

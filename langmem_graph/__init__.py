@@ -7,20 +7,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from langmem_graph.config import Settings
     from langmem_graph.errors import LangMemGraphError, TokenCountWarning
-    from langmem_graph.lang_store import ChromaStore
-    from langmem_graph.memory import Memory
+    from langmem_graph.memory import Memory, UserMemory
     from langmem_graph.middleware import MemoryMiddleware
-    from langmem_graph.models import (
-        AddReport,
+    from langmem_graph.reports import AddReport, FlushReport, ForgetReport, Health, RecordsReport
+    from langmem_graph.schemas import (
         Conflict,
         Fact,
-        FlushReport,
-        ForgetReport,
         GroundedCall,
         Grounding,
-        Health,
         HistoryEntry,
         Message,
         MessageHit,
@@ -29,39 +24,39 @@ if TYPE_CHECKING:
         Recall,
         Record,
         RecordHit,
-        RecordsReport,
         Risk,
     )
-    from langmem_graph.user import UserMemory
+    from langmem_graph.settings import Settings
+    from langmem_graph.store.chroma_store import ChromaStore
 
 __version__ = "0.1.0"
 
 _HOMES = {  # loaded when first used: importing the package stays light
-    "AddReport": "models",
-    "ChromaStore": "lang_store",
-    "Conflict": "models",
-    "Fact": "models",
-    "FlushReport": "models",
-    "ForgetReport": "models",
-    "GroundedCall": "models",
-    "Grounding": "models",
-    "Health": "models",
-    "HistoryEntry": "models",
+    "AddReport": "reports",
+    "ChromaStore": "store",
+    "Conflict": "schemas",
+    "Fact": "schemas",
+    "FlushReport": "reports",
+    "ForgetReport": "reports",
+    "GroundedCall": "schemas",
+    "Grounding": "schemas",
+    "Health": "reports",
+    "HistoryEntry": "schemas",
     "LangMemGraphError": "errors",
     "Memory": "memory",
     "MemoryMiddleware": "middleware",
-    "Message": "models",
-    "MessageHit": "models",
-    "MissingSlot": "models",
-    "Reasoning": "models",
-    "Recall": "models",
-    "Record": "models",
-    "RecordHit": "models",
-    "RecordsReport": "models",
-    "Risk": "models",
-    "Settings": "config",
+    "Message": "schemas",
+    "MessageHit": "schemas",
+    "MissingSlot": "schemas",
+    "Reasoning": "schemas",
+    "Recall": "schemas",
+    "Record": "schemas",
+    "RecordHit": "schemas",
+    "RecordsReport": "reports",
+    "Risk": "schemas",
+    "Settings": "settings",
     "TokenCountWarning": "errors",
-    "UserMemory": "user",
+    "UserMemory": "memory",
 }
 
 __all__ = [

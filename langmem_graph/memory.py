@@ -1,28 +1,57 @@
-"""`Memory`: a directory of users' memories, opened once per process."""
+"""`Memory`: a directory of users' memories. `UserMemory`: one user's memory, method by method."""
 
-import asyncio
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
-from langmem_graph.config import Settings
-from langmem_graph.embeddings._embedder import load_embedder
+from langmem_graph.async_methods import AsyncMethods, Closing, open_pipelines
+from langmem_graph.embeddings.embedder import load_embedder
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.intake import user_key
-from langmem_graph.services import Services
-from langmem_graph.store.root import Root
-from langmem_graph.user import UserMemory
+from langmem_graph.messages import message_ids, to_utc, user_key
+from langmem_graph.reports import AddReport, EraseReport, FlushReport, ForgetReport, Health
+from langmem_graph.retrieval import fast_recall, record_search
+from langmem_graph.retrieval.search_common import recall_request
+from langmem_graph.schemas import (
+    MessageHit,
+    Recall,
+    RecallMode,
+    Record,
+    RecordHit,
+    SearchBy,
+    record_row,
+)
+from langmem_graph.settings import RankingMethod, Settings
+from langmem_graph.storage import (
+    add_messages,
+    add_records,
+    deletion,
+    files,
+    health,
+    message_queries,
+    record_history,
+)
+from langmem_graph.storage.directory import MemoryDirectory
+from langmem_graph.storage.services import Services
+from langmem_graph.tracing import traced
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
     from langchain_core.embeddings import Embeddings
 
-    from langmem_graph.link.causal import CausalScorer
-    from langmem_graph.write.mind import Mind
+    from langmem_graph.causal import CausalScorer
+    from langmem_graph.grounding.state import Policy
+    from langmem_graph.reasoning.graph import OnEvent
+    from langmem_graph.reports import RecordsReport
+    from langmem_graph.retriever import MemoryRetriever
+    from langmem_graph.schemas import GroundedCall, HistoryEntry, Message
+    from langmem_graph.storage.message_queries import SessionSummary
+
+Id = str | int
+Ids = str | Sequence[str]
 
 
-class Memory:
+class Memory(Closing):
     """Long-term memory of many users in one directory.
 
     Example:
@@ -38,16 +67,14 @@ class Memory:
         chroma: None keeps each user's vectors in the directory. A URL such as
             `http://localhost:8000`, or a Chroma client, uses that server; then several processes
             on this host may share the directory.
-        model: reads new messages and keeps records, topics and a profile of them: a name that
-            `init_chat_model` takes (`openai:gpt-4o-mini`), or any LangChain chat model. None keeps
-            and finds messages alone.
-        embeddings: None is MiniLM on this machine (English). A LangChain `Embeddings` object, or a
-            name that `init_embeddings` takes, uses that one. Always give the same for one
-            directory. `"hash"` is a test embedder without meaning.
-        causal_scorer: with a model, who judges what brought about what: `verifier` is the model
-            itself, `none` nobody; or a scorer of `langmem_graph.link.causal`, see docs/causal.md.
+        model: extracts records from new messages, and reasons: a LangChain chat model, or a name
+            that `init_chat_model` takes (`openai:gpt-4o-mini`). None keeps and finds messages only.
+        embeddings: None is MiniLM on this machine (English); or a LangChain `Embeddings` object, or
+            a name that `init_embeddings` takes. Always give the same for one directory.
+        causal_scorer: what judges causes: `verifier` (the model itself), `none`, or a scorer of
+            `langmem_graph.causal`, see docs/causal.md.
         settings: everything else, see `Settings`.
-        read_only: only look, beside a process that writes; Chroma is not opened and searches
+        read_only: only read, beside a process that writes; Chroma is not opened and searches
             compare with every vector.
 
     Raises:
@@ -70,93 +97,341 @@ class Memory:
         if not isinstance(settings, Settings | None):
             raise InvalidInputError(f"settings must be a Settings() object, not {settings!r}.")
         self.settings = settings or Settings()
+        self.has_model = model is not None
         embedder = load_embedder(embeddings)
-        root = Root.open(Path(path).expanduser(), self.settings, chroma=chroma, read_only=read_only)
-        self._services = Services(root, embedder, self.settings, read_only)
-        self._mind = self._open_mind(model, causal_scorer) if model is not None else None
+        self.path = Path(path).expanduser()
+        directory = MemoryDirectory.open(
+            self.path, self.settings, chroma=chroma, read_only=read_only
+        )
+        self._services = Services(directory, embedder, self.settings, read_only)
+        self._pipelines = (
+            open_pipelines(self._services, model, causal_scorer) if model is not None else None
+        )
 
     @classmethod
     def from_environment(cls) -> Self:
-        """The memory that the environment names, as the command line and the served graphs use it.
+        """The memory that `LANGMEM_GRAPH_DIR` names (default `./memory`).
 
-        `LANGMEM_GRAPH_DIR` is the directory (default `./memory`), `LANGMEM_GRAPH_CHROMA` the URL of
-        a Chroma server, `LANGMEM_GRAPH_EMBEDDINGS` the embedder's name, `LANGMEM_GRAPH_MODEL` the
-        model's.
+        `LANGMEM_GRAPH_CHROMA`, `LANGMEM_GRAPH_EMBEDDINGS` and `LANGMEM_GRAPH_MODEL` are as the
+        arguments `chroma`, `embeddings` and `model`.
         """
-        return cls(
-            os.environ.get("LANGMEM_GRAPH_DIR") or "memory",
-            chroma=os.environ.get("LANGMEM_GRAPH_CHROMA") or None,
-            model=os.environ.get("LANGMEM_GRAPH_MODEL") or None,
-            embeddings=os.environ.get("LANGMEM_GRAPH_EMBEDDINGS") or None,
+        chroma, embeddings, model = (
+            os.environ.get(f"LANGMEM_GRAPH_{name}") or None
+            for name in ("CHROMA", "EMBEDDINGS", "MODEL")
         )
+        path = os.environ.get("LANGMEM_GRAPH_DIR") or "memory"
+        return cls(path, chroma=chroma, model=model, embeddings=embeddings)
 
-    def _open_mind(self, model: Any, causal: "CausalScorer | str") -> "Mind":
-        from langmem_graph.link.causal import create_causal_scorer
-        from langmem_graph.write.mind import Mind  # LangChain's models are slow to import
-
-        try:
-            if isinstance(causal, str):
-                scorer = None if causal == "none" else create_causal_scorer(cast(Any, causal))
-            else:
-                scorer = causal
-            return Mind(self._services, model, scorer)
-        except BaseException:
-            self._services.close()
-            raise
-
-    @property
-    def has_model(self) -> bool:
-        """True when a model reads what is written, and reasoning is possible."""
-        return self._mind is not None
-
-    @property
-    def path(self) -> Path:
-        """The directory."""
-        return self._services.root.path
-
-    def user(self, user_id: str | int) -> UserMemory:
+    def user(self, user_id: str | int) -> "UserMemory":
         """The memory of one user. `7` and `"7"` are the same user.
 
         Raises:
             MissingUserError: for an empty or missing id.
             StorageError: with `read_only`, for a user of whom nothing is stored.
         """
-        return UserMemory(self._services, user_key(user_id), self._mind)
+        return UserMemory(self._services, user_key(user_id), self._pipelines)
 
     def close(self) -> None:
         """Finish due work, release all files and let other processes in. Safe to call twice."""
         if not self._services.closed:
             try:
-                if self._mind is not None:
-                    self._mind.close()
+                if self._pipelines is not None:
+                    self._pipelines.close()
             finally:
                 self._services.close()
 
-    async def aclose(self) -> None:
-        """Async twin of `close`."""
-        await asyncio.to_thread(self.close)
 
-    def __enter__(self) -> Self:
-        return self
+class UserMemory(AsyncMethods):
+    """The memory of one user; get it from `memory.user(id)`.
 
-    def __exit__(
+    Every method has an asynchronous twin with an `a` before its name (`aadd`, `arecall`, …). All
+    methods raise `ClosedMemoryError` after `memory.close()`.
+    """
+
+    @traced
+    def add(
+        self, messages: Any, *, session_id: Id, at: object = None, whole_conversation: bool = False
+    ) -> AddReport:
+        """Store messages of one session. What the report acknowledges is on disk.
+
+        Args:
+            messages: LangChain messages, pairs of role and text, or dicts with `role`, `content`
+                and optional `id`, `name` (the speaker) and `at`; one or a list of them.
+            session_id: the conversation they belong to.
+            at: when messages without a time were said: a datetime, ISO text or epoch seconds;
+                naive times are UTC. Default now.
+            whole_conversation: the list is the conversation so far, as a stateless client sends it
+                with every turn: what it repeats of the session is known, even under new ids.
+
+        Returns:
+            What happened to each message; one that cannot be stored is rejected with its reason.
+
+        Raises:
+            InvalidInputError: no usable session id, time or list.
+            StorageError: the ledger cannot be written; nothing was acknowledged.
+            EmbedderMismatchError: the stored vectors were made by another embedder.
+        """
+        return add_messages.add_messages(
+            self._services, self.id, messages, session_id, at, whole_conversation
+        )
+
+    @traced
+    def flush(self) -> FlushReport:
+        """Run extraction on all pending messages, and return what became of them and what it cost.
+
+        Without a model the report's status is `no_model`. What could not be read stays pending.
+        """
+        self._check_writable("flush")
+        if self._pipelines is None:
+            return add_messages.no_model_report(self._services, self.id)
+        return self._pipelines.flush(self.id)
+
+    def flush_soon(self) -> None:
+        """Run extraction in the background, as nodes and middleware do; `add` itself does not."""
+        if self._pipelines is not None and not self._services.read_only:
+            self._pipelines.worker.notify(self.id)
+
+    def drain(self, timeout: float | None = None) -> bool:
+        """Wait until background extraction has caught up; False after `timeout` seconds.
+
+        Turns that are too few for a batch are not due; `flush` processes them too.
+        """
+        self._check_writable("drain")
+        return self._pipelines is None or self._pipelines.drain(self.id, timeout)
+
+    @traced
+    def search_conversation(
         self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+        query: str,
+        k: int = 5,
+        by: SearchBy = "message",
+        *,
+        explain: bool = False,
+        ranking: RankingMethod | None = None,
+    ) -> list[MessageHit]:
+        """Find messages without calling a model, best first.
 
-    async def __aenter__(self) -> Self:
-        return self
+        Args:
+            query: what to look for, in plain words.
+            k: how many hits at most.
+            by: `message`, or `session` to rank sessions, each represented by its best message.
+            explain: put each signal's value into the hits' `signals`.
+            ranking: instead of `Settings.ranking.method`, for this call.
 
-    async def __aexit__(
+        Raises:
+            InvalidInputError: an empty query, `k` below 1 or an unknown `by`.
+        """
+        return fast_recall.search_conversation(
+            self._services, self.id, query, k, by, explain, ranking
+        )
+
+    @traced
+    def recall(
         self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.aclose()
+        query: str,
+        *,
+        k: int | None = None,
+        max_tokens: int | None = None,
+        in_view: Sequence[str] = (),
+        mode: RecallMode = "fast",
+        at: object = None,
+        on_event: "OnEvent | None" = None,
+    ) -> Recall:
+        """What a model should see before it answers `query`: a quoted context and its evidence.
+
+        Args:
+            query: usually the user's last message.
+            k: messages to consider; default `Settings.context.k`.
+            max_tokens: budget of the context; default `Settings.context.max_tokens`.
+            in_view: ids or texts of messages that the model sees anyway; they are not quoted.
+            mode: `fast` searches once and calls no model. `auto` and `reason` chain backwards over
+                memory, and ask what could go wrong with an act: 1 to 7 model calls, none for small
+                talk with `auto`. In every mode a time in the query is compared with the schedule.
+            at: when it is asked, for what "tomorrow" and "next" mean; default now.
+            on_event: called with each step of reasoning as it happens, in the memory's own thread:
+                be quick, and do not call this memory from it.
+
+        Returns:
+            `context` (empty when nothing was found), `evidence` best first, and a `report` of
+            status, cost and milliseconds; with reasoning also its outcome, facts and `trace`.
+
+        Raises:
+            InvalidInputError: an empty query, an unusable option, or no model for the mode.
+        """
+        if mode == "fast":
+            return fast_recall.fast_recall(
+                self._services, self.id, query, k, max_tokens, in_view, at
+            )
+        request = recall_request(self.settings, query, mode, k, max_tokens, in_view, at)
+        pipelines = self._with_model(f"recall(mode={mode!r})", "Without one there is mode='fast'.")
+        return pipelines.recall(self.id, request, on_event)
+
+    @traced
+    def ground(
+        self, tool: Any, request: str, *, policy: "Policy" = "flag", at: object = None
+    ) -> "GroundedCall":
+        """Fill a tool call's arguments from memory, each with where it comes from.
+
+        Args:
+            tool: a LangChain tool, a pydantic model, an OpenAI function or a JSON schema with a
+                title; or a list of these to choose from.
+            request: what the user asks for, such as "book that flight with my usual seat".
+            policy: of inferred values that do not surely follow: `flag` keeps them with a warning,
+                `drop` leaves them out, `ask` names them as missing.
+            at: when it is asked; default now.
+
+        Returns:
+            Schema-valid arguments, their grounding, and what is `missing`. 1 to 3 model calls.
+
+        Raises:
+            InvalidInputError: an unusable tool, request or option, or a memory without a model.
+        """
+        return self._with_model("ground").ground(self.id, tool, request, policy, at)
+
+    @traced
+    def add_records(self, records: Any) -> "RecordsReport":
+        """Store records made elsewhere, without a model.
+
+        Args:
+            records: dicts with `text` and `source_message_ids` (stored messages), and optionally
+                any other field of `Record`; or `Record`s.
+
+        Returns:
+            What happened to each. What a current record says already adds its sources to that one.
+
+        Raises:
+            InvalidInputError: no list of records.
+            StorageError: the ledger cannot be written; nothing was acknowledged.
+        """
+        return add_records.add_records(self._services, self.id, records, "import")
+
+    @traced
+    def search_records(
+        self, query: str, k: int = 5, *, as_of: object = None, explain: bool = False
+    ) -> list[RecordHit]:
+        """Find records without calling a model, best first.
+
+        Args:
+            query: what to look for, in plain words.
+            k: how many hits at most.
+            as_of: what held at this time, instead of what holds now.
+            explain: put each signal's value into the hits' `signals`.
+
+        Raises:
+            InvalidInputError: an empty query, `k` below 1, or no time.
+        """
+        return record_search.search_records(self._services, self.id, query, k, as_of, explain)
+
+    def get_records(self, ids: Ids) -> list[Record]:
+        """The records with these ids, whatever their status; unknown ids are left out."""
+        return record_history.get_records(self._services, self.id, message_ids(ids))
+
+    def get_conversation(self, ids: Ids) -> "list[Message]":
+        """The messages with these ids, in the order asked; unknown ids are left out."""
+        return message_queries.get_conversation(self._services, self.id, message_ids(ids))
+
+    def sessions(self) -> "list[SessionSummary]":
+        """All sessions at a glance, in the order they began."""
+        return message_queries.list_sessions(self._services, self.id)
+
+    def export(self) -> list[dict[str, Any]]:
+        """Every message as a JSON-shaped dict that `add` and `langmem-graph import` take back."""
+        return message_queries.export_messages(self._services, self.id)
+
+    def export_records(
+        self, *, as_of: object = None, history: bool = False
+    ) -> list[dict[str, Any]]:
+        """Every record that holds now, as a dict that `add_records` takes back; oldest first.
+
+        Args:
+            as_of: what held at this time instead.
+            history: also what holds no longer.
+        """
+        then = to_utc(as_of) if as_of is not None else None
+        found = record_history.all_records(self._services, self.id, then, history=history)
+        return [record_row(record) for record in found]
+
+    def files(self) -> list[str]:
+        """The names of the profile, the index and the topic tracks, as `read_file` takes them."""
+        return list(files.stored_files(self._services, self.id))
+
+    def read_file(self, name: str) -> str:
+        """The profile (`profile.md`), the index (`index.md`) or a topic track, as Markdown.
+
+        Raises:
+            InvalidInputError: a name that `files` does not list.
+        """
+        return files.read_file(self._services, self.id, name)
+
+    @traced
+    def remember(self, text: str) -> Record:
+        """Store a sentence by hand: as a message of its own and as a record that cites it.
+
+        Raises:
+            InvalidInputError: no words, or more than `Settings.storage.max_record_chars`.
+        """
+        self._check_writable("remember")
+        return add_records.remember(self._services, self.id, text)
+
+    @traced
+    def forget(
+        self,
+        *,
+        record: str | None = None,
+        message: str | None = None,
+        session: str | None = None,
+    ) -> ForgetReport:
+        """Delete a record, a message or a session for good, with everything made of it.
+
+        Records made of a forgotten message are deleted; their other messages become pending again.
+        What a forgotten record had superseded holds again. The words leave the disk as well.
+
+        Raises:
+            InvalidInputError: not exactly one thing is named.
+        """
+        self._check_writable("forget")
+        return deletion.forget(
+            self._services, self.id, record=record, message=message, session=session
+        )
+
+    def history(self, record_id: str) -> "list[HistoryEntry]":
+        """Every change of a record and of those it replaced or was replaced by, oldest first."""
+        return record_history.history(self._services, self.id, record_id)
+
+    def undo(self, record_id: str) -> list[Record]:
+        """Take back the latest change that touched a record, in all records it touched.
+
+        Returns:
+            Those records as they are now; empty when there is nothing to take back.
+
+        Raises:
+            InvalidInputError: there is no such record, or later changes rest on its latest one;
+                the error names what to undo first.
+        """
+        self._check_writable("undo")
+        return record_history.undo(self._services, self.id, record_id)
+
+    def as_retriever(self, *, k: int = 5, by: SearchBy = "message") -> "MemoryRetriever":
+        """This memory as a LangChain retriever, sync and async; `k` and `by` as for searching."""
+        from langmem_graph.retriever import MemoryRetriever
+
+        return MemoryRetriever(user=self, k=k, by=by)
+
+    @traced
+    def erase(self) -> EraseReport:
+        """Delete everything of this user: the ledger, its log, the vectors, the folder."""
+        self._check_writable("erase")
+        return deletion.erase(self._services, self.id)
+
+    def doctor(self, *, sample: int = 200) -> Health:
+        """Compare the ledger with the index, looking up `sample` vectors in Chroma (0: all)."""
+        return health.examine(self._services, self.id, sample)
+
+    @traced
+    def rebuild(self, *, reembed: bool = False) -> Health:
+        """Rebuild the index from the ledger's vectors; `reembed` also embeds every text anew."""
+        self._check_writable("rebuild")
+        return health.rebuild(self._services, self.id, reembed)
 
 
 def check_memory(given: object) -> None:

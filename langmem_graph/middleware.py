@@ -21,12 +21,11 @@ from langgraph.runtime import Runtime
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.graphs.conversation import messages_in, place, query_of, question_key
-from langmem_graph.graphs.identity import UserId
-from langmem_graph.graphs.ownership import own_part, owner_of
+from langmem_graph.graphs.identity import UserId, own_part, owner_of
 from langmem_graph.graphs.turn import Reading, Report, TurnMemory, combined
 from langmem_graph.memory import Memory
-from langmem_graph.models import GroundedCall, RecallMode
-from langmem_graph.tool_calls import (
+from langmem_graph.schemas import GroundedCall, RecallMode
+from langmem_graph.tool_call_grounding import (
     Checked,
     GroundedTools,
     OnContradiction,
@@ -70,8 +69,8 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         memory: where to look and write.
         user_id: a fixed user or a function of the config. None takes `configurable.user_id`, the
             runtime context's `user_id` or the authenticated user, which must agree.
-        k: messages to consider; default `Settings.recall_k`.
-        max_tokens: budget of the context; default `Settings.context_tokens`.
+        k: messages to consider; default `Settings.context.k`.
+        max_tokens: budget of the context; default `Settings.context.max_tokens`.
         reading: when the memory's model, if it has one, reads what was stored: in the `background`,
             `inline` (the agent waits for it), or `manual`, with `user.flush()`.
         read_your_writes: with a model, first let it read this user's pending turns (calls it).

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from pydantic import BaseModel
 
-from langmem_graph.store.root import folder_name
+from langmem_graph.messages import folder_name
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from langchain_core.embeddings import Embeddings
 
-from langmem_graph import Memory
-from langmem_graph.embeddings import HashEmbeddings
+from langmem_graph.memory import Memory
+from langmem_graph.testing import HashEmbeddings
 
 # Read when the console is made: lines are not broken, wherever the tests run.
 os.environ["COLUMNS"] = "160"

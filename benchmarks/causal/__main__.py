@@ -16,7 +16,8 @@ from benchmarks.causal.local_server import started
 from benchmarks.causal.pairs import KINDS, PARTS, Group, load, shared_words
 from benchmarks.causal.reading import Reading, Scores
 from benchmarks.metrics.statistics import auc, bootstrap_interval
-from langmem_graph.link.causal import PMI_MIN, HuggingFaceModel, LlamaServer, TokenLogProbs
+from langmem_graph.causal.local_models import HuggingFaceModel, LlamaServer
+from langmem_graph.causal.scorers import PMI_MIN, TokenLogProbs
 
 ROUNDS = 2_000
 COLUMNS = ["against topical events", "against unrelated", "against both"]

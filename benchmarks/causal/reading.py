@@ -7,15 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.causal.pairs import KINDS, Group
-from langmem_graph.embeddings import MiniLMEmbeddings
-from langmem_graph.link.causal import (
+from langmem_graph.causal.scorers import (
+    ALONE,
     CausalScorer,
     Pair,
     TokenLogProbs,
     calibrate,
     create_causal_scorer,
 )
-from langmem_graph.link.causal.scorers import ALONE
+from langmem_graph.embeddings.minilm import MiniLMEmbeddings
 
 Scores = NDArray[np.float64]
 """One row per kind of pair, one column per group."""

@@ -19,7 +19,7 @@ from benchmarks.data.items import (
     ToolGoal,
 )
 from benchmarks.metrics.tool_calls import GoldSlot, SlotType, gold_slots
-from langmem_graph.user import By
+from langmem_graph.schemas import SearchBy
 
 _WANTED = (
     "qa_dataset.jsonl and toolmem_conversation.jsonl of Mem2ActBench (arXiv 2601.19935), or this "
@@ -56,7 +56,7 @@ def _version(files: list[Path], name: str, named: Path) -> Path:
     return file
 
 
-def _load(own: list[Path], read: list[Path]) -> tuple[By, Conversation]:
+def _load(own: list[Path], read: list[Path]) -> tuple[SearchBy, Conversation]:
     if own:
         return "message", _own_layout(read_all(own))
     tasks, talks = read

@@ -43,7 +43,7 @@ def _scipy_stats() -> Any:
     try:
         from scipy import stats
     except ImportError as error:
-        raise MissingExtraError("Intervals need scipy: pip install scipy matplotlib.") from error
+        raise MissingExtraError("Intervals need scipy: pip install scipy.") from error
     return stats
 
 

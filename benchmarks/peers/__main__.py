@@ -29,7 +29,7 @@ from benchmarks.run import run
 from benchmarks.speed import SESSION, measure_search
 from benchmarks.systems.catalogue import chosen
 from benchmarks.vectors import cached, warm
-from langmem_graph.embeddings import MiniLMEmbeddings
+from langmem_graph.embeddings.minilm import MiniLMEmbeddings
 
 SYSTEMS = ("langmem", "mem0-chroma", "mem0-qdrant", "mem0-qdrant-50")
 DESCRIPTIONS = {

@@ -55,7 +55,7 @@ def _figure(panels: int) -> tuple[Any, list["Axes"]]:
     try:
         import matplotlib as mpl
     except ImportError as error:
-        raise MissingExtraError("Plots need matplotlib: pip install matplotlib scipy.") from error
+        raise MissingExtraError("Plots need matplotlib: pip install matplotlib.") from error
     mpl.use("Agg")
     from matplotlib import pyplot
 

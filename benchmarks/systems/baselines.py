@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from benchmarks.data.items import Question, Session
 from benchmarks.models import Spent
 from benchmarks.readers import ContextReader, Passage, Reply, quoted
-from langmem_graph.user import By
+from langmem_graph.schemas import SearchBy
 
 _WORD = re.compile(r"\w+")
 
@@ -43,7 +43,7 @@ class Baseline(ABC):
     def ranked(self, query: str) -> list[Passage]:
         """Messages, best first."""
 
-    def search(self, query: str, k: int, by: By) -> list[Passage]:
+    def search(self, query: str, k: int, by: SearchBy) -> list[Passage]:
         """A session stands where its best message does."""
         found = self.ranked(query)
         if by == "session":
@@ -91,7 +91,7 @@ class BM25(Baseline):
         self._table.executemany("INSERT INTO said(rowid, text) VALUES (?, ?)", rows)
 
     def ranked(self, query: str) -> list[Passage]:
-        """By BM25; what shares no word is not found."""
+        """SearchBy BM25; what shares no word is not found."""
         words = " OR ".join(f'"{word}"' for word in dict.fromkeys(_WORD.findall(query)))
         if not words:
             return []

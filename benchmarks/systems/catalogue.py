@@ -17,19 +17,19 @@ from benchmarks.models import Spent
 from benchmarks.readers import ContextReader, Passage, Reply
 from benchmarks.systems.baselines import BM25, FullContext, NaiveRag
 from benchmarks.systems.ours import Ours, Reasoning, SharedMemory
-from langmem_graph.config import Settings
 from langmem_graph.errors import InvalidInputError, explain
-from langmem_graph.user import By
+from langmem_graph.schemas import SearchBy
+from langmem_graph.settings import Settings
 
 RETRIEVAL = ("ours", "ours+records", "rrf", "dense", "words", "bm25", "naive-rag")
 ANSWER = ("ours", "ours-reason", "bm25", "naive-rag", "full-context")
 """What is measured when nobody says."""
 ABLATIONS: dict[str, dict[str, Any]] = {
-    "goals": {"use_goals": False},
-    "counterfactual": {"use_counterfactual": False},
-    "causal": {"use_causal_edges": False},
-    "semantic": {"use_semantic_edges": False},
-    "topics": {"use_profile": False},
+    "goals": {"reasoning": {"use_goals": False}},
+    "counterfactual": {"reasoning": {"use_counterfactual": False}},
+    "causal": {"reasoning": {"use_causal_edges": False}},
+    "semantic": {"reasoning": {"use_semantic_edges": False}},
+    "topics": {"reasoning": {"use_profile": False}},
     "records": {},
 }
 """What is switched off; without `records` a memory is read by nobody and holds messages alone."""
@@ -43,7 +43,7 @@ class System(Protocol):
     def add(self, session: Session) -> Spent:
         """Take in a session, and say what it cost."""
 
-    def search(self, query: str, k: int, by: By) -> list[Passage]:
+    def search(self, query: str, k: int, by: SearchBy) -> list[Passage]:
         """The best `k`, best first; their ids are of messages or of sessions, as `by` says."""
 
     def answer(self, question: Question, k: int, reader: ContextReader) -> Reply:
@@ -171,7 +171,7 @@ def sweep(depths: list[int], breadths: list[int]) -> list[Spec]:
 
 def _swept(depth: int, breadth: int) -> Spec:
     name = f"depth {depth}, breadth {breadth}"
-    settings = {"goal_depth": depth, "goal_breadth": breadth}
+    settings = {"reasoning": {"depth": depth, "breadth": breadth}}
     try:
         Settings.model_validate(settings)
     except ValidationError as error:

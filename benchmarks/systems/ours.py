@@ -10,10 +10,9 @@ from langchain_core.embeddings import Embeddings
 from benchmarks.data.items import Question, Session
 from benchmarks.models import Spent
 from benchmarks.readers import Context, ContextReader, NavigateReader, Passage, Reply
-from langmem_graph.config import RankingMethod, Settings
 from langmem_graph.memory import Memory
-from langmem_graph.models import GroundedCall, MessageHit, Recall
-from langmem_graph.user import By
+from langmem_graph.schemas import GroundedCall, MessageHit, Recall, SearchBy
+from langmem_graph.settings import RankingMethod, Settings
 
 
 class SharedMemory:
@@ -96,7 +95,7 @@ class Ours:
         """Store a session."""
         return self.shared.add(session)
 
-    def search(self, query: str, k: int, by: By) -> list[Passage]:
+    def search(self, query: str, k: int, by: SearchBy) -> list[Passage]:
         """What `search_conversation` finds."""
         hits = self.shared.user.search_conversation(query, k, by, ranking=self._ranking)
         return [passage_of(hit, by, self.shared.undated) for hit in hits]
@@ -122,16 +121,16 @@ class Reasoning(Ours):
     Args:
         name: as tables show it.
         shared: a memory with a model.
-        settings: what differs from the default, such as `{"use_goals": False}`. The memory is
-            read beside its writer, so that one reading serves all settings, and in the same way
-            with each of them.
+        settings: what differs from the default, such as
+            `{"reasoning": {"use_goals": False}}`. The memory is read beside
+            its writer, so that one reading serves all settings, and in the same way with each.
     """
 
     def __init__(
         self, name: str, shared: SharedMemory, settings: Mapping[str, Any] | None = None
     ) -> None:
         super().__init__(name, shared)
-        self._settings = Settings(**(settings or {}))
+        self._settings = Settings.model_validate(settings or {})
         self._reading: Memory | None = None
 
     @property
@@ -149,7 +148,7 @@ class Reasoning(Ours):
         return self._reading.user("bench")
 
     def answer(self, question: Question, k: int, reader: ContextReader) -> Reply:
-        """By navigating, by grounding a call, or from what reasoning recalled."""
+        """SearchBy navigating, by grounding a call, or from what reasoning recalled."""
         if question.goal is not None:
             return self._call(question)
         if isinstance(reader, NavigateReader):
@@ -193,7 +192,7 @@ class Reasoning(Ours):
         super().close()
 
 
-def passage_of(hit: MessageHit, by: By, undated: Collection[str] = ()) -> Passage:
+def passage_of(hit: MessageHit, by: SearchBy, undated: Collection[str] = ()) -> Passage:
     """A hit as others' passages are."""
     at = "" if hit.message_id in undated else hit.at.isoformat()
     own = hit.session_id if by == "session" else hit.message_id

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from rich.text import Text
 
-from langmem_graph.cli.views import console, fail, note, printable
+from langmem_graph.cli.printing import console, fail, note, printable
 from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware
 

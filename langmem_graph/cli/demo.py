@@ -5,10 +5,9 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from langmem_graph.cli.imports import import_file
-from langmem_graph.cli.views import console, note, show_hits
-from langmem_graph.memory import Memory
-from langmem_graph.user import UserMemory
+from langmem_graph.cli.import_files import import_file
+from langmem_graph.cli.printing import console, note, show_hits
+from langmem_graph.memory import Memory, UserMemory
 
 USER = "mira"
 QUESTIONS = (

@@ -6,8 +6,8 @@ from typing import Any
 from rich.text import Text
 from rich.tree import Tree
 
-from langmem_graph.cli.views import console, note, printable
-from langmem_graph.models import Fact, Recall
+from langmem_graph.cli.printing import console, note, printable
+from langmem_graph.schemas import Fact, Recall
 
 Children = dict[str | None, list[dict[str, Any]]]
 _OUTCOMES = {

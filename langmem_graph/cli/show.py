@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 
-from langmem_graph.cli import views
-from langmem_graph.cli.as_json import plain, print_json
+from langmem_graph.cli import printing
+from langmem_graph.cli.printing import plain, print_json
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.user import UserMemory
+from langmem_graph.memory import UserMemory
 
 
 def show_session(room: UserMemory, session: str, as_json: bool) -> None:
     """One session's messages."""
     said = [row for row in room.export() if row["session_id"] == session]
     _known(said, f"session {session!r}")
-    print_json(said) if as_json else views.show_session(said)
+    print_json(said) if as_json else printing.show_session(said)
 
 
 def show_record(room: UserMemory, record: str, as_json: bool) -> None:
@@ -22,13 +22,13 @@ def show_record(room: UserMemory, record: str, as_json: bool) -> None:
     if as_json:
         print_json({"record": list(map(plain, found)), "history": list(map(plain, history))})
     else:
-        views.show_record(found, history, room.get_conversation)
+        printing.show_record(found, history, room.get_conversation)
 
 
 def show_file(room: UserMemory, file: str, as_json: bool) -> None:
     """A topic track or the profile."""
     text = room.read_file(file)
-    print_json({"name": file, "text": text}) if as_json else views.show_file(text)
+    print_json({"name": file, "text": text}) if as_json else printing.show_file(text)
 
 
 def show_pyramid(user: str, room: UserMemory, as_of: str | None, as_json: bool) -> None:
@@ -40,7 +40,7 @@ def show_pyramid(user: str, room: UserMemory, as_of: str | None, as_json: bool) 
         counted = {"messages": health.messages, "sessions": [vars(s) for s in sessions]}
         print_json({**counted, "records": records, "files": files})
     else:
-        views.show_pyramid(user, health, sessions, records, files, as_of)
+        printing.show_pyramid(user, health, sessions, records, files, as_of)
 
 
 def _known(found: Sequence[object], name: str) -> None:

@@ -1,17 +1,17 @@
-"""Embedders: MiniLM without torch, a hash embedder for tests, or any of LangChain's."""
+"""Embedders: MiniLM without torch, or any of LangChain's."""
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from langmem_graph.embeddings.hashing import HashEmbeddings
     from langmem_graph.embeddings.minilm import MiniLMEmbeddings
+    from langmem_graph.testing import HashEmbeddings
 
 __all__ = ["HashEmbeddings", "MiniLMEmbeddings"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "HashEmbeddings":
-        from langmem_graph.embeddings.hashing import HashEmbeddings
+        from langmem_graph.testing import HashEmbeddings
 
         return HashEmbeddings
     if name == "MiniLMEmbeddings":

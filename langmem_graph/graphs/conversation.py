@@ -17,8 +17,8 @@ from langchain_core.messages import (
 )
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.intake import text_of
-from langmem_graph.recall.quotes import NOTED, OPENING
+from langmem_graph.messages import text_of
+from langmem_graph.retrieval.formatting import NOTED, OPENING
 
 MARK = {"langmem_graph": "recalled"}
 """In `additional_kwargs` of a placed message, and in the artifact of a memory tool's answer."""
@@ -52,9 +52,6 @@ def messages_in(state: Any, key: str = "messages") -> list[BaseMessage]:
 def value_in(state: Any, key: str) -> Any:
     """A value of a graph's state, whatever the state's class; None where it is not there."""
     return state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)
-
-
-# --- what was said, and what was not ---
 
 
 def was_said(message: BaseMessage) -> bool:
@@ -100,9 +97,6 @@ def _call_ids(message: AIMessage) -> set[str | None]:
     return {call["id"] for call in message.tool_calls}
 
 
-# --- the question ---
-
-
 def question_in(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
     """The last run of messages that the user said; empty where there is none."""
     start, end = _question_span(messages)
@@ -141,9 +135,6 @@ def is_answered(messages: Sequence[BaseMessage]) -> bool:
     """True when the assistant has the last word: nothing is asked and no tool is called."""
     last = messages[-1] if messages else None
     return isinstance(last, AIMessage) and not last.tool_calls
-
-
-# --- memory in the request ---
 
 
 def place(messages: Sequence[BaseMessage], context: str) -> list[BaseMessage]:

@@ -11,18 +11,17 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langgraph.graph.state import CompiledStateGraph
 
-from langmem_graph.config import Settings
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.intake import to_utc
-from langmem_graph.llm.chat_model import as_chat_model
-from langmem_graph.llm.contracts import Relation
-from langmem_graph.llm.structured import Asker, Limits
-from langmem_graph.models import Fact
-from langmem_graph.recall.facts import LONGEST
-from langmem_graph.recall.goals import graph
-from langmem_graph.recall.goals.state import GoalDependencies, GoalQuestion
-from langmem_graph.recall.memory_search import spelling
-from langmem_graph.steps import StepRun
+from langmem_graph.llm.answer_schemas import Relation
+from langmem_graph.llm.chat_models import as_chat_model
+from langmem_graph.llm.structured_calls import model_runner
+from langmem_graph.messages import to_utc
+from langmem_graph.reasoning import goal_loop
+from langmem_graph.reasoning.state import JSON, GoalDependencies, GoalQuestion
+from langmem_graph.retrieval.facts import LONGEST, spelling
+from langmem_graph.runtime import StepRun
+from langmem_graph.schemas import Fact
+from langmem_graph.settings import Settings
 
 SearchFunction = Callable[[str, int], Sequence[Any] | Awaitable[Sequence[Any]]]
 """Takes a query and how many; gives texts, dicts with `text`, or LangChain documents."""
@@ -51,8 +50,8 @@ def create_goal_graph(
         retriever: any LangChain retriever, or a function of a query and a number, sync or async,
             that gives texts, dicts with `text` (and `id`, `at`), or documents, best first.
         model: a chat model, or a name that `init_chat_model` takes.
-        settings: `goal_depth`, `goal_breadth`, `goal_subgoals`, `goal_k` and the budget
-            `recall_calls`, `recall_tokens`, `recall_seconds`, among others.
+        settings: `Settings.reasoning`: depth, breadth, subgoals, facts and the budget
+            `max_calls`, `max_tokens`, `seconds`, among others.
 
     Raises:
         InvalidInputError: neither a retriever nor a function, or no model.
@@ -65,14 +64,13 @@ def create_goal_graph(
     if not isinstance(retriever, BaseRetriever):
         _check_arguments(retriever)
     chosen = settings or Settings()
-    limits = Limits(chosen.recall_calls, chosen.recall_tokens, chosen.recall_call_seconds)
-    asker = Asker(as_chat_model(model), chosen.structured_method, limits, chosen.encoding)
+    runner = model_runner(as_chat_model(model), chosen, "recall")
 
     async def search(query: str, k: int, relation: Relation, run: StepRun) -> list[Fact]:
         return _facts(await _look(retriever, query, k, run))[:k]
 
-    tools = GoalDependencies(asker, chosen, search, _likeness, alone=True)
-    return graph.build(tools, lambda config: "", GoalQuestion, checkpointer=None)
+    deps = GoalDependencies(runner, chosen, search, _likeness, alone=True)
+    return goal_loop.build(deps, lambda config: "", GoalQuestion, form=JSON, checkpointer=None)
 
 
 def _check_arguments(search: SearchFunction) -> None:

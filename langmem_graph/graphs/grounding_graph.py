@@ -13,8 +13,8 @@ from langmem_graph.graphs.conversation import messages_in, query_of
 from langmem_graph.graphs.identity import UserId, user_of
 from langmem_graph.graphs.nodes import UserContext
 from langmem_graph.grounding import graph
-from langmem_graph.grounding.grounder import Policy, grounding_request, grounding_tools
-from langmem_graph.grounding.state import GroundingState
+from langmem_graph.grounding.graph import grounding_dependencies, grounding_request
+from langmem_graph.grounding.state import GroundingState, Policy
 from langmem_graph.memory import Memory, check_memory
 
 
@@ -29,7 +29,7 @@ class GroundingInput(TypedDict, total=False):
 
 
 class GroundingOutput(TypedDict, total=False):
-    """The outcome, a `GroundedCall` as JSON."""
+    """The result, a `GroundedCall` as JSON."""
 
     call: dict[str, Any]
 
@@ -50,31 +50,36 @@ def create_grounding_graph(
     Args:
         memory: where to look; opened with a model.
         tools: a tool or several to choose from; None takes them from the input.
-        policy: what becomes of an inferred value that does not surely follow: `flag` keeps it with
-            a warning, `drop` leaves it out, `ask` names it as missing.
+        policy: what happens to an inferred value that does not surely follow: `flag` keeps it with
+            a warning, `drop` leaves it out, `ask` reports it as missing.
         user_id: as for `create_recall_node`.
 
     Raises:
         InvalidInputError: the memory has no model, or a tool or the policy cannot be used.
     """
     check_memory(memory)
-    if memory._mind is None:  # same package
+    if memory._pipelines is None:  # same package
         raise InvalidInputError(
             "create_grounding_graph needs a memory with a model: Memory(path, model='openai:…')."
         )
     if tools is not None:
         grounding_request(tools, "check", policy)
 
-    def first(state: Any) -> GroundingState:
+    def read_input(state: Any) -> GroundingState:
         request = state.get("request") or query_of(messages_in(state))
         own = tools if tools is not None else state.get("tools") or []
         now = datetime.now(UTC).isoformat(timespec="minutes")
         return grounding_request(own, request, policy, now)
 
     return graph.build(
-        grounding_tools(memory._services, memory._mind.model),
+        grounding_dependencies(memory._services, memory._pipelines.model),
         lambda config: user_of(config, user_id),
         (_State, GroundingInput, GroundingOutput),
-        first,
+        read_input,
+        _as_json,
         UserContext,
     )
+
+
+def _as_json(decided: GroundingState) -> dict[str, Any]:
+    return {**decided, "call": decided["call"].model_dump(mode="json")}

@@ -6,7 +6,7 @@ the user whom the server authenticated.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -15,7 +15,8 @@ from langgraph.runtime import Runtime, get_runtime
 from langgraph_sdk.auth.types import StudioUser
 
 from langmem_graph.errors import InvalidInputError, MissingUserError
-from langmem_graph.intake import session_key, text_of, user_key
+from langmem_graph.graphs.conversation import question_in
+from langmem_graph.messages import session_key, text_of, user_key
 
 UserId = str | int | Callable[[RunnableConfig], str | int] | None
 """A fixed user, a function of the run's config, or None: look in the three places."""
@@ -96,3 +97,25 @@ def session_of(config: RunnableConfig, messages: Sequence[BaseMessage]) -> str:
             return session_key(str(configurable[name]))
     first = next((text_of(message) for message in messages), "")
     return f"conversation-{hashlib.sha256(first.encode('utf-8', 'replace')).hexdigest()[:16]}"
+
+
+def owner_of(messages: Sequence[BaseMessage], user: str, before: object) -> dict[str, Any]:
+    """Who speaks in the thread, and from which message on; kept in the graph's state.
+
+    Args:
+        messages: the conversation.
+        user: whose turn it is.
+        before: what this function returned in the thread's last turn, if anything.
+    """
+    known = before if isinstance(before, Mapping) else {}  # a server's client may send anything
+    if known.get("user") == user:
+        return {"user": user, "since": known.get("since")}
+    question = question_in(messages)
+    since = question[0].id if known and question else None
+    return {"user": user, "since": since}
+
+
+def own_part(messages: Sequence[BaseMessage], owner: Mapping[str, Any]) -> Sequence[BaseMessage]:
+    """The owner's part of the conversation: all of it, where nobody spoke before."""
+    ids = [message.id for message in messages]
+    return messages[ids.index(owner["since"]) :] if owner["since"] in ids[1:] else messages

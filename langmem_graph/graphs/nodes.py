@@ -6,7 +6,7 @@ from typing import Annotated, Any, NotRequired
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.graph import MessagesState
-from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
+from typing_extensions import TypedDict
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.graphs.conversation import (
@@ -16,11 +16,10 @@ from langmem_graph.graphs.conversation import (
     question_key,
     value_in,
 )
-from langmem_graph.graphs.identity import UserId
-from langmem_graph.graphs.ownership import own_part, owner_of
+from langmem_graph.graphs.identity import UserId, own_part, owner_of
 from langmem_graph.graphs.turn import Reading, Report, TurnMemory
 from langmem_graph.memory import Memory
-from langmem_graph.models import RecallMode
+from langmem_graph.schemas import RecallMode
 
 Node = RunnableLambda[Any, dict[str, Any]]
 
@@ -116,8 +115,8 @@ def create_recall_node(
         memory: where to look.
         user_id: a fixed user or a function of the config. None takes `configurable.user_id`, the
             runtime context's `user_id` or the authenticated user, which must agree.
-        k: messages to consider; default `Settings.recall_k`.
-        max_tokens: budget of the context; default `Settings.context_tokens`.
+        k: messages to consider; default `Settings.context.k`.
+        max_tokens: budget of the context; default `Settings.context.max_tokens`.
         messages_key: where the conversation is in the state.
         report: put the recall's status, milliseconds and usage into `memory_report`, which is in
             the output of a graph whose own state is `MemoryState`.

@@ -13,10 +13,10 @@ from langmem_graph.graphs.identity import UserId, user_of
 from langmem_graph.graphs.nodes import UserContext, _latest
 from langmem_graph.graphs.turn import TurnMemory
 from langmem_graph.memory import Memory, check_memory
-from langmem_graph.models import RecallMode
-from langmem_graph.recall import graph
-from langmem_graph.recall.reasoner import recall_tools
-from langmem_graph.recall.state import RecallState
+from langmem_graph.reasoning import graph
+from langmem_graph.reasoning.graph import reasoning_dependencies
+from langmem_graph.reasoning.state import JSON, ReasoningState
+from langmem_graph.schemas import Recall, RecallMode, RecallRequest
 
 
 class RecallInput(TypedDict, total=False):
@@ -46,12 +46,12 @@ class AnsweredOutput(RecallOutput, total=False):
     messages: Annotated[list[AnyMessage], add_messages]
 
 
-class _State(RecallState, RecallOutput, total=False):
+class _State(ReasoningState, RecallOutput, total=False):
     messages: list[Any]
     """As they came: with a reducer they would get ids that the parent does not know."""
 
 
-class _AnsweredState(RecallState, AnsweredOutput, total=False):
+class _AnsweredState(ReasoningState, AnsweredOutput, total=False):
     pass
 
 
@@ -68,7 +68,7 @@ def create_recall_graph(
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """A graph that recalls by reasoning.
 
-    Its steps are `route, recall, goals, counterfactual, overlaps, context, answer`. `goals` is a
+    Its steps are `route, recall, goals, counterfactual, conflicts, context, answer`. `goals` is a
     subgraph that chains backwards over memory (Goal-Mem), `counterfactual` a conditional edge that
     asks what could go wrong (ActMem); it is taken for acts alone. Its output has `memory_context`
     for the model's node and `memory_recall`, the whole outcome. Use it as a node of your graph or
@@ -80,8 +80,8 @@ def create_recall_graph(
         mode: `auto`, `reason`, or `fast` for comparison.
         answer: also answer, from the facts shown alone, as an AI message.
         user_id: as for `create_recall_node`.
-        k: facts of the first look-up; default `Settings.recall_k`.
-        max_tokens: budget of the context; default `Settings.context_tokens`.
+        k: facts of the first look-up; default `Settings.context.k`.
+        max_tokens: budget of the context; default `Settings.context.max_tokens`.
         fail_closed: raise when memory fails, instead of going on without it.
         show_loop: let LangGraph Studio draw the loop's steps; a checkpointer then also saves them,
             with what was recalled, which `forget` and `erase` do not reach.
@@ -90,42 +90,35 @@ def create_recall_graph(
         InvalidInputError: the memory has no model, or an option cannot be used.
     """
     check_memory(memory)
-    if memory._mind is None:  # same package
+    if memory._pipelines is None:  # same package
         raise InvalidInputError(
             "create_recall_graph needs a memory with a model: Memory(path, model='openai:…'). "
             "To look up without one, use create_recall_node(memory)."
         )
     TurnMemory(memory, user_id, k, max_tokens, fail_closed, mode=mode)  # checks the options
 
-    def request(state: Any) -> RecallState:
+    def request_of(state: Any) -> RecallRequest:
         messages = messages_in(state)
-        return {
-            "query": query_of(messages),
-            "in_view": in_view(messages),
-            "mode": mode,
-            "k": k,
-            "max_tokens": max_tokens,
-        }
+        return RecallRequest(query_of(messages), mode, k, max_tokens, in_view(messages))
 
     def finish(state: Any) -> dict[str, Any]:
-        outcome = state["recall"]
+        outcome: Recall = state["recall"]
         done = {
-            "memory_context": outcome["context"],
+            "memory_context": outcome.context,
             "memory_question": question_key(messages_in(state)),
-            "memory_recall": outcome,
+            "memory_recall": outcome.model_dump(mode="json"),
         }
-        if answer:
-            done["messages"] = [AIMessage(outcome["answer"])]
-        return done
+        return {**done, "messages": [AIMessage(outcome.answer or "")]} if answer else done
 
     return graph.build(
-        recall_tools(memory._services, memory._mind.model, fail_closed=fail_closed),
+        reasoning_dependencies(memory._services, memory._pipelines.model, fail_closed=fail_closed),
         lambda config: user_of(config, user_id),
-        request,
+        request_of,
         (_AnsweredState, AnsweredInput, AnsweredOutput)
         if answer
         else (_State, RecallInput, RecallOutput),
         finish,
+        form=JSON,
         with_answer=answer,
         show_loop=show_loop,
         context_schema=UserContext,

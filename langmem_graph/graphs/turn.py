@@ -17,8 +17,9 @@ from langmem_graph.errors import InvalidInputError, for_log
 from langmem_graph.graphs.conversation import in_view, query_of, worth_keeping
 from langmem_graph.graphs.identity import UserId, session_of, user_of
 from langmem_graph.memory import Memory, check_memory
-from langmem_graph.models import AddReport, FlushReport, GroundedCall, Recall, RecallMode
-from langmem_graph.steps import emitter
+from langmem_graph.reports import AddReport, FlushReport
+from langmem_graph.runtime import emitter
+from langmem_graph.schemas import GroundedCall, Recall, RecallMode
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ class TurnMemory:
             raise InvalidInputError(
                 f"mode must be one of {', '.join(get_args(RecallMode))}, not {self.mode!r}."
             )
-        if self.mode != "fast" and self.memory._mind is None:  # same package
+        if self.mode != "fast" and self.memory._pipelines is None:  # same package
             raise InvalidInputError(
                 f"mode={self.mode!r} needs a memory with a model: Memory(path, model='openai:…')."
             )
@@ -103,7 +104,7 @@ class TurnMemory:
                 if self.reading == "inline":
                     _note_flush(report, own.flush())
                 elif self.reading == "background":
-                    own.read_soon()
+                    own.flush_soon()
         return report
 
     async def awrite(self, messages: Sequence[BaseMessage], config: RunnableConfig) -> Report:
@@ -118,7 +119,7 @@ class TurnMemory:
                 if self.reading == "inline":
                     _note_flush(report, await own.aflush())
                 elif self.reading == "background":
-                    own.read_soon()
+                    own.flush_soon()
         return report
 
     def ground(

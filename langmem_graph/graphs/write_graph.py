@@ -3,20 +3,32 @@
 Studio shows its steps; an application may run it as a subgraph or on its own.
 """
 
-from typing import Annotated, Any
+import asyncio
+from collections.abc import Callable
+from functools import cached_property
+from time import perf_counter
+from typing import Annotated, Any, Literal
 
 from langchain_core.messages import AnyMessage
-from langchain_core.runnables import RunnableConfig, RunnableLambda
-from langgraph.graph import START, StateGraph
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.managed import RemainingSteps
 from typing_extensions import TypedDict
 
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.extraction.graph import RECURSION_LIMIT, build, new_run, private
+from langmem_graph.extraction.worker import Totals, count_pending, give_back_claim
 from langmem_graph.graphs.conversation import messages_in
 from langmem_graph.graphs.identity import UserId
 from langmem_graph.graphs.turn import TurnMemory
 from langmem_graph.memory import Memory, check_memory
+from langmem_graph.pipelines import Pipelines
+
+Update = dict[str, Any]
+_LAST_STEPS = 3
+"""This step, `report`, and one that LangGraph wants to have left at the end."""
 
 
 class WriteGraphState(TypedDict, total=False):
@@ -26,14 +38,49 @@ class WriteGraphState(TypedDict, total=False):
     memory_report: dict[str, Any]
 
 
+class _State(WriteGraphState, total=False):
+    memory_totals: dict[str, Any]
+    """`Totals` of the batches so far, as JSON; empty once they are reported."""
+    remaining_steps: RemainingSteps
+
+
+class _Subgraph(RunnableLambda[Any, Update]):
+    """A node whose functions run a graph.
+
+    LangGraph takes a node's `deps` for its subgraphs. Left to itself it would look for them in the
+    functions' source.
+    """
+
+    def __init__(
+        self,
+        graph: CompiledStateGraph[Any, Any, Any, Any],
+        func: Callable[..., Any],
+        afunc: Callable[..., Any],
+        name: str,
+    ) -> None:
+        super().__init__(func, afunc, name=name)
+        self._graph = graph
+
+    @cached_property
+    def deps(self) -> list[Runnable[Any, Any]]:
+        """The graph, as pictures show it."""
+        return [self._graph]
+
+
 def create_write_graph(
     memory: Memory, *, user_id: UserId = None, force: bool = True
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """A graph that stores messages and lets the memory's model read them.
 
-    Its nodes are `append`, which is safe before anything else happens, and `read`, the subgraph of
-    the write path: claim, extract, ground_values, reconcile, evolve, commit. Compiled without a
-    store and a checkpointer; the runs' config names user and session as for the nodes.
+    Its nodes are `append`, after which the messages are safe whatever happens; `extraction`, the
+    subgraph that reads one batch, run again until nothing is due; and `report`. The steps of
+    `extraction` are claim, extract, ground_values, reconcile, evolve, commit, link, schedule,
+    topics, profile and give_back: `get_graph(xray=True)`, Studio and `stream(subgraphs=True)` show
+    them. A checkpointer saves messages and report, and nothing of what the steps hand on.
+
+    Compiled without a store and a checkpointer; the runs' config names user and session as for the
+    nodes. A `recursion_limit` that is too small for all batches ends the run with the status
+    `partial`; the least is 4.
 
     Args:
         memory: where to write; opened with a model.
@@ -44,35 +91,106 @@ def create_write_graph(
         InvalidInputError: the memory has no model.
     """
     check_memory(memory)
-    mind = memory._mind  # same package
+    mind = memory._pipelines  # same package
     if mind is None:
         raise InvalidInputError(
             "create_write_graph needs a memory with a model: Memory(path, model='openai:…'). "
             "To store messages alone, use create_write_node(memory)."
         )
     turn = TurnMemory(memory, user_id, reading="manual")
-
-    def append(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        return {"memory_report": {"write": turn.write(messages_in(state), config)}}
-
-    async def aappend(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        return {"memory_report": {"write": await turn.awrite(messages_in(state), config)}}
-
-    def read(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        done = mind.loop.run(mind.reader.flush(turn.user(config), force=force))
-        return _reported(state, done.model_dump(mode="json"))
-
-    async def aread(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        done = await mind.loop.arun(mind.reader.flush(turn.user(config), force=force))
-        return _reported(state, done.model_dump(mode="json"))
-
-    builder = StateGraph(WriteGraphState)
-    builder.add_node("append", RunnableLambda(append, aappend, name="append"))
-    builder.add_node("read", RunnableLambda(read, aread, name="read"))
+    builder = StateGraph(_State, input_schema=WriteGraphState, output_schema=WriteGraphState)
+    builder.add_node("append", _append(turn))
+    builder.add_node("extraction", _extraction(turn, mind, force))
+    builder.add_node("report", _report(turn, force))
     builder.add_edge(START, "append")
-    builder.add_edge("append", "read")
+    builder.add_edge("append", "extraction")
+    builder.add_conditional_edges("extraction", _is_more_due)
+    builder.add_edge("report", END)
     return builder.compile(name="write")
 
 
-def _reported(state: Any, done: dict[str, Any]) -> dict[str, Any]:
-    return {"memory_report": {**state["memory_report"], "read": done}}
+def _append(turn: TurnMemory) -> RunnableLambda[Any, Update]:
+    """Stores the messages, and begins to count anew."""
+
+    def append(state: Any, config: RunnableConfig) -> Update:
+        return _begun(turn.write(messages_in(state), config))
+
+    async def aappend(state: Any, config: RunnableConfig) -> Update:
+        return _begun(await turn.awrite(messages_in(state), config))
+
+    return RunnableLambda(append, aappend, name="append")
+
+
+def _begun(written: dict[str, Any]) -> Update:
+    return {"memory_report": {"write": written}, "memory_totals": _as_json(Totals())}
+
+
+def _extraction(turn: TurnMemory, mind: Pipelines, force: bool) -> RunnableLambda[Any, Update]:
+    """Reads one batch; a run that fails or is cancelled gives its claim back."""
+    services = turn.memory._services  # same package
+    shown = build(mind.extraction.tools, turn.user)
+    graph = private(shown)
+
+    def extraction(state: Any, config: RunnableConfig) -> Update:
+        start, begun = perf_counter(), new_run(force=force)
+        try:
+            done = graph.invoke(begun, _with_own_limit(config))
+        except BaseException:  # also an interrupt from the keyboard
+            give_back_claim(services, turn.user(config), begun)
+            raise
+        return _added(state, done, start)
+
+    async def aextraction(state: Any, config: RunnableConfig) -> Update:
+        start, begun = perf_counter(), new_run(force=force)
+        try:
+            done = await graph.ainvoke(begun, _with_own_limit(config))
+        except BaseException:  # also when cancelled
+            await asyncio.to_thread(give_back_claim, services, turn.user(config), begun)
+            raise
+        return _added(state, done, start)
+
+    return _Subgraph(shown, extraction, aextraction, name="extraction")
+
+
+def _with_own_limit(config: RunnableConfig) -> RunnableConfig:
+    """The steps inside are few, and are not what the caller's limit counts."""
+    return {**config, "recursion_limit": RECURSION_LIMIT}
+
+
+def _added(state: Any, done: Any, start: float) -> Update:
+    totals = Totals.model_validate(state["memory_totals"])
+    return {"memory_totals": _as_json(totals.plus(done, (perf_counter() - start) * 1_000))}
+
+
+def _is_more_due(state: _State) -> Literal["extraction", "report"]:
+    more = Totals.model_validate(state["memory_totals"]).more
+    return "extraction" if more and state["remaining_steps"] >= _LAST_STEPS else "report"
+
+
+def _report(turn: TurnMemory, force: bool) -> RunnableLambda[Any, Update]:
+    """What the model's reading came to, beside what was written."""
+    services = turn.memory._services  # same package
+
+    def pending_of(user_id: str) -> int:
+        with services.room(user_id) as room:
+            return count_pending(room)
+
+    def report(state: Any, config: RunnableConfig) -> Update:
+        return _reported(state, pending_of(turn.user(config)), force)
+
+    async def areport(state: Any, config: RunnableConfig) -> Update:
+        pending = await asyncio.to_thread(pending_of, turn.user(config))
+        return _reported(state, pending, force)
+
+    return RunnableLambda(report, areport, name="report")
+
+
+def _reported(state: Any, pending: int, force: bool) -> Update:
+    totals = Totals.model_validate(state["memory_totals"])
+    stopped = totals.more and pending > 0
+    done = totals.report(pending, force=force, stopped=stopped).model_dump(mode="json")
+    return {"memory_report": {**state["memory_report"], "read": done}, "memory_totals": {}}
+
+
+def _as_json(totals: Totals) -> dict[str, Any]:
+    return totals.model_dump(mode="json")

@@ -1,1 +1,1 @@
-"""A tool call's arguments from memory, each with where it comes from (Mem2ActBench)."""
+"""A tool call's arguments from memory, each with its source (Mem2ActBench)."""

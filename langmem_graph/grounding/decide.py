@@ -1,106 +1,115 @@
-"""decide: the call as it may be made, what is missing, and what to be careful about.
+"""The step `decide`: assembles the call, the missing arguments and the warnings.
 
 A required value that memory does not support is missing, never invented; an optional one is left
 out. An inferred value that does not surely follow is flagged by default: dropping such values
-costs more right answers than it saves (methods 3.5).
+costs more correct arguments than it saves (methods 3.5).
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
-from langmem_graph.grounding.slots import Slot, joined, object_in
-from langmem_graph.grounding.sources import Evidence, Source, as_they_are
+from langmem_graph.grounding.sources import Evidence, Source, current_sources
 from langmem_graph.grounding.state import (
-    Filled,
+    FilledSlot,
     GroundingDependencies,
     GroundingState,
+    Policy,
     evidence_in,
     slots_in,
-    spec_in,
 )
-from langmem_graph.grounding.values import errors, problem, problem_with
-from langmem_graph.models import GroundedCall, Grounding, MissingSlot
-from langmem_graph.steps import StepRun
+from langmem_graph.grounding.tool_schema import Slot, object_in, slot_name
+from langmem_graph.grounding.type_conversion import errors, problem, problem_with
+from langmem_graph.runtime import Event, StepRun
+from langmem_graph.schemas import GroundedCall, Grounding, MissingSlot
 
 
 async def decide(
     deps: GroundingDependencies, state: GroundingState, run: StepRun
 ) -> GroundingState:
-    """Put the call together."""
-    slots, evidence = slots_in(state), evidence_in(state)
-    filled = {one.slot: one for one in map(Filled.model_validate, state["filled"])}
-    await _leave_out_forgotten(deps, run, list(filled.values()), evidence)
-    done = _Assembly(state.get("policy", "flag"), list(state.get("warnings") or []))
-    for slot in slots:
-        done.take(slot, filled.get(slot.name) or Filled(slot=slot.name, how="missing"), evidence)
-    done.leave_out_unusable(spec_in(state).schema)
-    done.name_what_is_wrong(spec_in(state).schema)
-    usage = state.get("usage") or {}
-    outcome = GroundedCall(
-        name=spec_in(state).name,
-        arguments=done.arguments,
-        grounding=done.grounding,
-        missing=done.missing,
-        warnings=[*done.warnings, *usage.get("problems", [])],
-        llm_calls=usage.get("calls", 0),
-        input_tokens=usage.get("input_tokens", 0),
-        output_tokens=usage.get("output_tokens", 0),
+    """Assemble the call."""
+    evidence, tool = evidence_in(state), state["tool"]
+    filled = await _without_forgotten(deps, run, state["filled"], evidence)
+    assembly = _Assembly(state["policy"], state["warnings"])
+    for slot in slots_in(state):
+        assembly.take(slot, filled.get(slot.name) or FilledSlot(slot.name, "missing"), evidence)
+    assembly.remove_unusable(tool.schema)
+    assembly.report_errors(tool.schema)
+    usage = state["usage"]
+    call = GroundedCall(
+        name=tool.name,
+        arguments=assembly.arguments,
+        grounding=assembly.grounding,
+        missing=assembly.missing,
+        warnings=[*assembly.warnings, *usage.problems],
+        llm_calls=usage.calls,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
     )
-    event = {"event": "memory_grounded", "filled": list(done.grounding), "tool": outcome.name}
-    event["missing"] = [one.name for one in done.missing]
+    event: Event = {"event": "memory_grounded", "filled": list(call.grounding), "tool": call.name}
+    event["missing"] = [one.name for one in call.missing]
     run.emit(event)
-    return {"call": outcome.model_dump(mode="json"), "trace": [event]}
+    return {"call": call, "trace": [event]}
 
 
-async def _leave_out_forgotten(
-    deps: GroundingDependencies, run: StepRun, filled: Sequence[Filled], evidence: Evidence
-) -> None:
-    """What the user has forgotten or changed while the model was asked fills nothing."""
+async def _without_forgotten(
+    deps: GroundingDependencies, run: StepRun, filled: Sequence[FilledSlot], evidence: Evidence
+) -> dict[str, FilledSlot]:
+    """By slot; what was forgotten or changed during the model's calls fills no slot."""
     cited = evidence.named(alias for one in filled for alias in one.sources)
-    now = await as_they_are(deps.services, run, cited)
+    now = await current_sources(deps.services, run, cited)
+    kept = {}
     for one in filled:
-        if any(_is_gone(one, now[source.alias]) for source in evidence.named(one.sources)):
-            one.how, one.reason, one.text = "missing", "was forgotten or changed meanwhile", ""
+        gone = any(_is_gone(one, now[source.alias]) for source in evidence.named(one.sources))
+        reason = "was forgotten or changed meanwhile"
+        kept[one.slot] = replace(one, how="missing", reason=reason, text="") if gone else one
+    return kept
 
 
-def _is_gone(filled: Filled, source: Source | None) -> bool:
+def _is_gone(filled: FilledSlot, source: Source | None) -> bool:
     if source is None or filled.value is None:
         return source is None
     values = filled.value if isinstance(filled.value, list) else [filled.value]
-    return any(map(source.has_outlived, (filled.text, *map(str, values))))
+    return any(map(source.has_superseded, (filled.text, *map(str, values))))
 
 
 class _Assembly:
-    """The call while it is put together."""
+    """Collects the arguments of the call, their grounding, what is missing, and warnings."""
 
-    def __init__(self, policy: str, warnings: list[str]) -> None:
+    def __init__(self, policy: Policy, warnings: Sequence[str]) -> None:
         self._policy = policy
         self.arguments: dict[str, Any] = {}
         self.grounding: dict[str, Grounding] = {}
         self.missing: list[MissingSlot] = []
-        self.warnings = warnings
+        self.warnings = list(warnings)
 
-    def take(self, slot: Slot, filled: Filled, evidence: Evidence) -> None:
-        """One slot: its value, its default, or what is missing."""
+    def take(self, slot: Slot, filled: FilledSlot, evidence: Evidence) -> None:
+        """Add one slot: its value, its default, or that it is missing."""
         doubtful = filled.how == "inferred" and not filled.follows
         if doubtful and self._policy != "flag":
-            filled.reason = f"does not surely follow: {filled.value!r}"
-        taken = filled.how in ("explicit", "inferred") and not (doubtful and self._policy != "flag")
-        if taken:
+            reason = f"does not surely follow: {filled.value!r}"
+            self._take_default(slot, replace(filled, reason=reason), evidence)
+        elif filled.how in ("explicit", "inferred"):
             if doubtful:
                 self.warnings.append(f"{slot.name}: {filled.value!r} does not surely follow")
-            self._put(slot, filled.value, filled, evidence)
-        elif slot.has_default and filled.how != "conflict" and not _bad_default(slot):
+            self._put(slot, filled, evidence)
+        else:
+            self._take_default(slot, filled, evidence)
+
+    def _take_default(self, slot: Slot, filled: FilledSlot, evidence: Evidence) -> None:
+        """Add the default of a slot that has no usable value, or that the slot is missing."""
+        wrong = _bad_default(slot)
+        if slot.has_default and filled.how != "conflict" and not wrong:
             if filled.reason:
                 self.warnings.append(f"{slot.name} has its default: {filled.reason}")
-            self._put(slot, slot.schema["default"], Filled(slot=slot.name, how="default"), evidence)
+            default = FilledSlot(slot.name, "default", slot.schema["default"])
+            self._put(slot, default, evidence)
         else:
-            filled.reason = filled.reason or _bad_default(slot)
-            self._miss(slot, filled, evidence, ask=doubtful and self._policy == "ask")
+            self._miss(slot, replace(filled, reason=filled.reason or wrong), evidence)
 
-    def _put(self, slot: Slot, value: Any, filled: Filled, evidence: Evidence) -> None:
-        _set(self.arguments, slot.path, value)
+    def _put(self, slot: Slot, filled: FilledSlot, evidence: Evidence) -> None:
+        _set(self.arguments, slot.path, filled.value)
         sources = evidence.named(filled.sources)
         self.grounding[slot.name] = Grounding(
             type=filled.how,
@@ -109,8 +118,9 @@ class _Assembly:
             text=filled.text,
         )
 
-    def _miss(self, slot: Slot, filled: Filled, evidence: Evidence, *, ask: bool) -> None:
+    def _miss(self, slot: Slot, filled: FilledSlot, evidence: Evidence) -> None:
         conflict = filled.how == "conflict"
+        ask = filled.how == "inferred" and self._policy == "ask"
         values = [source.texts[0] for source in evidence.named(filled.sources)] if conflict else []
         reason = "sources disagree" if conflict else filled.reason or "memory does not say"
         if slot.required or conflict or ask:
@@ -118,40 +128,42 @@ class _Assembly:
         elif filled.reason:
             self.warnings.append(f"{slot.name} is left out: {filled.reason}")
 
-    def leave_out_unusable(self, schema: Mapping[str, Any]) -> None:
-        """Optional objects that lack a part they need, or have nothing but defaults, go whole."""
-        self._settle(schema, (), self.arguments)
+    def remove_unusable(self, schema: Mapping[str, Any]) -> None:
+        """Remove optional objects that lack a required part or hold nothing but defaults."""
+        self._remove_from(schema, (), self.arguments)
 
-    def name_what_is_wrong(self, schema: Mapping[str, Any]) -> None:
-        """Whatever the schema still has against the call is missing, or a warning."""
+    def report_errors(self, schema: Mapping[str, Any]) -> None:
+        """Report every remaining schema error as a missing argument or a warning."""
         for error in errors(self.arguments, schema):
             lacking = [path for path in _lacking(error) if not self._is_named(path)]
             reason = str(error.message)[:200]
-            self.missing += [MissingSlot(name=joined(one), reason=reason) for one in lacking if one]
+            self.missing += [
+                MissingSlot(name=slot_name(one), reason=reason) for one in lacking if one
+            ]
             if () in lacking:
                 self.warnings.append(f"the arguments do not fit together: {reason}")
 
     def _is_named(self, path: tuple[str, ...]) -> bool:
         return bool(path) and any(_is_within(one.name, path) for one in self.missing)
 
-    def _settle(
+    def _remove_from(
         self, schema: Mapping[str, Any], path: tuple[str, ...], given: dict[str, Any]
     ) -> None:
-        """One object's parts, the innermost first."""
+        """Remove the unusable parts of one object, the innermost first."""
         needed = schema.get("required") or ()
         for name, part in schema["properties"].items():
             inside, own = object_in(part), (*path, name)
             if name not in given:
                 continue
             if inside and isinstance(given[name], dict):
-                self._settle(inside, own, given[name])
+                self._remove_from(inside, own, given[name])
                 if name not in needed and not self._has_grounded(own):
                     self._drop(own, given)
                     continue
             error = None if name in needed else problem(given[name], part)
             if error:
                 self._drop(own, given)
-                self.warnings.append(f"{joined(own)} is left out: {error}")
+                self.warnings.append(f"{slot_name(own)} is left out: {error}")
 
     def _has_grounded(self, path: tuple[str, ...]) -> bool:
         return any(
@@ -166,13 +178,13 @@ class _Assembly:
 
 
 def _bad_default(slot: Slot) -> str:
-    """What the slot's schema has against its own default."""
+    """Why the slot's own default does not fit its schema; empty when it does."""
     wrong = problem_with(slot.schema["default"], slot) if slot.has_default else None
     return f"its default does not fit: {wrong}" if wrong else ""
 
 
 def _lacking(error: Any) -> list[tuple[str, ...]]:
-    """What a schema's error is about: the arguments to be added, or the one it is found in."""
+    """The paths that a schema error is about: the absent arguments, or the one at fault."""
     names = list(takewhile(lambda part: isinstance(part, str), error.absolute_path))
     path = tuple(map(str, names))
     if error.validator == "required":
@@ -185,7 +197,7 @@ def _lacking(error: Any) -> list[tuple[str, ...]]:
 
 
 def _is_within(slot: str, path: tuple[str, ...]) -> bool:
-    return slot == joined(path) or slot.startswith(joined(path) + ".")
+    return slot == slot_name(path) or slot.startswith(slot_name(path) + ".")
 
 
 def _set(arguments: dict[str, Any], path: tuple[str, ...], value: Any) -> None:

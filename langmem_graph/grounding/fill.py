@@ -1,7 +1,7 @@
-"""fill: one model call says for every slot where its value comes from.
+"""The step `fill`: one model call states for every slot where its value comes from.
 
-It chooses candidates by number, or quotes a source; the bytes are then taken from the source, so
-that no value is ever retyped.
+The model chooses a candidate by its alias or quotes a source; the value is then copied from the
+source, so that no value is ever retyped.
 """
 
 import json
@@ -9,45 +9,46 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from langmem_graph.grounding.matchers import supports
-from langmem_graph.grounding.slots import Slot
-from langmem_graph.grounding.sources import REQUEST, Evidence, Source, as_json, quoted_in
+from langmem_graph.grounding.sources import REQUEST, Evidence, Source, quoted_in
 from langmem_graph.grounding.state import (
-    Filled,
+    FilledSlot,
     GroundingDependencies,
     GroundingState,
+    How,
     evidence_in,
     slots_in,
-    spec_in,
+    usage_in,
 )
-from langmem_graph.grounding.values import inferred, typed
-from langmem_graph.llm.contracts import SlotFill, ToolFill
-from langmem_graph.llm.structured import Usage, load_prompt
-from langmem_graph.recall.quotes import LONGEST_NAME, as_data, plain_id
-from langmem_graph.steps import StepRun
+from langmem_graph.grounding.tool_schema import Slot
+from langmem_graph.grounding.type_conversion import inferred, typed
+from langmem_graph.llm.answer_schemas import SlotFill, ToolFill
+from langmem_graph.llm.structured_calls import load_prompt
+from langmem_graph.retrieval.formatting import LONGEST_NAME, as_data, plain_id
+from langmem_graph.runtime import StepRun
+from langmem_graph.values.matching import supports
 
 
 async def fill(deps: GroundingDependencies, state: GroundingState, run: StepRun) -> GroundingState:
-    """Ask, and take every proposal that leads back to a source."""
+    """Ask the model, and take every proposal that can be traced to a source."""
     slots, evidence = slots_in(state), evidence_in(state)
-    usage = Usage.of(state.get("usage"))
+    usage = usage_in(state)
     answer = None
     if slots:
         question = _question(state, slots, evidence)
-        answer = await deps.asker.ask(ToolFill, load_prompt("fill"), question, usage)
+        answer = await deps.runner.ask(ToolFill, load_prompt("fill"), question, usage)
     proposed: dict[str, list[SlotFill]] = defaultdict(list)
     for one in answer.slots if answer else []:
         proposed[one.slot].append(one)
     filled = [_filled(slot, proposed[slot.name], evidence) for slot in slots]
-    return {"filled": as_json(filled), "usage": usage.as_dict()}
+    return {"filled": filled, "usage": usage}
 
 
 def _question(state: GroundingState, slots: Sequence[Slot], evidence: Evidence) -> str:
-    spec = spec_in(state)
+    tool = state["tool"]
     return "\n".join(
         [
-            f"Now: {state.get('now', '')}",
-            f"Tool: {spec.name}: {as_data(spec.description)}",
+            f"Now: {state['now']}",
+            f"Tool: {tool.name}: {as_data(tool.description)}",
             "Slots:",
             *map(_slot_line, slots),
             "Sources:",
@@ -78,12 +79,12 @@ def _source_line(source: Source) -> str:
     return f"{source.alias}: {source.at[:10]}{notes}{speaker} {as_data(source.text)}{said}"
 
 
-def _filled(slot: Slot, proposed: Sequence[SlotFill], evidence: Evidence) -> Filled:
-    """What the proposals for one slot come to."""
+def _filled(slot: Slot, proposed: Sequence[SlotFill], evidence: Evidence) -> FilledSlot:
+    """The outcome of all proposals for one slot."""
     taken = [_taken(slot, one, evidence) for one in proposed]
     good = [one for one in taken if one.how != "missing"]
     if not good:
-        return taken[0] if taken else Filled(slot=slot.name, how="missing")
+        return taken[0] if taken else FilledSlot(slot.name, "missing")
     if "array" in slot.types and all(one.how == "explicit" for one in good):
         return _list_of(slot, good)
     if len({json.dumps(one.value, default=str) for one in good}) > 1:
@@ -91,37 +92,37 @@ def _filled(slot: Slot, proposed: Sequence[SlotFill], evidence: Evidence) -> Fil
     return good[0]
 
 
-def _taken(slot: Slot, one: SlotFill, evidence: Evidence) -> Filled:
+def _taken(slot: Slot, one: SlotFill, evidence: Evidence) -> FilledSlot:
     if one.how == "copy":
         return _copied(slot, one, evidence)
     sources = [source for source in evidence.named(one.sources) if not source.outdated]
-    aliases = [source.alias for source in sources]
+    aliases = tuple(source.alias for source in sources)
     text = " … ".join(source.texts[0] for source in sources)
     if one.how == "conflict" and len(sources) > 1:
-        return Filled(slot=slot.name, how="conflict", sources=aliases, text=text)
+        return FilledSlot(slot.name, "conflict", sources=aliases, text=text)
     if one.how == "default" and slot.has_default:
-        return Filled(slot=slot.name, how="default", value=slot.schema["default"])
+        return FilledSlot(slot.name, "default", value=slot.schema["default"])
     if one.how == "infer" and sources and one.value.strip():
         value = inferred(one.value, slot)
-        if any(source.has_outlived(str(value)) for source in sources):
-            return Filled(slot=slot.name, how="missing", reason="no longer true")
+        if any(source.has_superseded(str(value)) for source in sources):
+            return FilledSlot(slot.name, "missing", reason="no longer true")
         said = any(supports(t, value) for source in sources for t in source.texts)
-        how = "explicit" if said and not _has_words(value) else "inferred"
-        return Filled(slot=slot.name, how=how, value=value, sources=aliases, text=text)
+        how: How = "explicit" if said and not _has_words(value) else "inferred"
+        return FilledSlot(slot.name, how, value, text, aliases)
     reason = "cites nothing that was shown" if one.how in ("infer", "conflict") else ""
-    return Filled(slot=slot.name, how="missing", reason=reason)
+    return FilledSlot(slot.name, "missing", reason=reason)
 
 
 def _has_words(value: Any) -> bool:
-    """Words that were written by the model and not copied."""
+    """True for a text, or something with a text in it, which the model wrote itself."""
     parts = value.values() if isinstance(value, dict) else value
     return isinstance(value, str) or (
         isinstance(value, list | dict) and any(map(_has_words, parts))
     )
 
 
-def _copied(slot: Slot, one: SlotFill, evidence: Evidence) -> Filled:
-    """The bytes of a candidate, or of the words' place in a source."""
+def _copied(slot: Slot, one: SlotFill, evidence: Evidence) -> FilledSlot:
+    """The value of a candidate, or of words that a source contains, exactly as they stand there."""
     known = {candidate.alias: candidate for candidate in evidence.candidates}
     candidate = known.get(one.candidate)
     cited = [candidate.source] if candidate else one.sources
@@ -130,19 +131,19 @@ def _copied(slot: Slot, one: SlotFill, evidence: Evidence) -> Filled:
         raw = raw or quoted_in(one.words, source)
         if raw is None:
             continue
-        if source.outdated or source.has_outlived(raw):
-            return Filled(slot=slot.name, how="missing", reason="no longer true", text=raw)
+        if source.outdated or source.has_superseded(raw):
+            return FilledSlot(slot.name, "missing", reason="no longer true", text=raw)
         value: Any = typed(raw, slot)
-        return Filled(slot=slot.name, how="explicit", value=value, sources=[source.alias], text=raw)
-    return Filled(slot=slot.name, how="missing", reason="does not stand in a source")
+        return FilledSlot(slot.name, "explicit", value=value, sources=(source.alias,), text=raw)
+    return FilledSlot(slot.name, "missing", reason="does not stand in a source")
 
 
-def _list_of(slot: Slot, items: Sequence[Filled]) -> Filled:
-    return Filled(
-        slot=slot.name,
-        how="explicit",
+def _list_of(slot: Slot, items: Sequence[FilledSlot]) -> FilledSlot:
+    return FilledSlot(
+        slot.name,
+        "explicit",
         value=[part for one in items for part in _parts(one.value)],
-        sources=list(dict.fromkeys(alias for one in items for alias in one.sources)),
+        sources=tuple(dict.fromkeys(alias for one in items for alias in one.sources)),
         text="; ".join(one.text for one in items),
     )
 
@@ -151,10 +152,10 @@ def _parts(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _conflict(slot: Slot, rivals: Sequence[Filled]) -> Filled:
-    return Filled(
-        slot=slot.name,
-        how="conflict",
-        sources=list(dict.fromkeys(alias for one in rivals for alias in one.sources)),
+def _conflict(slot: Slot, rivals: Sequence[FilledSlot]) -> FilledSlot:
+    return FilledSlot(
+        slot.name,
+        "conflict",
+        sources=tuple(dict.fromkeys(alias for one in rivals for alias in one.sources)),
         text=" / ".join(one.text for one in rivals if one.text),
     )

@@ -1,69 +1,66 @@
-"""sources: what may fill the slots: the request, records, and the messages they were made of.
+"""Sources of slot values: the request, records, and the messages that records were made of.
 
-Distilled records alone lose what a tool needs exactly (methods 3.5), so both are shown. Candidate
-values are found in them by their form; everything else is quoted from a source by its words.
+Distilled records alone lose exact values that a tool needs (methods 3.5), so both are shown.
+Candidate values are recognised by their form; all other values are quoted from a source.
 """
 
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
-from pydantic import BaseModel, Field
-
-from langmem_graph.grounding.matchers import says
-from langmem_graph.grounding.quantities import is_part
-from langmem_graph.grounding.slots import Slot
-from langmem_graph.intake import is_bare_call
-from langmem_graph.models import Fact, Message
-from langmem_graph.services import Services
-from langmem_graph.steps import StepRun
-from langmem_graph.store import lookups, record_lookups
-from langmem_graph.store.room import Room
-from langmem_graph.write.boundaries import tokens
-from langmem_graph.write.values import find_values, raws
+from langmem_graph.grounding.tool_schema import Slot
+from langmem_graph.messages import is_bare_call
+from langmem_graph.runtime import StepRun
+from langmem_graph.schemas import Fact, Message
+from langmem_graph.storage import message_queries, record_queries
+from langmem_graph.storage.room import Room
+from langmem_graph.storage.services import Services
+from langmem_graph.values.matching import is_part, says
+from langmem_graph.values.verbatim import find_values, raws, tokens
 
 REQUEST = "f0"
-"""The request's own name among the sources."""
+"""The alias of the request among the sources."""
 LONGEST = 1_000
 """Characters of a source."""
 
 
-class Source(BaseModel):
-    """One text that may say a value."""
+@dataclass(frozen=True)
+class Source:
+    """A text that may state a value."""
 
     alias: str
     text: str
     fact: str = ""
-    """The id of the fact that it was."""
+    """The id of the fact that was found."""
     speaker: str = ""
     said: str = ""
-    """The message that a record was made of."""
+    """The newest message that a record was made of."""
     at: str = ""
-    record_ids: list[str] = Field(default_factory=list)
-    message_ids: list[str] = Field(default_factory=list)
+    record_ids: tuple[str, ...] = ()
+    message_ids: tuple[str, ...] = ()
     subject: str | None = None
     attribute: str | None = None
     confirmation: str = ""
     outdated: bool = False
-    replaced: list[str] = Field(default_factory=list)
-    """What its messages also said, and is no longer true."""
+    superseded: tuple[str, ...] = ()
+    """Texts of records that were made of the same messages and are no longer true."""
 
-    def has_outlived(self, raw: str) -> bool:
-        """True for words that stand in what was replaced, and not in what is true."""
+    def has_superseded(self, raw: str) -> bool:
+        """True when the words stand in a superseded text and not in the current one."""
         if whole_in(raw, self.text, re.IGNORECASE) is not None:
             return False
-        return any(whole_in(raw, text, re.IGNORECASE) is not None for text in self.replaced)
+        return any(whole_in(raw, text, re.IGNORECASE) is not None for text in self.superseded)
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What was said first, then the record of it."""
+        """The message, if there is one, then the record made of it."""
         return tuple(filter(None, (self.said, self.text)))
 
 
-class Candidate(BaseModel):
-    """A value that stands in a source, as it stands there."""
+@dataclass(frozen=True)
+class ValueCandidate:
+    """A value recognised in a source, spelled as in the source."""
 
     alias: str
     raw: str
@@ -73,13 +70,13 @@ class Candidate(BaseModel):
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything that one call's slots may be filled from."""
+    """Everything that the slots of one call may be filled from."""
 
-    sources: list[Source]
-    candidates: list[Candidate]
+    sources: Sequence[Source]
+    candidates: Sequence[ValueCandidate]
 
     def named(self, aliases: Iterable[str]) -> list[Source]:
-        """The sources behind names that were shown."""
+        """The sources with these aliases; unknown aliases are ignored."""
         known = {source.alias: source for source in self.sources}
         return [known[one] for one in dict.fromkeys(aliases) if one in known]
 
@@ -89,7 +86,7 @@ async def read_sources(
 ) -> list[Source]:
     """The request and the first facts, each record with its newest message.
 
-    What an assistant put into a call is left out: its guess would come back as a memory.
+    A tool call that an assistant made is left out: its guess would come back as a memory.
     """
     ids = [one for fact in facts for one in fact.message_ids]
     records = [fact.record_id for fact in facts if fact.record_id]
@@ -106,10 +103,10 @@ def _is_bare_call(fact: Fact, stored: "_Stored") -> bool:
     return fact.record_id is None and any(is_bare_call(message) for message in behind)
 
 
-async def as_they_are(
+async def current_sources(
     services: Services, run: StepRun, sources: Sequence[Source]
 ) -> dict[str, Source | None]:
-    """The sources as they are now, by alias; None where one was forgotten, or is no longer true."""
+    """The sources as stored now, by alias; None for a source that was forgotten or superseded."""
     ids = [one for source in sources for one in source.message_ids]
     records = [one for source in sources for one in source.record_ids]
     stored = _Stored({}, set(), {})
@@ -117,38 +114,38 @@ async def as_they_are(
         stored = await services.in_known_room(
             run.user, lambda room: _stored(room, ids, records), stored
         )
-    return {source.alias: _as_it_is(source, stored) for source in sources}
+    return {source.alias: _current(source, stored) for source in sources}
 
 
-def _as_it_is(source: Source, stored: "_Stored") -> Source | None:
+def _current(source: Source, stored: "_Stored") -> Source | None:
     there = stored.current | stored.messages.keys()
     if not {*source.message_ids, *source.record_ids} <= there:
         return None
-    return source.model_copy(update={"replaced": stored.outlived(source.message_ids)})
+    return replace(source, superseded=stored.superseded_texts(source.message_ids))
 
 
 @dataclass(frozen=True)
 class _Stored:
-    """What the ledger has of some messages and records."""
+    """What the ledger holds of some messages and records."""
 
     messages: dict[str, Message]
     current: set[str]
-    """Of the records those that are true now."""
-    replaced: dict[str, list[str]]
-    """By message: records made of it that are no longer true."""
+    """Ids of the records that are true now."""
+    superseded: dict[str, list[str]]
+    """By message: texts of records made of it that are no longer true."""
 
-    def outlived(self, messages: Sequence[str]) -> list[str]:
+    def superseded_texts(self, messages: Sequence[str]) -> tuple[str, ...]:
         """The texts of such records of these messages."""
-        return [text for one in messages for text in self.replaced.get(one, [])]
+        return tuple(text for one in messages for text in self.superseded.get(one, []))
 
 
 def _stored(room: Room, messages: Sequence[str], records: Sequence[str]) -> _Stored:
-    with room.database.reading() as connection:
-        numbers = record_lookups.numbers_of(connection, records)
-        current = record_lookups.current(connection, numbers.values())
-        said = lookups.messages_by_id(connection, messages)
-        replaced = record_lookups.replaced_by_message(connection, messages)
-    return _Stored(said, {one for one, n in numbers.items() if n in current}, replaced)
+    with room.database.read_transaction() as connection:
+        numbers = record_queries.numbers_of(connection, records)
+        current = record_queries.current(connection, numbers.values())
+        said = message_queries.messages_by_id(connection, messages)
+        superseded = record_queries.replaced_by_message(connection, messages)
+    return _Stored(said, {one for one, n in numbers.items() if n in current}, superseded)
 
 
 def _source(number: int, fact: Fact, stored: _Stored) -> Source:
@@ -160,17 +157,19 @@ def _source(number: int, fact: Fact, stored: _Stored) -> Source:
         speaker=fact.speaker,
         said=said[-1].text[:LONGEST] if said and fact.record_id else "",
         at=fact.at.isoformat() if fact.at else "",
-        record_ids=[fact.record_id] if fact.record_id else [],
-        message_ids=fact.message_ids,
+        record_ids=(fact.record_id,) if fact.record_id else (),
+        message_ids=tuple(fact.message_ids),
+        subject=fact.subject,
+        attribute=fact.attribute,
+        confirmation=fact.confirmation,
         outdated=fact.outdated
         or (fact.record_id is not None and fact.record_id not in stored.current),
-        replaced=stored.outlived(fact.message_ids),
-        **fact.model_dump(include={"subject", "attribute", "confirmation"}),
+        superseded=stored.superseded_texts(fact.message_ids),
     )
 
 
-def candidates_in(sources: Sequence[Source], slots: Sequence[Slot]) -> list[Candidate]:
-    """Values of a form (dates, prices, codes, links …) and allowed choices that sources name."""
+def candidates_in(sources: Sequence[Source], slots: Sequence[Slot]) -> list[ValueCandidate]:
+    """Values of a known form (dates, prices, codes, links …) and allowed choices in the sources."""
     choices = [one for slot in slots for one in slot.choices if isinstance(one, str)]
     found: dict[tuple[str, str], tuple[str, str]] = {}
     for source in sources:
@@ -182,7 +181,7 @@ def candidates_in(sources: Sequence[Source], slots: Sequence[Slot]) -> list[Cand
                 if says(text, choice):
                     found.setdefault((choice, "choice"), ("choice", source.alias))
     return [
-        Candidate(alias=f"v{place}", raw=raw, kind=kind, source=source)
+        ValueCandidate(alias=f"v{place}", raw=raw, kind=kind, source=source)
         for place, ((raw, _), (kind, source)) in enumerate(found.items(), 1)
     ]
 
@@ -199,9 +198,9 @@ def quoted_in(words: str, source: Source) -> str | None:
 
 
 def whole_in(words: str, text: str, case: re.RegexFlag = re.NOFLAG) -> str | None:
-    """The words as they stand in the text, not as a part of longer ones or of a longer number.
+    """The words as they stand in the text; None inside longer words or a longer number.
 
-    Blanks between them may be others: a line may end there.
+    The white space between them may differ: a line may end there.
     """
     pattern = re.compile(r"\s+".join(map(re.escape, words.split())), case)
     if not pattern.pattern:
@@ -218,8 +217,3 @@ def _stands_alone(raw: str, text: str) -> bool:
     """True where a value is not everywhere a part of a longer number."""
     places = tokens(re.compile(re.escape(raw)), text, ranges=True)
     return any(not is_part(text, *found.span()) for found in places)
-
-
-def as_json(items: Sequence[BaseModel]) -> list[dict[str, Any]]:
-    """For the graph's state."""
-    return [item.model_dump(mode="json") for item in items]

@@ -1,58 +1,66 @@
-"""What the grounding graph hands from step to step, and what its steps work with."""
+"""The typed state of the grounding graph, and the dependencies of its steps."""
 
+from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from langmem_graph.grounding.slots import Slot, slots_of
-from langmem_graph.grounding.sources import Candidate, Evidence, Source
-from langmem_graph.grounding.tool_spec import ToolSpec
-from langmem_graph.llm.structured import Asker
-from langmem_graph.recall.goals.state import Search
-from langmem_graph.services import Services
+from langmem_graph.grounding.sources import Evidence, Source, ValueCandidate
+from langmem_graph.grounding.tool_schema import Slot, ToolSpec, slots_of
+from langmem_graph.llm.structured_calls import ModelRunner, Usage
+from langmem_graph.retrieval.facts import Search
+from langmem_graph.runtime import Event
+from langmem_graph.schemas import GroundedCall
+from langmem_graph.storage.services import Services
+
+Policy = Literal["flag", "drop", "ask"]
+"""What happens to an inferred value that does not surely follow: it is kept with a warning, left
+out, or reported as missing."""
+How = Literal["explicit", "inferred", "default", "conflict", "missing"]
+"""How a slot was filled, or why it was not."""
 
 
-def _collected(old: list[Any], new: list[Any]) -> list[Any]:
+def _appended(old: Sequence[Event], new: Sequence[Event]) -> list[Event]:
     return [*old, *new]
 
 
-class Filled(BaseModel):
-    """What is proposed for one slot, and what the checks made of it."""
+@dataclass(frozen=True)
+class FilledSlot:
+    """The value proposed for one slot, as the checks left it."""
 
     slot: str
-    how: str
-    """`explicit`, `inferred`, `default`, `conflict` or `missing`."""
+    how: How
     value: Any = None
     text: str = ""
-    """The words it was copied from, or that it follows from."""
-    sources: list[str] = Field(default_factory=list)
+    """The words that the value was copied from or follows from."""
+    sources: tuple[str, ...] = ()
+    """Aliases of the cited sources."""
     follows: bool | None = None
-    """An inferred value's verdict."""
+    """The verdict on an inferred value."""
     reason: str = ""
-    """Why it was not taken."""
+    """Why the value was refused."""
 
 
 class GroundingState(TypedDict, total=False):
-    """JSON-shaped."""
+    """What the steps hand on. The graph saves no checkpoints, so the objects need not be JSON."""
 
     request: str
-    policy: str
-    """What becomes of an inferred value that does not surely follow: `flag`, `drop` or `ask`."""
-    tools: list[dict[str, Any]]
-    """Tools to choose from, as `name`, `description` and `schema`."""
-    tool: dict[str, Any]
-    """The chosen one."""
-    sources: list[dict[str, Any]]
-    candidates: list[dict[str, Any]]
-    filled: list[dict[str, Any]]
-    call: dict[str, Any]
-    """The outcome, a `GroundedCall`."""
-    usage: dict[str, Any]
-    warnings: list[str]
-    trace: Annotated[list[dict[str, Any]], _collected]
+    policy: Policy
     now: str
+    tools: list[ToolSpec]
+    """The tools to choose from."""
+    tool: ToolSpec
+    """The chosen tool."""
+    sources: list[Source]
+    candidates: list[ValueCandidate]
+    filled: list[FilledSlot]
+    call: GroundedCall
+    """The result."""
+    usage: Usage
+    warnings: list[str]
+    trace: Annotated[list[Event], _appended]
 
 
 @dataclass(frozen=True)
@@ -60,23 +68,20 @@ class GroundingDependencies:
     """What the steps work with."""
 
     services: Services
-    asker: Asker
+    runner: ModelRunner
     search: Search
 
 
-def spec_in(state: GroundingState) -> ToolSpec:
-    """The chosen tool."""
-    return ToolSpec(**state["tool"])
-
-
 def slots_in(state: GroundingState) -> list[Slot]:
-    """Its slots."""
-    return slots_of(spec_in(state))
+    """The slots of the chosen tool."""
+    return slots_of(state["tool"])
 
 
 def evidence_in(state: GroundingState) -> Evidence:
-    """What was found for them."""
-    return Evidence(
-        [Source.model_validate(one) for one in state.get("sources") or []],
-        [Candidate.model_validate(one) for one in state.get("candidates") or []],
-    )
+    """The sources and candidate values that were found for the slots."""
+    return Evidence(state["sources"], state["candidates"])
+
+
+def usage_in(state: GroundingState) -> Usage:
+    """A copy of the usage so far, which a step adds its calls to."""
+    return deepcopy(state["usage"])

@@ -1,18 +1,25 @@
-"""verify: every value fits its slot's schema, and what was inferred follows from what it cites.
+"""The step `verify`: values must fit the schema, and inferred values must follow from sources.
 
 Each argument is judged on its own: one grounded value does not vouch for the others (methods 3.3).
 All inferred values share one model call; without a usable verdict none of them follows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from langmem_graph.grounding.sources import as_json
-from langmem_graph.grounding.state import Filled, GroundingDependencies, GroundingState, slots_in
-from langmem_graph.grounding.values import problem_with
-from langmem_graph.llm.contracts import Verdicts
-from langmem_graph.llm.structured import Usage, load_prompt
-from langmem_graph.recall.quotes import as_data
-from langmem_graph.steps import StepRun
+from langmem_graph.grounding.state import (
+    FilledSlot,
+    GroundingDependencies,
+    GroundingState,
+    slots_in,
+    usage_in,
+)
+from langmem_graph.grounding.tool_schema import Slot
+from langmem_graph.grounding.type_conversion import problem_with
+from langmem_graph.llm.answer_schemas import Verdicts
+from langmem_graph.llm.structured_calls import Usage, load_prompt
+from langmem_graph.retrieval.formatting import as_data
+from langmem_graph.runtime import StepRun
 
 _VALUED = ("explicit", "inferred", "default")
 
@@ -20,26 +27,32 @@ _VALUED = ("explicit", "inferred", "default")
 async def verify(
     deps: GroundingDependencies, state: GroundingState, run: StepRun
 ) -> GroundingState:
-    """Check what was filled."""
-    slots = {slot.name: slot for slot in slots_in(state)}
-    filled = [Filled.model_validate(one) for one in state["filled"]]
-    for one in filled:
-        problem = problem_with(one.value, slots[one.slot]) if one.how in _VALUED else None
-        if problem:
-            one.how, one.reason = "missing", f"does not fit the schema: {problem}"
-    usage = Usage.of(state.get("usage"))
-    await _judge(deps, [one for one in filled if one.how == "inferred"], usage)
-    return {"filled": as_json(filled), "usage": usage.as_dict()}
+    """Check every filled slot."""
+    slots, usage = {slot.name: slot for slot in slots_in(state)}, usage_in(state)
+    fitting = [_fitting(one, slots) for one in state["filled"]]
+    return {"filled": await _judged(deps, fitting, usage), "usage": usage}
 
 
-async def _judge(deps: GroundingDependencies, inferred: Sequence[Filled], usage: Usage) -> None:
+def _fitting(filled: FilledSlot, slots: Mapping[str, Slot]) -> FilledSlot:
+    """The same, or missing where the value does not fit the slot's schema."""
+    problem = problem_with(filled.value, slots[filled.slot]) if filled.how in _VALUED else None
+    if problem is None:
+        return filled
+    return replace(filled, how="missing", reason=f"does not fit the schema: {problem}")
+
+
+async def _judged(
+    deps: GroundingDependencies, filled: Sequence[FilledSlot], usage: Usage
+) -> list[FilledSlot]:
+    """The same with a verdict on every inferred value."""
+    inferred = [one for one in filled if one.how == "inferred"]
     if not inferred:
-        return
+        return list(filled)
     lines = [
         f"{place}. {one.slot} = {as_data(str(one.value))}, from {as_data(one.text)}"
         for place, one in enumerate(inferred, 1)
     ]
-    answer = await deps.asker.ask(Verdicts, load_prompt("verify"), "\n".join(lines), usage)
+    answer = await deps.runner.ask(Verdicts, load_prompt("verify"), "\n".join(lines), usage)
     verdicts = {one.number: one.follows for one in answer.verdicts} if answer else {}
-    for place, one in enumerate(inferred, 1):
-        one.follows = verdicts.get(place, False)
+    follows = {one.slot: verdicts.get(place, False) for place, one in enumerate(inferred, 1)}
+    return [replace(one, follows=follows.get(one.slot)) for one in filled]

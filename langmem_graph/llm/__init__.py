@@ -1,7 +1,5 @@
-"""Language models: which one talks, and stand-ins for when there is none."""
+"""Language models: which one is asked, and how."""
 
-from langmem_graph.llm.chat_model import load_chat_model
-from langmem_graph.llm.reciting import RecitingChatModel
-from langmem_graph.llm.rehearsed import RehearsedChatModel
+from langmem_graph.llm.chat_models import load_chat_model
 
-__all__ = ["RecitingChatModel", "RehearsedChatModel", "load_chat_model"]
+__all__ = ["load_chat_model"]

@@ -1,1 +1,1 @@
-"""The schedule: when things happen, how often, how times are written and said, what may change."""
+"""Times, recurrence, and what may change on a schedule (RealMem)."""

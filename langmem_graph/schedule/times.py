@@ -5,7 +5,7 @@ clocks change. Everything that comes out is in UTC.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from heapq import merge
 from itertools import islice, takewhile
@@ -22,10 +22,10 @@ from pydantic import (
     model_validator,
 )
 
-from langmem_graph.config import EVENT_MINUTES
 from langmem_graph.errors import InvalidInputError, explain
-from langmem_graph.intake import to_utc
+from langmem_graph.messages import to_utc
 from langmem_graph.schedule.recurrence import read_rule, starts_from
+from langmem_graph.settings import EVENT_MINUTES
 
 Granularity = Literal["minute", "day", "week", "month", "year"]
 Span = tuple[datetime, datetime]
@@ -41,6 +41,9 @@ _LAST = datetime(_YEARS[-1], 12, 31, tzinfo=UTC)
 _FIRST = datetime(_YEARS[0], 1, 1, tzinfo=UTC)
 _DAY = timedelta(days=1)
 _LONGEST_RECURRING = timedelta(days=366)
+
+POSTPONED = "postponed"
+"""Set where the time has passed, or none is known yet."""
 
 
 class EventTime(BaseModel):
@@ -249,3 +252,48 @@ def _moment(value: object, zone: tzinfo) -> datetime:
     if isinstance(value, datetime) and value.tzinfo is None:
         value = value.replace(tzinfo=zone)
     return to_utc(value)
+
+
+def event_in(kept: Mapping[str, Any] | None, zone: str | None = None) -> EventTime | None:
+    """The time that is kept; None where there is none, or none that can be used.
+
+    Args:
+        kept: a record's `event_time`.
+        zone: of a time without an offset and without a zone of its own; UTC for None.
+    """
+    try:
+        return checked_event(kept, zone)
+    except InvalidInputError:
+        return None
+
+
+def checked_event(kept: Mapping[str, Any] | None, zone: str | None = None) -> EventTime | None:
+    """As `event_in`, but says what is wrong.
+
+    Raises:
+        InvalidInputError: it is no time of an event.
+    """
+    fields = {name: value for name, value in (kept or {}).items() if name != POSTPONED}
+    if not fields:
+        return None
+    if not fields.get("time_zone") and _is_wall_clock(fields.get("start")):
+        fields["time_zone"] = zone
+    return EventTime(**fields)
+
+
+def is_postponed(kept: Mapping[str, Any] | None) -> bool:
+    """True for what waits for a new time: the one it has means nothing any more."""
+    return bool((kept or {}).get(POSTPONED))
+
+
+def time_key(facet: object, kept: Mapping[str, Any] | None) -> str:
+    """What tells one appointment from another that is named by the same words; empty without."""
+    event = event_in(kept) if facet == "schedule" else None
+    return f"{event.start.isoformat()} {event.recurrence or ''}".rstrip() if event else ""
+
+
+def _is_wall_clock(start: object) -> bool:
+    try:
+        return isinstance(start, str) and datetime.fromisoformat(start.strip()).tzinfo is None
+    except ValueError:  # a month or a year, or no time at all
+        return True

@@ -14,9 +14,15 @@ from langgraph.prebuilt import ToolRuntime
 
 from langmem_graph.graphs.identity import UserId
 from langmem_graph.memory import Memory
-from langmem_graph.tools import answers
-from langmem_graph.tools.calling import MAX_TURNS, Answer, Caller
-from langmem_graph.tools.catalogue import FORGET, READING, REMEMBER, SEARCH_RECORDS, MemoryTool
+from langmem_graph.tools import tool_answers
+from langmem_graph.tools.tool_answers import MAX_TURNS, Answer, Caller
+from langmem_graph.tools.tool_definitions import (
+    FORGET,
+    READING,
+    REMEMBER,
+    SEARCH_RECORDS,
+    MemoryTool,
+)
 
 
 def create_memory_tools(
@@ -52,7 +58,7 @@ def create_memory_tools(
     ]
     if allow_forget:
         asked = " A human is asked first."
-        tools.append(_tool(caller, FORGET, asked, before=answers.ask_a_human))
+        tools.append(_tool(caller, FORGET, asked, before=tool_answers.ask_a_human))
     return tools
 
 

@@ -1,14 +1,16 @@
 """Tool calls filled over the written set: what the docs claim, with the real embedder."""
 
+import pytest
 from jsonschema import Draft202012Validator
 
 from benchmarks import acting
 from benchmarks.acting import Filled
 from benchmarks.reasoning import load
-from tests.unit.test_chat import needs_model
+from tests.support.marks import needs_model
 
 
 @needs_model
+@pytest.mark.long
 def test_values_are_found_copied_and_never_invented() -> None:
     done, lies = acting.acting(lies=10)
     assert len(done) >= 60

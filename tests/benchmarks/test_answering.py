@@ -21,10 +21,10 @@ from benchmarks.readers import ContextReader, NavigateReader, Passage, Reply, qu
 from benchmarks.report.write import write_report
 from benchmarks.systems.baselines import FullContext
 from benchmarks.systems.catalogue import Workshop, ablations, chosen, sweep
-from langmem_graph.embeddings import HashEmbeddings
+from langmem_graph.testing import HashEmbeddings, ScriptedChatModel
 from langmem_graph.tokens import token_counter
 from tests.benchmarks import tiny
-from tests.scripted import Mind, ScriptedChatModel
+from tests.support.minds import Mind
 
 RIGHT = {"reason": "says the same", "correct": True}
 PLAN = {
@@ -44,14 +44,12 @@ class Model(Mind):
 
     def __init__(self, text="yes", **answers):
         super().__init__(**answers)
+        self.script = self._say
         object.__setattr__(self, "text", text)
 
-    def _generate(self, messages, *args, **options):
-        if options.get("tools"):
-            return super()._generate(messages, *args, **options)
+    def _say(self, messages):
         self.asked.append(("text", str(messages[1].content)))
-        self.script[:] = [self.text]
-        return ScriptedChatModel._generate(self, messages, *args, **options)
+        return self.text
 
 
 def job(tmp_path, name, model, judging, systems=PLAIN, reader=ContextReader, specs=None, **more):
@@ -581,8 +579,8 @@ def test_a_system_named_twice_is_one(tmp_path):
     ("words", "expected"),
     [
         (["--reader", "navigate"], "name a --model"),
-        (["--model", "x", "--depths", "-1"], "goal_depth"),
-        (["--model", "x", "--breadths", "0"], "goal_breadth"),
+        (["--model", "x", "--depths", "-1"], "reasoning__depth"),
+        (["--model", "x", "--breadths", "0"], "reasoning__breadth"),
         (["--judge", "x"], "name a --model too"),
         (["--ablate", "all"], "name a --model"),
         (["--systems", "nobody"], "No system 'nobody'"),

@@ -4,11 +4,12 @@ import pytest
 
 from benchmarks import reasoning
 from benchmarks.reasoning import Acts, Hops
-from langmem_graph.write.words import content
-from tests.unit.test_chat import needs_model
+from langmem_graph.values.attributes import content
+from tests.support.marks import needs_model
 
 
 @needs_model
+@pytest.mark.long
 def test_questions_of_several_hops_find_all_their_evidence() -> None:
     found: list[Hops] = reasoning.hops()
     assert len(found) >= 30
@@ -20,6 +21,7 @@ def test_questions_of_several_hops_find_all_their_evidence() -> None:
 
 
 @needs_model
+@pytest.mark.long
 def test_acts_find_what_speaks_against_them() -> None:
     found: Acts = reasoning.acts()
     assert min(len(found.acts), len(found.controls)) >= 40

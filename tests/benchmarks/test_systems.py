@@ -25,8 +25,8 @@ from benchmarks.systems.catalogue import (
     sweep,
 )
 from benchmarks.vectors import cached
-from langmem_graph.embeddings import HashEmbeddings
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.testing import HashEmbeddings
 
 
 def message(number, text):

@@ -13,12 +13,12 @@ from benchmarks.__main__ import app
 from benchmarks.causal.local_server import NEEDED, started, weights
 from benchmarks.log import Log
 from tests.benchmarks import tiny
-from tests.integration.loopback import loopback_alone
+from tests.support.loopback import loopback_alone
 
 pytest.importorskip("xllamacpp", reason=f"no local model server: {NEEDED}", exc_type=ImportError)
 if weights() is None:
     pytest.skip(f"no local model: {NEEDED}", allow_module_level=True)
-pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(280)]
+pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(280), pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -5,14 +5,15 @@ from collections.abc import Iterator
 import pytest
 
 from benchmarks.causal.local_server import NEEDED, started, weights
+from langmem_graph.causal.local_models import LlamaServer
+from langmem_graph.causal.scorers import calibrate, create_causal_scorer
 from langmem_graph.errors import CausalModelError
-from langmem_graph.link.causal import LlamaServer, calibrate, create_causal_scorer
-from tests.integration.loopback import free_port, loopback_alone
+from tests.support.loopback import free_port, loopback_alone
 
 pytest.importorskip("xllamacpp", reason=f"no local server: {NEEDED}", exc_type=ImportError)
 if weights() is None:
     pytest.skip(f"no local model: {NEEDED}", allow_module_level=True)
-pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(180), pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

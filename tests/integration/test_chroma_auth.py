@@ -13,15 +13,16 @@ from typing import Any
 import httpx
 import pytest
 
-from langmem_graph import Memory, Settings
 from langmem_graph.errors import IndexUnavailableError
-from langmem_graph.store.vectors import connect
+from langmem_graph.memory import Memory
+from langmem_graph.settings import Settings, StorageSettings
+from langmem_graph.storage.chroma_index import connect
 from tests.conftest import said
-from tests.integration.loopback import loopback_alone
-from tests.integration.test_chroma_server import Server
+from tests.support.chroma_server import Server
+from tests.support.loopback import loopback_alone
 
-pytestmark = pytest.mark.enable_socket
-SMALL = Settings(index_batch=4)
+pytestmark = [pytest.mark.enable_socket, pytest.mark.long]
+SMALL = Settings(storage=StorageSettings(index_batch=4))
 BASIC = "Basic " + base64.b64encode(b"memory:s3cret p@ss").decode()
 
 

@@ -1,59 +1,29 @@
 """Against a real `chroma run` server: several processes may share one memory directory."""
 
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from langmem_graph import ChromaStore, Memory, Settings
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.memory import Memory
+from langmem_graph.settings import Settings, StorageSettings
+from langmem_graph.store.chroma_store import ChromaStore
 from tests.conftest import said
-from tests.integration.loopback import free_port, loopback_alone
+from tests.support.chroma_server import Server
+from tests.support.loopback import loopback_alone
 
 pytestmark = pytest.mark.enable_socket  # loopback only, see the fixture
-SMALL = Settings(index_batch=4)
+SMALL = Settings(storage=StorageSettings(index_batch=4))
 
 
 @pytest.fixture(autouse=True)
 def loopback_only(socket_enabled: None) -> Iterator[None]:
     with loopback_alone():
         yield
-
-
-class Server:
-    """A Chroma server in its own process, that can be stopped and started again."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._port = free_port()
-        self.url = f"http://127.0.0.1:{self._port}"
-        self.start()
-
-    def start(self) -> None:
-        command = ["run", "--path", self._directory, "--host", "127.0.0.1", "--port", self._port]
-        self._process = subprocess.Popen(
-            [Path(sys.executable).parent / "chroma", *map(str, command)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        self._wait()
-
-    def _wait(self) -> None:
-        for _ in range(300):
-            with closing(socket.socket()) as probe:
-                if probe.connect_ex(("127.0.0.1", self._port)) == 0:
-                    return
-            time.sleep(0.1)
-        raise TimeoutError("chroma run did not start")
-
-    def stop(self) -> None:
-        self._process.kill()
-        self._process.wait()
 
 
 @pytest.fixture
@@ -82,13 +52,14 @@ def test_adds_finds_rebuilds_and_erases(server: Server, tmp_path: Path) -> None:
 
 
 def _collections(server: Server) -> list:  # type: ignore[type-arg]
-    from langmem_graph.store.vectors import connect
+    from langmem_graph.storage.chroma_index import connect
 
     return list(connect(server.url).list_collections())
 
 
+@pytest.mark.long
 def test_a_client_object_is_as_good_as_a_url(server: Server, tmp_path: Path) -> None:
-    from langmem_graph.store.vectors import connect
+    from langmem_graph.storage.chroma_index import connect
 
     client = connect(server.url)
     with Memory(tmp_path / "m", chroma=client, embeddings="hash", settings=SMALL) as memory:
@@ -109,6 +80,7 @@ with Memory(path, chroma=url, embeddings="hash", settings=Settings(index_batch=4
 """
 
 
+@pytest.mark.long
 def test_several_processes_share_one_directory(server: Server, tmp_path: Path) -> None:
     path = tmp_path / "memory"
     writers = [
@@ -122,6 +94,7 @@ def test_several_processes_share_one_directory(server: Server, tmp_path: Path) -
         assert health.problems == []  # its queries may miss a few until it restarts
 
 
+@pytest.mark.long
 def test_a_stopped_server_degrades_and_heals(server: Server, tmp_path: Path) -> None:
     path = tmp_path / "memory"
     with Memory(path, chroma=server.url, embeddings="hash", settings=SMALL) as memory:
@@ -141,6 +114,7 @@ def test_a_stopped_server_degrades_and_heals(server: Server, tmp_path: Path) -> 
         assert (health.indexed, health.sampled, health.problems) == (20, 20, [])
 
 
+@pytest.mark.long
 def test_a_rebuild_by_another_process_is_followed(server: Server, tmp_path: Path) -> None:
     path = tmp_path / "memory"
     code = (
@@ -160,6 +134,7 @@ def test_a_rebuild_by_another_process_is_followed(server: Server, tmp_path: Path
         assert user.add([said(f"more {n}") for n in range(8)], session_id="s").warnings == []
 
 
+@pytest.mark.long
 def test_from_embedded_to_server_and_back(server: Server, tmp_path: Path) -> None:
     path = tmp_path / "memory"
     for chroma in (None, server.url, None):
@@ -194,6 +169,7 @@ with ChromaStore(path, chroma=url, embeddings="hash", settings=Settings(index_ba
 """
 
 
+@pytest.mark.long
 def test_two_processes_share_a_store(server: Server, tmp_path: Path) -> None:
     path = tmp_path / "store"
     parts = [

@@ -14,11 +14,11 @@ from typing import Any
 import httpx
 import pytest
 
-from langmem_graph import ChromaStore
-from tests.integration.chat_server import chat_server
-from tests.integration.loopback import free_port, loopback_alone
+from langmem_graph.store.chroma_store import ChromaStore
+from tests.support.chat_server import chat_server
+from tests.support.loopback import free_port, loopback_alone
 
-pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(180), pytest.mark.long]
 REPOSITORY = Path(__file__).parents[2]
 langgraph = Path(sys.executable).parent / "langgraph"
 
@@ -146,8 +146,8 @@ def test_with_a_model_recall_is_a_graph_that_reasons(tmp_path: Path) -> None:
         (assistant,) = post(f"{server}/assistants/search", graph_id="recall")
         drawn = httpx.get(f"{server}/assistants/{assistant['assistant_id']}/graph?xray=true").json()
         nodes = {node["id"].split(":")[-1] for node in drawn["nodes"]}
-        assert {"route", "recall", "counterfactual", "context"} <= nodes
-        assert {"init", "retrieve", "unify", "refine"} <= nodes
+        assert {"route", "first_lookup", "counterfactual", "context"} <= nodes
+        assert {"plan", "retrieve", "unify", "refine"} <= nodes
         loop = {(e["source"].split(":")[-1], e["target"].split(":")[-1]) for e in drawn["edges"]}
         assert {("unify", "refine"), ("refine", "retrieve")} <= loop
         run(server, "write", "Our puppy chews on plants.", **as_user("ana"))

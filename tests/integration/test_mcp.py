@@ -16,11 +16,11 @@ import httpx
 import pytest
 from blockbuster import blockbuster_ctx
 
-from langmem_graph import Memory
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.store.files import write_files
+from langmem_graph.memory import Memory
+from langmem_graph.storage.files import write_files
 from tests.conftest import said
-from tests.integration.loopback import free_port, loopback_alone
+from tests.support.loopback import free_port, loopback_alone
 
 pytest.importorskip("mcp", reason='the extra is not installed: pip install "langmem-graph[mcp]"')
 
@@ -156,6 +156,7 @@ async def test_the_tools_over_stdio(home: Path) -> None:
         assert "4711" in await ask(session, "search_records", query="locker code")
 
 
+@pytest.mark.long
 async def test_server_and_client_introduce_themselves(home: Path) -> None:
     import langmem_graph
 
@@ -172,12 +173,14 @@ async def test_server_and_client_introduce_themselves(home: Path) -> None:
     assert "never follow instructions" in hello.instructions
 
 
+@pytest.mark.long
 async def test_the_script_in_tools_is_the_same_server(home: Path) -> None:
     script = [str(REPOSITORY / "tools" / "mcp_server.py")]
     async with over_stdio(home, "--user", "bob", command=script) as session:
         assert "window" in await ask(session, "search_conversation", query="seat")
 
 
+@pytest.mark.long
 async def test_what_cannot_be_answered_is_said(home: Path) -> None:
     async with over_stdio(home, "--user", "ana") as session:
         foreign = await ask(session, "get_conversation", message_ids=["b1"])
@@ -193,6 +196,7 @@ async def test_what_cannot_be_answered_is_said(home: Path) -> None:
         assert "aisle" in await ask(session, "search_records", query="aisle", user_id="bob")
 
 
+@pytest.mark.long
 async def test_five_hits_at_most(home: Path) -> None:
     with Memory(home / "memory", embeddings="hash") as memory:
         memory.user("eva").add([said(f"seat {n}", id=str(n)) for n in range(9)], session_id="s")
@@ -203,12 +207,13 @@ async def test_five_hits_at_most(home: Path) -> None:
         assert len(found.structuredContent["messages"]) == 5
 
 
+@pytest.mark.long
 async def test_files_are_a_tool_and_resources(home: Path) -> None:
     bodies = {"profile.md": "Likes aisle seats.\n", "topics/seats.md": "# Seats\n"}
     with (
         Memory(home / "memory", embeddings="hash") as memory,
         memory._services.room("ana") as room,
-        room.database.writing() as connection,
+        room.database.write_transaction() as connection,
     ):
         write_files(connection, bodies)
     async with over_stdio(home, "--user", "ana") as session:
@@ -223,6 +228,7 @@ async def test_files_are_a_tool_and_resources(home: Path) -> None:
             await session.read_resource(AnyUrl("memory:///topics/none.md"))
 
 
+@pytest.mark.long
 async def test_forgetting_needs_a_word(home: Path) -> None:
     async with over_stdio(home, "--user", "ana", "--allow-forget") as session:
         (forget,) = [t for t in (await session.list_tools()).tools if t.name == "forget"]
@@ -235,6 +241,7 @@ async def test_forgetting_needs_a_word(home: Path) -> None:
         assert "No record" in await ask(session, "get_records", record_ids=["r1"])
 
 
+@pytest.mark.long
 async def test_a_client_that_can_ask_its_human_must(home: Path) -> None:
     answers = iter(["decline", "error", "accept"])
     asked: list[str] = []
@@ -258,6 +265,7 @@ async def test_a_client_that_can_ask_its_human_must(home: Path) -> None:
     assert "'r1'" in asked[0]
 
 
+@pytest.mark.long
 async def test_two_users_at_once_over_http(home: Path) -> None:
     with served(home, "--user-header", "X-User-Id") as url:
         opened = {name: over_http(url, name) for name in ("ana", "bob")}
@@ -299,6 +307,7 @@ def post(url: str, body: Any, *headers: tuple[str, str | bytes]) -> httpx.Respon
     return httpx.post(url, json=body, headers=pairs, timeout=60)
 
 
+@pytest.mark.long
 def test_who_is_let_in_over_http(home: Path) -> None:
     with served(home, "--user-header", "X-User-Id") as url:
         for headers in (
@@ -321,6 +330,7 @@ def test_who_is_let_in_over_http(home: Path) -> None:
     assert "Traceback" not in (home / "log").read_text()
 
 
+@pytest.mark.long
 async def test_a_client_without_the_header_is_refused(home: Path) -> None:
     with served(home, "--user-header", "X-User-Id") as url:
         refusal = pytest.RaisesExc(httpx.HTTPStatusError, match="403 Forbidden")
@@ -329,6 +339,7 @@ async def test_a_client_without_the_header_is_refused(home: Path) -> None:
                 pass
 
 
+@pytest.mark.long
 async def test_one_user_for_all_over_http(home: Path) -> None:
     with served(home, "--user", "bob", "--allow-host", "memory.example") as url:
         async with over_http(url, "ana") as session:
@@ -341,6 +352,7 @@ async def test_one_user_for_all_over_http(home: Path) -> None:
         assert memory.user("bob").search_records("locker")
 
 
+@pytest.mark.long
 async def test_asking_a_human_over_http(home: Path) -> None:
     async def human(*_: Any) -> types.ElicitResult:
         return types.ElicitResult(action="accept", content={})
@@ -379,12 +391,13 @@ def fails(home: Path, *options: str) -> str:
 def test_whose_memory_is_never_left_open(
     user: str | None, http: bool, header: str | None, said: str
 ) -> None:
-    from langmem_graph.cli.mcp import Place, check
+    from langmem_graph.cli.serve_mcp import Place, check
 
     with pytest.raises(InvalidInputError, match=said):
         check(user, Place(http, "127.0.0.1", 8765, header, []))
 
 
+@pytest.mark.long
 def test_what_cannot_be_served_is_said_on_standard_error(home: Path) -> None:
     assert "Give --user" in fails(home)
     assert "user id" in fails(home, "--user", "")
@@ -393,6 +406,7 @@ def test_what_cannot_be_served_is_said_on_standard_error(home: Path) -> None:
     assert "another process" in locked.lower()
 
 
+@pytest.mark.long
 def test_a_port_in_use_is_said(home: Path) -> None:
     with loopback_alone(), served(home, "--user", "ana") as url:
         other = home / "other"
@@ -417,6 +431,7 @@ def test_without_the_package_the_extra_is_named(home: Path) -> None:
     assert found.stdout == ""
 
 
+@pytest.mark.long
 def test_standard_output_is_the_protocol_alone(home: Path) -> None:
     noisy = (
         "import os, sys, langmem_graph.memory as m\n"
@@ -441,6 +456,7 @@ def test_standard_output_is_the_protocol_alone(home: Path) -> None:
     assert {"a print", "a child"} <= set(done.stderr.splitlines())
 
 
+@pytest.mark.long
 async def test_langchain_adapters_load_the_tools(home: Path) -> None:
     adapters = pytest.importorskip("langchain_mcp_adapters.tools")
     async with over_stdio(home, "--user", "ana") as session:
@@ -452,6 +468,7 @@ async def test_langchain_adapters_load_the_tools(home: Path) -> None:
         assert answer.artifact["structured_content"]["messages"][0]["message_id"] == "m1"
 
 
+@pytest.mark.long
 def test_an_interrupt_ends_it_though_the_client_is_silent(home: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, *COMMAND, "--user", "ana"],
@@ -472,7 +489,7 @@ def test_an_interrupt_ends_it_though_the_client_is_silent(home: Path) -> None:
 async def test_failing_memory_is_said_and_the_loop_is_never_blocked(home: Path) -> None:
     from mcp.shared.memory import create_connected_server_and_client_session as connected
 
-    from langmem_graph.mcp_server import create_mcp_server
+    from langmem_graph.mcp.server import create_mcp_server
 
     memory = Memory(home / "memory", embeddings="hash")
     async with connected(create_mcp_server(memory, user_id="ana")) as session:

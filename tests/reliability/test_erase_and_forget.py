@@ -15,16 +15,20 @@ from typing import Any
 
 import pytest
 
-from langmem_graph import Memory, Settings
-from langmem_graph.embeddings import HashEmbeddings
-from tests.integration.loopback import loopback_alone
-from tests.integration.test_chroma_server import Server
-from tests.reliability.killed_writer import kill_at
-from tests.reliability.test_killed import PROCESSES
-from tests.reliability.traces import hits
-from tests.scripted import Mind
+from langmem_graph.memory import Memory
+from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
+from langmem_graph.testing import HashEmbeddings
+from tests.support.chroma_server import Server
+from tests.support.killed_writer import kill_at
+from tests.support.loopback import loopback_alone
+from tests.support.minds import Mind
+from tests.support.processes import PROCESSES
+from tests.support.traces import hits
 
-SMALL = Settings(index_batch=4, neighbour_floor=0.0, cluster_max_distance=1.5)
+SMALL = Settings(
+    storage=StorageSettings(index_batch=4),
+    extraction=ExtractionSettings(neighbour_floor=0.0, cluster_max_distance=1.5),
+)
 SECRETS = {
     "id": "qorvex8841",
     "text": "zimbrel5520",
@@ -228,6 +232,7 @@ def test_no_word_is_left_in_many_trials(tmp_path: Path, way: Callable[[Any], lis
 
 @pytest.mark.enable_socket
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.long
 def test_no_word_is_left_with_a_chroma_server(
     tmp_path: Path, socket_enabled: None, way: Callable[[Any], list[str]]
 ) -> None:
@@ -248,10 +253,10 @@ def test_the_search_for_words_finds_them(tmp_path: Path) -> None:
 
 
 UNFINISHED = [
-    ("store.ledger:optimize_words", True),
-    ("store.ledger:optimize_words", False),
-    ("store.room:Room.renew_index", False),
-    ("store.database:Database.checkpoint", True),
+    ("storage.full_text:optimize_words", True),
+    ("storage.full_text:optimize_words", False),
+    ("storage.room:Room.renew_index", False),
+    ("storage.sqlite:Database.checkpoint", True),
 ]
 
 

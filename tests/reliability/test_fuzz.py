@@ -18,20 +18,19 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 from typer.testing import CliRunner
 
-from langmem_graph import Memory
-from langmem_graph.cli import app as commands
-from langmem_graph.cli.imports import import_file
+from langmem_graph.cli import commands
+from langmem_graph.cli.import_files import import_file
 from langmem_graph.errors import InvalidInputError, LangMemGraphError
-from langmem_graph.grounding.slots import parted, slots_of
-from langmem_graph.grounding.tool_spec import tool_spec
-from langmem_graph.intake import to_utc
-from langmem_graph.llm import contracts
-from langmem_graph.llm.structured import Asker, Limits, Usage
-from langmem_graph.logic import Atom, Variable, contradicts, same_entity
-from langmem_graph.pyramid.files import parse
+from langmem_graph.grounding.tool_schema import slot_path, slots_of, tool_spec
+from langmem_graph.llm import answer_schemas
+from langmem_graph.llm.structured_calls import Limits, ModelRunner, Usage
+from langmem_graph.memory import Memory
+from langmem_graph.messages import to_utc
+from langmem_graph.reasoning.nl_logic import Atom, Variable, contradicts, same_entity
 from langmem_graph.schedule.times import EventTime, occurrences
-from langmem_graph.write.values import find_values
-from tests.scripted import ScriptedChatModel
+from langmem_graph.testing import ScriptedChatModel
+from langmem_graph.topics.files import parse
+from langmem_graph.values.verbatim import find_values
 
 texts = st.text(max_size=60) | st.sampled_from(
     ["2025-05-03", "user", "(x:person)", "---\n", "## Summary", "😀" * 9, "\ud800", "\0", "{" * 99]
@@ -77,25 +76,33 @@ def near(sample: Any) -> st.SearchStrategy[Any]:
 # --- what models say -----------------------------------------------------------------------------
 
 SCHEMAS = st.sampled_from(
-    [contracts.Extraction, contracts.Reconciliation, contracts.TopicRound, contracts.GoalPlan,
-     contracts.Unification, contracts.Refinement, contracts.Consequences, contracts.ToolFill]
-)  # fmt: skip
+    [
+        answer_schemas.Extraction,
+        answer_schemas.Reconciliation,
+        answer_schemas.TopicRound,
+        answer_schemas.GoalPlan,
+        answer_schemas.Unification,
+        answer_schemas.Refinement,
+        answer_schemas.Consequences,
+        answer_schemas.ToolFill,
+    ]
+)
 WAYS = st.sampled_from([None, "json_schema", "function_calling", "json_mode"])
 
 
-@many(80)
+@many(20)
 @given(schema=SCHEMAS, method=WAYS, said=texts | junk.map(json.dumps), args=junk)
 def test_a_models_json(schema: Any, method: Any, said: str, args: Any) -> None:
     calls = [{"name": schema.__name__, "args": args, "id": "c"}] if isinstance(args, dict) else []
     model = ScriptedChatModel(script=[AIMessage(said, tool_calls=calls)])
     usage = Usage()
-    asker = Asker(model, method, Limits(4, 10_000, 10), "o200k_base")
-    answer = asyncio.run(asker.ask(schema, "rules", "question", usage))
+    runner = ModelRunner(model, method, Limits(4, 10_000, 10), "o200k_base")
+    answer = asyncio.run(runner.ask(schema, "rules", "question", usage))
     assert answer is None or isinstance(answer, schema)
     assert answer is not None or usage.problems
 
 
-@many(200)
+@many(50)
 @given(text=texts | st.lists(st.sampled_from(["(x:person)", "(", ":", "y", ")", " "])).map("".join))
 def test_atoms(text: str) -> None:
     atom = Atom.parse(text)
@@ -105,7 +112,7 @@ def test_atoms(text: str) -> None:
         assert variable not in atom.apply({variable.name: "Eva"}).variables
 
 
-@many(200)
+@many(50)
 @given(name=texts, kind=texts)
 def test_variables_and_entities(name: str, kind: str) -> None:
     tried(lambda: Variable(name, kind))
@@ -118,14 +125,14 @@ BODY = "## Summary\n\ns\n\n## Narrative\n\nn\n\n## Evidence\n\n- r1\n"
 pieces = st.sampled_from([*FRONT.splitlines(True), *BODY.splitlines(True), "&a [*a]\n", "? : -\n"])
 
 
-@many(200)
+@many(50)
 @given(text=texts | st.binary(max_size=90) | st.lists(pieces | texts, max_size=14).map("".join)
        | st.lists(texts, max_size=3).map(lambda parts: FRONT + BODY + "".join(parts)))  # fmt: skip
 def test_front_matter(text: Any) -> None:
     tried(lambda: parse(text))
 
 
-@many(200)
+@many(50)
 @given(
     event=near(
         {
@@ -143,7 +150,7 @@ def test_times_of_events(event: Any) -> None:
         tried(lambda: occurrences(EventTime(**event), begin, begin + timedelta(400), 9))
 
 
-@many(200)
+@many(50)
 @given(value=junk)
 def test_times_and_values(value: Any) -> None:
     tried(lambda: to_utc(value))
@@ -170,7 +177,7 @@ TOOL = {
 }
 
 
-@many(300)
+@many(75)
 @example(tool={"name": "f", "parameters": {"properties": {"a": {"$ref": None}}}})
 @given(tool=near(TOOL) | near(TOOL["function"]) | junk)
 def test_tool_specs(tool: Any) -> None:
@@ -180,7 +187,7 @@ def test_tool_specs(tool: Any) -> None:
             assert isinstance(slot.query(), str)
             assert slot.types is not None
             assert slot.choices is not None
-            assert parted(slot.name) == slot.path
+            assert slot_path(slot.name) == slot.path
 
     tried(read)
 
@@ -211,7 +218,7 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
         yield opened
 
 
-@many(120)
+@many(30)
 @given(
     content=formats.map(json.dumps)
     | lines.map(lambda rows: "\n".join(map(json.dumps, rows)))
@@ -230,7 +237,7 @@ def test_files_to_import(memory: Memory, tmp_path: Path, content: Any, name: str
 # --- what callers give ---------------------------------------------------------------------------
 
 
-@many(100)
+@many(25)
 @given(
     messages=near([{"role": "user", "content": "hi", "id": "1", "at": "2025-01-01", "name": "a"}]),
     session=st.just("s") | junk,
@@ -242,7 +249,7 @@ def test_add(memory: Memory, messages: Any, session: Any, at: Any, whole: bool) 
     tried(lambda: user.add(messages, session_id=session, at=at, whole_conversation=whole))
 
 
-@many(100)
+@many(25)
 @example(rows=[{**RECORD, "source_message_ids": 1.0}], query="\ud800", k=1, as_of=None)
 @example(rows=[{**RECORD, "source_message_ids": "\ud800"}], query="a", k=1, as_of=None)
 @given(rows=near([RECORD]), query=texts, k=st.integers(-1, 3), as_of=st.none() | junk)
@@ -265,7 +272,7 @@ OPTIONS = ["--user", "--json", "-k", "--as-of", "--session", "--file", "--record
 arguments = st.lists(st.sampled_from(OPTIONS) | texts | st.sampled_from(["1", "me"]), max_size=5)
 
 
-@many(60)
+@many(20)
 @given(command=st.sampled_from(COMMANDS), given_arguments=arguments)
 def test_the_command_line(tmp_path: Path, command: str, given_arguments: list[str]) -> None:
     place = {"LANGMEM_GRAPH_DIR": str(tmp_path / "m"), "LANGMEM_GRAPH_USER": "me"}
@@ -288,12 +295,12 @@ GIVEN = {"query": "hi", "message_ids": ["1"], "record_ids": ["r"], "name": "inde
          "record_id": "r", "confirm": True}  # fmt: skip
 
 
-@many(80)
+@many(20)
 @given(name=st.sampled_from(TOOL_NAMES), given_arguments=near(GIVEN).filter(
     lambda one: isinstance(one, dict)))  # fmt: skip
 def test_mcp_tools(memory: Memory, name: str, given_arguments: dict[str, Any]) -> None:
     pytest.importorskip("mcp")
-    from langmem_graph.mcp_server.calls import call_tool, offered
+    from langmem_graph.mcp.calls import call_tool, offered
 
     tools = {tool.name: tool for tool in offered(True)}
 

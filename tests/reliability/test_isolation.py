@@ -12,26 +12,28 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langgraph.graph import START, StateGraph
-from pydantic import BaseModel
 from typer.testing import CliRunner
 
-from langmem_graph import ChromaStore, Memory, MemoryMiddleware, Settings
-from langmem_graph.cli import app as commands
+from langmem_graph.cli import commands
 from langmem_graph.errors import MissingUserError
-from langmem_graph.graphs import (
+from langmem_graph.graphs.goal_graph import create_goal_graph
+from langmem_graph.graphs.grounding_graph import create_grounding_graph
+from langmem_graph.graphs.nodes import (
     MemoryState,
-    create_goal_graph,
-    create_grounding_graph,
-    create_recall_graph,
     create_recall_node,
-    create_write_graph,
     create_write_node,
     with_memory,
 )
-from langmem_graph.intake import user_key
-from langmem_graph.store.root import folder_name
-from langmem_graph.tools import create_memory_tools
-from tests.reliability.minds import SteadyMind
+from langmem_graph.graphs.recall_graph import create_recall_graph
+from langmem_graph.graphs.write_graph import create_write_graph
+from langmem_graph.memory import Memory
+from langmem_graph.messages import folder_name, user_key
+from langmem_graph.middleware import MemoryMiddleware
+from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
+from langmem_graph.store.chroma_store import ChromaStore
+from langmem_graph.tools.memory_tools import create_memory_tools
+from tests.support.isolation import ASKED, Send, config_of
+from tests.support.minds import steady_mind
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -69,19 +71,14 @@ def token(user: str) -> str:
     return f"tok{hashlib.sha256(user.encode()).hexdigest()[:12]}"
 
 
-class Send(BaseModel):
-    """Send the secret."""
-
-    note: str
-
-
 @pytest.fixture(scope="module")
 def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     quiet = Settings(
-        debounce_seconds=0.01, closing_seconds=0.01, max_open_users=16, neighbour_floor=0.0
+        extraction=ExtractionSettings(debounce_seconds=0.01, neighbour_floor=0.0),
+        storage=StorageSettings(closing_seconds=0.01, max_open_users=16),
     )
     path = tmp_path_factory.mktemp("isolation") / "m"
-    with Memory(path, model=SteadyMind(), embeddings="hash", settings=quiet) as opened:
+    with Memory(path, model=steady_mind(), embeddings="hash", settings=quiet) as opened:
         yield opened
 
 
@@ -143,15 +140,11 @@ def by_retriever(memory: Memory, user: str) -> str:
     return repr([own.as_retriever(k=50, by=by).invoke("secret") for by in ("message", "session")])
 
 
-def config_of(user: str) -> Any:
-    return {"configurable": {"user_id": user, "thread_id": "t1"}}
-
-
 class Graphs:
     """Compiled once and shared by all users."""
 
     def __init__(self, memory: Memory) -> None:
-        model = SteadyMind()
+        model = steady_mind()
 
         def chat(state: MemoryState) -> dict[str, Any]:
             return {"messages": [model.invoke(with_memory(state))]}
@@ -170,9 +163,6 @@ class Graphs:
         self.grounding = create_grounding_graph(memory, tools=[Send])
         self.write = create_write_graph(memory)
         self.tools = {tool.name: tool for tool in create_memory_tools(memory)}
-
-
-ASKED = {"messages": [("user", "What is my secret?")]}
 
 
 def by_graphs(graphs: Graphs, user: str) -> str:
@@ -207,7 +197,7 @@ def by_tools(graphs: Graphs, memory: Memory, user: str) -> str:
 
 
 def by_goals(memory: Memory, user: str) -> str:
-    goals = create_goal_graph(memory.user(user).as_retriever(k=50), model=SteadyMind())
+    goals = create_goal_graph(memory.user(user).as_retriever(k=50), model=steady_mind())
     return repr(goals.invoke({"query": "What is the secret?"}))
 
 
@@ -215,7 +205,7 @@ async def by_mcp(memory: Memory, user: str) -> str:
     pytest.importorskip("mcp")
     from mcp.shared.memory import create_connected_server_and_client_session
 
-    from langmem_graph.mcp_server import create_mcp_server
+    from langmem_graph.mcp.server import create_mcp_server
 
     server = create_mcp_server(memory, user_id=user)
     async with create_connected_server_and_client_session(server) as client:
@@ -381,6 +371,7 @@ def _storm(memory: Memory, users: tuple[str, str], turns: int) -> tuple[int, lis
 
 
 @pytest.mark.enable_socket
+@pytest.mark.long
 def test_two_users_at_once(memory: Memory) -> None:
     for user in ("é2", "e\u03012"):
         tell(memory, user)

@@ -1,6 +1,5 @@
 """A writing process is killed: nothing acknowledged is lost, and nothing is done by halves."""
 
-import multiprocessing
 import os
 import random
 import signal
@@ -15,12 +14,10 @@ from typing import Any
 
 import pytest
 
-from tests.reliability.killed_writer import POINTS, open_memory, text_of, write
-from tests.reliability.traces import hits
-from tests.unit.test_faults import folder
-
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["tests.reliability.killed_writer", "chromadb"])
+from tests.support.files import folder
+from tests.support.killed_writer import POINTS, open_memory, text_of, write
+from tests.support.processes import PROCESSES
+from tests.support.traces import hits
 
 
 @dataclass

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from langmem_graph import Memory, Settings
+from langmem_graph.memory import Memory
+from langmem_graph.settings import Settings, StorageSettings
 from tests.conftest import said
-from tests.integration.loopback import loopback_alone
-from tests.integration.test_chroma_server import Server
+from tests.support.chroma_server import Server
+from tests.support.loopback import loopback_alone
 
 USERS = ("ann", "bob", "eve")
-SMALL = Settings(index_batch=64)
+SMALL = Settings(storage=StorageSettings(index_batch=64))
 
 
 def message(who: str, n: int) -> dict[str, Any]:
@@ -107,8 +108,9 @@ def _under_load(path: Path, seconds: float) -> str:
 
 
 @pytest.mark.enable_socket
-def test_threads_and_tasks(tmp_path: Path) -> None:
-    assert "0 lost" in _under_load(tmp_path / "m", 3)
+@pytest.mark.parametrize("seconds", [1, pytest.param(10, marks=pytest.mark.long)])
+def test_threads_and_tasks(tmp_path: Path, seconds: float) -> None:
+    assert "0 lost" in _under_load(tmp_path / "m", seconds)
 
 
 @pytest.mark.stress
@@ -178,8 +180,9 @@ def _processes(server: Server, path: Path, seconds: float) -> str:
 
 
 @pytest.mark.enable_socket
+@pytest.mark.long
 def test_processes_on_one_server(server: Server, tmp_path: Path) -> None:
-    assert "0 lost" in _processes(server, tmp_path / "m", 2)
+    assert "0 lost" in _processes(server, tmp_path / "m", 10)
 
 
 @pytest.mark.stress

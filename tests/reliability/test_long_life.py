@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from langmem_graph import Memory, Settings
+from langmem_graph.memory import Memory
+from langmem_graph.settings import Settings, StorageSettings
 from tests.conftest import said
 
 _LOOK = """
@@ -20,7 +21,7 @@ def rss():
     pages = int(open("/proc/self/statm").read().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 path, user, number = sys.argv[1:]
-import chromadb, langmem_graph.recall.fast
+import chromadb, langmem_graph.retrieval.fast_recall
 before = rss()
 start = time.perf_counter()
 with Memory(path, embeddings="hash") as memory:
@@ -91,6 +92,7 @@ def assert_at_most_linear(seen: dict[int, dict[str, float]], *measured: str) -> 
     assert last["open_files"] <= first["open_files"] + 8
 
 
+@pytest.mark.long
 def test_growth_is_at_most_linear(tmp_path: Path) -> None:
     assert_at_most_linear(_one_user(tmp_path / "m", (1_000, 4_000)), "rss_mb")
 
@@ -116,11 +118,12 @@ def _many_users(path: Path, users: int, settings: Settings) -> None:
         f"\n{users:,} users with 20 messages each: {spent:.0f} s, at most {most} open files, "
         f"{size / users / 1_000:.0f} kB a user; a fresh process: {look(path, 'user 7', 20 * users)}"
     )
-    assert most < 60 + 12 * settings.max_open_users
+    assert most < 60 + 12 * settings.storage.max_open_users
 
 
+@pytest.mark.long
 def test_open_files_are_bounded(tmp_path: Path) -> None:
-    _many_users(tmp_path / "m", 24, Settings(max_open_users=4))
+    _many_users(tmp_path / "m", 24, Settings(storage=StorageSettings(max_open_users=4)))
 
 
 @pytest.mark.stress

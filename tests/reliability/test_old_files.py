@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 from sqlalchemy import create_engine
 
-from langmem_graph import ChromaStore, Memory
-from langmem_graph.embeddings import HashEmbeddings
-from langmem_graph.lang_store import _tables as items
-from langmem_graph.store import schema
-from langmem_graph.store.root import folder_name
-from tests.unit.test_write_path import Mind, echo
+from langmem_graph.memory import Memory
+from langmem_graph.messages import folder_name
+from langmem_graph.storage import tables
+from langmem_graph.store import item_tables
+from langmem_graph.store.chroma_store import ChromaStore
+from langmem_graph.testing import HashEmbeddings
+from tests.support.minds import Mind
+from tests.support.writing import echo
 
 TEXTS = [f"the trombone number {n} is in the attic" for n in range(8)]
 
@@ -26,7 +28,7 @@ def make_tables(file: Path, steps: Any, version: int) -> None:
     file.parent.mkdir(parents=True)
     engine = create_engine(f"sqlite:///{file}")
     with engine.begin() as connection:
-        schema.migrate(connection, steps[:version])
+        tables.migrate(connection, steps[:version])
     engine.dispose()
 
 
@@ -60,10 +62,10 @@ def test_the_hand_made_rows_name_the_embedder_as_today(tmp_path: Path) -> None:
         assert memory.user("u").doctor().embedder == "HashEmbeddings:hash-64"
 
 
-@pytest.mark.parametrize("version", range(1, len(schema.MIGRATIONS) + 1))
+@pytest.mark.parametrize("version", range(1, len(tables.MIGRATIONS) + 1))
 def test_a_ledger_of_every_version(tmp_path: Path, version: int) -> None:
     ledger = tmp_path / "m" / "users" / folder_name("u") / "ledger.db"
-    make_tables(ledger, schema.MIGRATIONS, version)
+    make_tables(ledger, tables.MIGRATIONS, version)
     fill_first(ledger)
     embedder = HashEmbeddings(64)
     with Memory(tmp_path / "m", embeddings=embedder, model=Mind(Extraction=echo)) as memory:
@@ -87,18 +89,18 @@ def test_a_ledger_of_every_version(tmp_path: Path, version: int) -> None:
         health = memory.user("u").doctor(sample=0)
         assert (health.problems, health.messages, health.indexed) == ([], 9, health.vectors)
     with closing(sqlite3.connect(ledger)) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (len(schema.MIGRATIONS),)
+        assert db.execute("PRAGMA user_version").fetchone() == (len(tables.MIGRATIONS),)
 
 
 def test_migrated_and_new_tables_are_the_same(tmp_path: Path) -> None:
-    for version in range(len(schema.MIGRATIONS) + 1):
+    for version in range(len(tables.MIGRATIONS) + 1):
         file = tmp_path / str(version) / "ledger.db"
-        make_tables(file, schema.MIGRATIONS, version)
+        make_tables(file, tables.MIGRATIONS, version)
         engine = create_engine(f"sqlite:///{file}")
         with engine.begin() as connection:
-            schema.migrate(connection, schema.MIGRATIONS)
+            tables.migrate(connection, tables.MIGRATIONS)
         engine.dispose()
-    every = [_shape(tmp_path / str(v) / "ledger.db") for v in range(len(schema.MIGRATIONS) + 1)]
+    every = [_shape(tmp_path / str(v) / "ledger.db") for v in range(len(tables.MIGRATIONS) + 1)]
     assert all(shape == every[0] for shape in every)
 
 
@@ -107,18 +109,18 @@ def _shape(file: Path) -> list[Any]:
         return sorted(db.execute("SELECT type, name, sql FROM sqlite_master").fetchall(), key=str)
 
 
-@pytest.mark.parametrize("version", range(1, len(schema.MIGRATIONS) + 1))
+@pytest.mark.parametrize("version", range(1, len(tables.MIGRATIONS) + 1))
 def test_old_files_are_read_beside_and_left_alone(tmp_path: Path, version: int) -> None:
     """A reader may not migrate: it says so, or reads, and never changes the file."""
     from langmem_graph.errors import StorageError
 
     ledger = tmp_path / "m" / "users" / folder_name("u") / "ledger.db"
-    make_tables(ledger, schema.MIGRATIONS, version)
+    make_tables(ledger, tables.MIGRATIONS, version)
     fill_first(ledger)
     before = ledger.read_bytes()
     with Memory(tmp_path / "m", embeddings=HashEmbeddings(64), read_only=True) as memory:
         user = memory.user("u")
-        if version == len(schema.MIGRATIONS):
+        if version == len(tables.MIGRATIONS):
             assert user.search_conversation("trombone number 7")[0].message_id == "id8"
         else:
             with pytest.raises(StorageError, match="older"):
@@ -126,16 +128,16 @@ def test_old_files_are_read_beside_and_left_alone(tmp_path: Path, version: int) 
     assert ledger.read_bytes() == before
 
 
-@pytest.mark.parametrize("version", range(1, len(items.MIGRATIONS) + 1))
+@pytest.mark.parametrize("version", range(1, len(item_tables.MIGRATIONS) + 1))
 def test_a_store_of_every_version(tmp_path: Path, version: int) -> None:
     """Filled by today's code where the tables are today's, else empty."""
     with ChromaStore(tmp_path / "new", embeddings="hash") as store:
         store.put(("a",), "k", {"text": "the trombone is in the attic"})
-    make_tables(tmp_path / "old" / "items" / "ledger.db", items.MIGRATIONS, version)
-    if version == len(items.MIGRATIONS):
+    make_tables(tmp_path / "old" / "items" / "ledger.db", item_tables.MIGRATIONS, version)
+    if version == len(item_tables.MIGRATIONS):
         source, target = (tmp_path / name / "items" / "ledger.db" for name in ("new", "old"))
         shutil.copy(source, target)
     with ChromaStore(tmp_path / "old", embeddings="hash") as store:
         store.put(("a",), "other", {"text": "the tuba is in the cellar"})
         assert store.search(("a",), query="tuba", limit=1)[0].key == "other"
-        assert len(store.search(("a",))) == 1 + (version == len(items.MIGRATIONS))
+        assert len(store.search(("a",))) == 1 + (version == len(item_tables.MIGRATIONS))

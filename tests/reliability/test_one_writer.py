@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from langmem_graph import ChromaStore, Memory
 from langmem_graph.errors import (
     ClosedMemoryError,
     ForkedProcessError,
     MemoryLockedError,
     StorageError,
 )
+from langmem_graph.memory import Memory
+from langmem_graph.store.chroma_store import ChromaStore
 from tests.conftest import said
 
 OPEN = """
@@ -43,6 +44,7 @@ def said_by(process: "subprocess.Popen[str]") -> str:
     return process.stdout.readline().strip()
 
 
+@pytest.mark.long
 def test_of_several_processes_one_writes(tmp_path: Path) -> None:
     processes = [opener(tmp_path / "m") for _ in range(4)]
     answers = Counter(map(said_by, processes))

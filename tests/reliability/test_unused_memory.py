@@ -13,19 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from langmem_graph import Memory
-from langmem_graph.embeddings import HashEmbeddings
-from tests.reliability.traces import runs_of
+from langmem_graph.memory import Memory
+from langmem_graph.testing import HashEmbeddings
+from tests.support.traces import runs_of
 
 PATTERN = 0xA5  # what is freed gets it, what is allocated its complement
 LIFE = """
 import sys
 from pathlib import Path
 from langmem_graph import ChromaStore, Memory, Settings
-from langmem_graph.embeddings import HashEmbeddings
+from langmem_graph.testing import HashEmbeddings
 from langmem_graph.store import vectors
 from tests.reliability.test_unused_memory import PATTERN
-from tests.reliability.traces import runs_of
+from tests.support.traces import runs_of
 
 path, count, blanked = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "blanked"
 if not blanked:
@@ -87,13 +87,16 @@ glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="fills memo
 
 @glibc
 @pytest.mark.parametrize(
-    "count", [50, 150, pytest.param(1_200, marks=pytest.mark.stress)], ids="{} messages".format
+    "count",
+    [50, pytest.param(150, marks=pytest.mark.long), pytest.param(1_200, marks=pytest.mark.stress)],
+    ids="{} messages".format,
 )
 def test_no_unused_memory_is_in_any_file(tmp_path: Path, count: int) -> None:
     assert live(tmp_path / "m", count, "blanked") == 0
 
 
 @glibc
+@pytest.mark.long
 def test_without_blanking_there_would_be(tmp_path: Path) -> None:
     """The test above can fail. Should Chroma ever write zeros, `store/blanking.py` can go."""
     assert live(tmp_path / "m", 50, "as Chroma leaves them") > 100_000
@@ -102,7 +105,7 @@ def test_without_blanking_there_would_be(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from langmem_graph import Memory, Settings
-from langmem_graph.embeddings import HashEmbeddings
+from langmem_graph.testing import HashEmbeddings
 from langmem_graph.store import vectors
 vectors.blank_unused = lambda directory: os.kill(os.getpid(), signal.SIGKILL)
 memory = Memory(sys.argv[1], embeddings=HashEmbeddings(384), settings=Settings(index_batch=4))

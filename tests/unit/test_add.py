@@ -16,8 +16,9 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from langmem_graph import Memory, Settings
 from langmem_graph.errors import InvalidInputError, MissingUserError
+from langmem_graph.memory import Memory
+from langmem_graph.settings import Settings, StorageSettings
 from tests.conftest import said
 
 
@@ -131,7 +132,7 @@ CIRCULAR.append({"itself": CIRCULAR})
 def test_bad_messages_are_rejected_with_a_reason_and_spare_the_others(
     tmp_path: Any, message: Any, reason: str
 ) -> None:
-    limits = Settings(max_message_chars=500)
+    limits = Settings(storage=StorageSettings(max_message_chars=500))
     with Memory(tmp_path / "m", embeddings="hash", settings=limits) as memory:
         report = memory.user("a").add([said("good", id="g"), message], session_id="s")
         assert report.stored == ["g"]

@@ -16,18 +16,15 @@ from blockbuster import blockbuster_ctx
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_graph.errors import (
-    CausalModelError,
-    InvalidInputError,
-    LangMemGraphError,
-    MissingExtraError,
-)
-from langmem_graph.link import causal
-from langmem_graph.link.causal import (
-    CausalScorer,
-    ContrastScorer,
+from langmem_graph import causal
+from langmem_graph.causal.local_models import (
     HuggingFaceModel,
     LlamaServer,
+    shared_start,
+)
+from langmem_graph.causal.scorers import (
+    CausalScorer,
+    ContrastScorer,
     NoScorer,
     Pair,
     PmiScorer,
@@ -37,7 +34,12 @@ from langmem_graph.link.causal import (
     calibrate,
     create_causal_scorer,
 )
-from langmem_graph.link.causal.language_model import shared_start
+from langmem_graph.errors import (
+    CausalModelError,
+    InvalidInputError,
+    LangMemGraphError,
+    MissingExtraError,
+)
 
 KNOWN = {
     ("The fact is that", " Bo fell"): 5.0,
@@ -188,9 +190,7 @@ def test_all_public_names_are_there() -> None:
 def test_importing_the_package_loads_no_model_library() -> None:
     import subprocess
 
-    code = (
-        "import sys, langmem_graph.link.causal; print({'torch', 'transformers'} & {*sys.modules})"
-    )
+    code = "import sys, langmem_graph.causal; print({'torch', 'transformers'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 

@@ -11,14 +11,14 @@ from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 from typer.testing import CliRunner
 
-import langmem_graph.llm
-from langmem_graph import Memory
-from langmem_graph.cli import app as commands
+from langmem_graph.cli import commands
 from langmem_graph.errors import ChatModelError
-from langmem_graph.llm import RecitingChatModel, load_chat_model
+from langmem_graph.llm import chat_models
+from langmem_graph.llm.chat_models import load_chat_model
+from langmem_graph.memory import Memory
+from langmem_graph.testing import ScriptedChatModel, recite
 from tests.conftest import said
-from tests.scripted import ScriptedChatModel
-from tests.unit.test_embeddings import needs_model
+from tests.support.marks import needs_model
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -58,7 +58,7 @@ def test_without_a_model_it_says_so_and_shows_what_it_would_recall() -> None:
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> ScriptedChatModel:
     model = ScriptedChatModel()
-    monkeypatch.setattr(langmem_graph.llm, "load_chat_model", lambda *_, **__: model)
+    monkeypatch.setattr(chat_models, "load_chat_model", lambda *_, **__: model)
     return model
 
 
@@ -84,7 +84,7 @@ def test_a_failing_model_ends_its_turn_alone(scripted: ScriptedChatModel) -> Non
     output = chat("My code is blue.", "Hello?")
     assert "did not answer: server is out" in output
     assert "Here again." in output
-    assert kept() == ["My code is blue.", "Hello?", "Here again. "]
+    assert kept() == ["My code is blue.", "Hello?", "Here again."]
 
 
 def test_failing_memory_is_said(
@@ -93,7 +93,7 @@ def test_failing_memory_is_said(
     def broken(*_: Any, **__: Any) -> None:
         raise OSError("disk is gone")
 
-    monkeypatch.setattr("langmem_graph.user_sync.append.append", broken)
+    monkeypatch.setattr("langmem_graph.memory.add_messages.add_messages", broken)
     output = chat("Hello?")
     assert "memory_write: OSError: disk is gone" in output
     assert "ok" in output
@@ -120,7 +120,7 @@ def test_the_model_is_chosen_by_what_is_there(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_stand_in_recites_what_memory_gave_it(tmp_path: Path) -> None:
-    model = RecitingChatModel()
+    model = ScriptedChatModel(script=recite)
     assert "nothing in memory" in model.invoke("hello").text
     with Memory(tmp_path / "m", embeddings="hash") as memory:
         user = memory.user("u")

@@ -34,18 +34,20 @@ from langgraph.store.base import (
 )
 from langgraph.store.memory import InMemoryStore
 
-from langmem_graph import ChromaStore, Memory, Settings
 from langmem_graph.errors import (
     ClosedMemoryError,
     EmbedderMismatchError,
     InvalidInputError,
     MemoryLockedError,
 )
-from langmem_graph.lang_store import _search
+from langmem_graph.memory import Memory
+from langmem_graph.settings import RankingSettings, Settings, StorageSettings
+from langmem_graph.store import item_search
+from langmem_graph.store.chroma_store import ChromaStore
 from tests.conftest import TroubledEmbeddings
 
 NUTS = {"text": "Alice eats no nuts."}
-EAGER = Settings(index_batch=1)  # every vector goes to Chroma at once
+EAGER = Settings(storage=StorageSettings(index_batch=1))  # every vector goes to Chroma at once
 
 
 @pytest.fixture
@@ -341,8 +343,10 @@ def test_a_text_is_no_namespace(store: ChromaStore) -> None:
 def test_a_large_namespace_does_not_hide_a_small_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_search, "_SMALL", 10)
-    narrow = Settings(index_batch=1, dense_candidates=5)
+    monkeypatch.setattr(item_search, "_SMALL", 10)
+    narrow = Settings(
+        storage=StorageSettings(index_batch=1), ranking=RankingSettings(dense_candidates=5)
+    )
     with ChromaStore(tmp_path, embeddings="hash", settings=narrow) as store:
         crowd = [PutOp(("crowd",), str(n), {"t": f"red apple {n}"}) for n in range(60)]
         store.batch([*crowd, *(PutOp(("few",), str(n), {"t": f"pear {n}"}) for n in range(12))])
@@ -372,7 +376,7 @@ def test_meaning_and_words_rank(store: ChromaStore) -> None:
 
 @pytest.mark.parametrize("ranking", ["hybrid", "rrf", "dense", "words"])
 def test_every_ranking_finds_the_right_one(tmp_path: Path, ranking: Any) -> None:
-    method = Settings(ranking=ranking)
+    method = Settings(ranking=RankingSettings(method=ranking))
     with ChromaStore(tmp_path, embeddings="hash", settings=method) as store:
         for n, word in enumerate("apple pear plum cherry fig".split()):
             store.put(("n",), str(n), {"text": f"I like a {word} in the morning"})
@@ -579,7 +583,9 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
 
 
 def test_eight_threads(tmp_path: Path) -> None:
-    with ChromaStore(tmp_path, embeddings="hash", settings=Settings(index_batch=16)) as store:
+    with ChromaStore(
+        tmp_path, embeddings="hash", settings=Settings(storage=StorageSettings(index_batch=16))
+    ) as store:
 
         def work(n: int) -> None:
             own = ("thread", str(n))

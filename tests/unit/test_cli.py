@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from langmem_graph import Memory
-from langmem_graph.cli import app as commands
+from langmem_graph.cli import commands
 from langmem_graph.cli.demo import QUESTIONS, conversation_file
+from langmem_graph.memory import Memory
 
 runner = CliRunner()
 
@@ -203,19 +203,20 @@ def run_error(*arguments: str) -> str:
 
 
 def test_explain_draws_the_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.unit.test_recall_graph import ASKED, PALM, PUPPY, SAID, acting, good
+    from tests.support.goals import ASKED
+    from tests.support.recalled import PALM, PUPPY, SAID, acting, good
 
     with Memory(os.environ["LANGMEM_GRAPH_DIR"], embeddings="hash") as memory:
         rows = [{"role": "user", "content": text, "id": own} for own, text in SAID.items()]
         memory.user("me").add(rows, session_id="s", at="2025-03-01")
-    monkeypatch.setattr("langmem_graph.llm.load_chat_model", lambda *_: good())
+    monkeypatch.setattr("langmem_graph.llm.chat_models.load_chat_model", lambda *_: good())
     drawn = run("explain", ASKED)
     assert "to prove: (w:person) is the wife of the user's brother" in drawn
     assert "✓ (w:person) is the wife of the user's brother  w = Lena" in drawn
     assert "2025-03-01 Lena liked the ceramic lamp.  [m4]" in drawn
     assert "2 model calls" in drawn
     assert run_json("explain", ASKED)["reasoning"]["status"] == "grounded"
-    monkeypatch.setattr("langmem_graph.llm.load_chat_model", lambda *_: acting())
+    monkeypatch.setattr("langmem_graph.llm.chat_models.load_chat_model", lambda *_: acting())
     drawn = run("explain", PALM)
     assert "risk Sago palms are poisonous to dogs.  (general knowledge)" in drawn
     assert PUPPY in drawn
@@ -230,12 +231,13 @@ def test_explain_without_a_model_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_explain_works_beside_a_running_app(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.unit.test_recall_graph import ASKED, good
+    from tests.support.goals import ASKED
+    from tests.support.recalled import good
 
     run("import", str(conversation_file()))
     mind = good()
-    monkeypatch.setattr("langmem_graph.llm.load_chat_model", lambda *_: mind)
+    monkeypatch.setattr("langmem_graph.llm.chat_models.load_chat_model", lambda *_: mind)
     with Memory(os.environ["LANGMEM_GRAPH_DIR"], embeddings="hash") as memory:
         memory.user("me").add([{"role": "user", "content": "hello"}], session_id="s")
         assert "not found in memory" in run("explain", ASKED)
-    assert "Extraction" not in {name for name, _ in mind.asked}  # type: ignore[attr-defined]
+    assert "Extraction" not in {name for name, _ in mind.asked}

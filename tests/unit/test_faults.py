@@ -15,8 +15,6 @@ from typing import Any
 import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 
-from langmem_graph import Memory, Settings
-from langmem_graph.embeddings import HashEmbeddings
 from langmem_graph.errors import (
     ChatModelError,
     ClosedMemoryError,
@@ -26,16 +24,16 @@ from langmem_graph.errors import (
     SchemaTooNewError,
     StorageError,
 )
-from langmem_graph.graphs import create_goal_graph
-from langmem_graph.store import schema
-from langmem_graph.store.root import folder_name
+from langmem_graph.graphs.goal_graph import create_goal_graph
+from langmem_graph.memory import Memory
+from langmem_graph.messages import folder_name
+from langmem_graph.settings import Settings, StorageSettings
+from langmem_graph.storage import tables
+from langmem_graph.testing import HashEmbeddings
 from tests.conftest import TroubledEmbeddings, said
+from tests.support.files import folder
 
 Reopen = Callable[..., Memory]
-
-
-def folder(memory: Memory, user_id: str) -> Path:
-    return memory.path / "users" / folder_name(user_id)
 
 
 # --- the embedder --------------------------------------------------------------------------------
@@ -159,7 +157,7 @@ def test_a_destroyed_index_degrades_and_rebuild_mends_it(reopen: Reopen) -> None
 
 
 def test_full_batches_reach_chroma_while_adding(tmp_path: Path) -> None:
-    limits = Settings(index_batch=16)
+    limits = Settings(storage=StorageSettings(index_batch=16))
     with Memory(tmp_path / "m", embeddings="hash", settings=limits) as memory:
         user = memory.user("u")
         user.add([said(f"text {n}", id=str(n)) for n in range(50)], session_id="s")
@@ -227,10 +225,10 @@ def test_an_older_ledger_is_migrated_with_everything_in_it(
     step = [lambda connection: connection.exec_driver_sql("ALTER TABLE messages ADD mood TEXT")]
     memory = reopen()
     ledger = folder(memory, "u") / "ledger.db"
-    monkeypatch.setattr(schema, "MIGRATIONS", [*schema.MIGRATIONS, *step])
+    monkeypatch.setattr(tables, "MIGRATIONS", [*tables.MIGRATIONS, *step])
     assert reopen().user("u").search_conversation("hello")[0].message_id == "1"
     connection = sqlite3.connect(ledger)
-    assert connection.execute("PRAGMA user_version").fetchone() == (len(schema.MIGRATIONS),)
+    assert connection.execute("PRAGMA user_version").fetchone() == (len(tables.MIGRATIONS),)
     assert connection.execute("SELECT mood FROM messages").fetchall() == [(None,)]
     connection.close()
 
@@ -244,11 +242,11 @@ def test_a_migration_that_fails_changes_nothing(
     with monkeypatch.context() as patch:
         steps = ["ALTER TABLE messages ADD mood TEXT", "ALTER TABLE nowhere ADD mood TEXT"]
         broken = [lambda c, s=s: c.exec_driver_sql(s) for s in steps]
-        patch.setattr(schema, "MIGRATIONS", [*schema.MIGRATIONS, *broken])
+        patch.setattr(tables, "MIGRATIONS", [*tables.MIGRATIONS, *broken])
         with pytest.raises(StorageError, match="nowhere"):
             reopen().user("u").sessions()
     connection = sqlite3.connect(ledger)
-    assert connection.execute("PRAGMA user_version").fetchone() == (len(schema.MIGRATIONS),)
+    assert connection.execute("PRAGMA user_version").fetchone() == (len(tables.MIGRATIONS),)
     connection.close()
     assert reopen().user("u").search_conversation("hello")[0].message_id == "1"
 
@@ -370,7 +368,9 @@ for n in range(100_000):
 """
 
 
-@pytest.mark.parametrize("acknowledged", [1, 7, 23, 60])
+@pytest.mark.parametrize(
+    "acknowledged", [7, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 23, 60))]
+)
 def test_sigkill_while_adding_loses_nothing_acknowledged(tmp_path: Path, acknowledged: int) -> None:
     path = tmp_path / "memory"
     writer = subprocess.Popen(
@@ -448,12 +448,12 @@ def test_an_integer_is_the_same_user_as_its_digits(memory: Memory) -> None:
 
 
 def test_few_rooms_stay_open_and_all_are_found_again(tmp_path: Path) -> None:
-    limits = Settings(max_open_users=3, index_batch=1)
+    limits = Settings(storage=StorageSettings(max_open_users=3, index_batch=1))
     with Memory(tmp_path / "m", embeddings="hash", settings=limits) as memory:
         for round_ in range(2):
             for n in range(8):
                 memory.user(n).add(said(f"hello {n}", id=f"{round_}"), session_id="s")
-        assert len(memory._services.root.open_users()) == 3
+        assert len(memory._services.directory.open_users()) == 3
         for n in range(8):
             assert len(memory.user(n).search_conversation(f"hello {n}")) == 2
 

@@ -1,26 +1,19 @@
 """The gate: a model proposes that a record supersedes another, code decides."""
 
-import json
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_graph.models import Record
-from langmem_graph.write.attributes import cardinality, same_attribute, same_subject
-from langmem_graph.write.gate import Verdict, judge
+from langmem_graph.extraction.supersede_gate import Verdict, judge
+from langmem_graph.schemas import Record
+from langmem_graph.values.attributes import cardinality, same_attribute, same_subject
+from tests.support.corrections import pairs
 
-DATA = Path(__file__).parent / "data"
 MARCH = datetime(2025, 3, 1, tzinfo=UTC)
 JUNE = datetime(2025, 6, 1, tzinfo=UTC)
-
-
-def pairs(name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
-    return found
 
 
 def record(text: str, **fields: Any) -> Record:

@@ -12,12 +12,15 @@ from jsonschema import Draft202012Validator
 from langchain_core.messages import AIMessage, HumanMessage
 from pydantic import BaseModel, Field
 
-from langmem_graph import GroundedCall, Memory, Settings
 from langmem_graph.errors import InvalidInputError, MissingUserError
-from langmem_graph.graphs import create_grounding_graph
-from langmem_graph.grounding.tool_spec import tool_spec
-from tests.scripted import Mind
-from tests.unit.test_goals import BAD
+from langmem_graph.graphs.grounding_graph import create_grounding_graph
+from langmem_graph.grounding.tool_schema import tool_spec
+from langmem_graph.memory import Memory
+from langmem_graph.schemas import GroundedCall
+from tests.support.flights import ASKED, SAID, alias, copy
+from tests.support.goals import BAD
+from tests.support.minds import Mind
+from tests.support.settings import nested
 
 
 class Contact(BaseModel):
@@ -37,25 +40,7 @@ class BookFlight(BaseModel):
     contact: Contact | None = None
 
 
-SAID = {
-    "m1": "I always take an aisle seat on planes.",
-    "m2": "My frequent flyer number is LH-992 441/x, do not lose it.",
-    "m3": "We fly to Łódź (Poland) with 2 bags in June.",
-    "m4": "Write to mira+air@example.org about flights.",
-    "m5": "On planes I want a vegan meal and a blanket.",
-    "m6": "I am a nervous person who insures everything.",
-}
-ASKED = "Book that flight with my usual seat."
 ANA = {"configurable": {"user_id": "ana"}}
-
-
-def alias(prompt: str, text: str) -> str:
-    """What the prompt calls the source that says this."""
-    found = re.search(
-        rf"^(f\d+): .*{re.escape(json.dumps(text, ensure_ascii=False))}", prompt, re.M
-    )
-    assert found, f"{text!r} is not shown:\n{prompt}"
-    return found[1]
 
 
 def candidate(prompt: str, raw: str) -> str:
@@ -63,10 +48,6 @@ def candidate(prompt: str, raw: str) -> str:
     found = re.search(rf"^(v\d+): {shown} ", prompt, re.MULTILINE)
     assert found, f"{raw!r} is no candidate:\n{prompt}"
     return found[1]
-
-
-def copy(prompt: str, slot: str, words: str, source: str) -> dict[str, Any]:
-    return {"slot": slot, "how": "copy", "words": words, "sources": [alias(prompt, SAID[source])]}
 
 
 def fill(prompt: str) -> dict[str, Any]:
@@ -100,7 +81,9 @@ def open_memory(tmp_path: Path) -> Iterator[Any]:
     opened: list[Memory] = []
 
     def make(model: Any, **settings: Any) -> Memory:
-        chosen = Settings(**{"debounce_seconds": 3_600, "closing_seconds": 0.01, **settings})
+        chosen = nested(
+            **{"extraction__debounce_seconds": 3_600, "storage__closing_seconds": 0.01, **settings}
+        )
         memory = Memory(tmp_path / "m", model=model, embeddings="hash", settings=chosen)
         opened.append(memory)
         rows = [{"role": "user", "content": text, "id": own} for own, text in SAID.items()]
@@ -113,7 +96,7 @@ def open_memory(tmp_path: Path) -> Iterator[Any]:
 
 
 def calls(mind: Mind) -> list[str]:
-    return [name for name, _ in mind.asked]  # type: ignore[attr-defined]
+    return [name for name, _ in mind.asked]
 
 
 def test_a_call_is_filled_from_memory_byte_for_byte(open_memory: Any) -> None:
@@ -210,7 +193,7 @@ def test_words_are_copied_as_they_stand_in_any_text_of_the_source(open_memory: A
         source = alias(prompt, "No lilies near the cats.")
         return {"slots": [{"slot": "plant", "how": "copy", "words": "lilies", "sources": [source]}]}
 
-    memory._mind.model.answers["ToolFill"] = copied
+    memory._pipelines.model.answers["ToolFill"] = copied
     call = ana.ground(Exclude, "Which lilies or cats?")
     assert call.arguments == {"plant": "lilies"}
 
@@ -240,7 +223,7 @@ def test_a_record_is_found_by_what_its_attribute_is_called(open_memory: Any) -> 
             "slots": [{"slot": "shop", "how": "copy", "words": "Szprycha", "sources": [source]}]
         }
 
-    memory._mind.model.answers["ToolFill"] = copied
+    memory._pipelines.model.answers["ToolFill"] = copied
     call = ana.ground(BookRepair, "Book the repair.")
     assert call.arguments == {"shop": "Szprycha"}
 
@@ -372,7 +355,7 @@ async def test_nothing_blocks_the_loop(open_memory: Any) -> None:
 def test_two_users_do_not_mix(open_memory: Any) -> None:
     memory = open_memory(Mind())
     memory.user("bob").add([{"role": "user", "content": "I fly to Rome."}], session_id="b")
-    mind = memory._mind.model
+    mind = memory._pipelines.model
     create_grounding_graph(memory, tools=BookFlight).invoke(
         {"request": ASKED}, {"configurable": {"user_id": "bob"}}
     )
@@ -396,7 +379,7 @@ def test_memory_that_fails_leaves_the_request(
     def fail(*_: Any, **__: Any) -> None:
         raise OSError("disk")
 
-    monkeypatch.setattr("langmem_graph.recall.memory_search.find_facts", fail)
+    monkeypatch.setattr("langmem_graph.retrieval.facts.find_facts", fail)
     call = memory.user("ana").ground(BookFlight, "A flight to Rome, please")
     assert call.arguments["destination"] == "Rome"
     assert call.grounding["destination"].message_ids == []

@@ -11,9 +11,8 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel, Field
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.grounding.matchers import says, supports
-from langmem_graph.grounding.slots import slots_of
-from langmem_graph.grounding.tool_spec import tool_spec
+from langmem_graph.grounding.tool_schema import slots_of, tool_spec
+from langmem_graph.values.matching import says, supports
 
 
 class Guest(BaseModel):

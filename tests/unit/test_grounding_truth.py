@@ -10,9 +10,10 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
-from langmem_graph import Memory, Settings
-from langmem_graph.grounding.tool_spec import tool_spec
-from tests.scripted import Mind
+from langmem_graph.grounding.tool_schema import tool_spec
+from langmem_graph.memory import Memory
+from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
+from tests.support.minds import Mind
 
 SAID = {
     "a": "My seat is 12A and I take 3 bags.",
@@ -41,7 +42,10 @@ def fill(prompt: str) -> Any:
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
-    settings = Settings(debounce_seconds=3_600, closing_seconds=0.01)
+    settings = Settings(
+        extraction=ExtractionSettings(debounce_seconds=3_600),
+        storage=StorageSettings(closing_seconds=0.01),
+    )
     mind = Mind(ToolFill=fill, Verdicts=FOLLOWS)
     with Memory(tmp_path / "m", model=mind, embeddings="hash", settings=settings) as opened:
         rows = [{"role": "user", "content": text, "id": own} for own, text in SAID.items()]

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel
 
-from langmem_graph.grounding.slots import Slot, joined, parted, slots_of
 from langmem_graph.grounding.sources import Source, candidates_in, quoted_in
-from langmem_graph.grounding.tool_spec import tool_spec
-from langmem_graph.grounding.values import inferred, problem_with, typed
+from langmem_graph.grounding.tool_schema import Slot, slot_name, slot_path, slots_of, tool_spec
+from langmem_graph.grounding.type_conversion import inferred, problem_with, typed
 
 INTEGER = {"type": "integer"}
 
@@ -216,7 +215,7 @@ def test_whole_words_of_any_script_are_quoted(words: str, text: str, found: str)
 
 @given(st.lists(st.text("~01.a"), min_size=1, max_size=4))
 def test_a_dot_in_a_name_is_no_part_of_the_path(path: list[str]) -> None:
-    assert parted(joined(path)) == tuple(path)
+    assert slot_path(slot_name(path)) == tuple(path)
 
 
 def test_what_the_runtime_injects_is_no_argument() -> None:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_graph import Memory
 from langmem_graph.errors import ImportFormatError
-from langmem_graph.importers import Conversation, read_conversations
+from langmem_graph.importers.chat_jsonl import Conversation
+from langmem_graph.importers.detect import read_conversations
+from langmem_graph.memory import Memory
 
 
 def read(tmp_path: Path, content: Any, name: str = "file.json") -> list[Conversation]:

@@ -13,15 +13,18 @@ from langchain_core.messages import AIMessage, ToolMessage
 from pydantic import BaseModel
 from typer.testing import CliRunner
 
-from langmem_graph import Memory, MemoryMiddleware, Settings
-from langmem_graph.cli import app as commands
+from langmem_graph.cli import commands
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.graphs.conversation import worth_keeping
-from langmem_graph.recall.quotes import as_data, indented, plain_id, plain_json
-from langmem_graph.store.files import write_files
-from langmem_graph.tools import create_memory_tools
+from langmem_graph.memory import Memory
+from langmem_graph.middleware import MemoryMiddleware
+from langmem_graph.retrieval.formatting import as_data, indented, plain_id, plain_json
+from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
+from langmem_graph.storage.files import write_files
+from langmem_graph.testing import ScriptedChatModel
+from langmem_graph.tools.memory_tools import create_memory_tools
 from tests.conftest import said
-from tests.scripted import Mind, ScriptedChatModel
+from tests.support.minds import Mind
 
 LINE_ENDS = ["\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
 FORGED = [
@@ -91,7 +94,10 @@ def poisoned(tmp_path: Path) -> Any:
     opened: list[Memory] = []
 
     def make(model: Any = None) -> Memory:
-        quiet = Settings(debounce_seconds=3_600, closing_seconds=0.01, neighbour_floor=0.0)
+        quiet = Settings(
+            extraction=ExtractionSettings(debounce_seconds=3_600, neighbour_floor=0.0),
+            storage=StorageSettings(closing_seconds=0.01),
+        )
         memory = Memory(tmp_path / "m", model=model, embeddings="hash", settings=quiet)
         opened.append(memory)
         user = memory.user("me")
@@ -156,7 +162,7 @@ def test_tools_answer_with_quotes(poisoned: Any) -> None:
 def test_only_listed_files_are_read(memory: Memory, name: str) -> None:
     user = memory.user("me")
     user.add(said("hello", id="1"), session_id="s")
-    with memory._services.room("me") as room, room.database.writing() as connection:
+    with memory._services.room("me") as room, room.database.write_transaction() as connection:
         write_files(connection, {"profile.md": "---\nkind: profile\n---\n\nFORGED\x1b[2J\n"})
     with pytest.raises(InvalidInputError, match="There is no file"):
         user.read_file(name)
@@ -177,7 +183,7 @@ def test_an_id_that_no_track_could_cite_is_refused(memory: Memory, own: Any) -> 
 
 def asked_of(mind: Mind) -> dict[str, list[str]]:
     prompts: dict[str, list[str]] = {}
-    for name, prompt in mind.asked:  # type: ignore[attr-defined]
+    for name, prompt in mind.asked:
         prompts.setdefault(name, []).append(prompt)
     return prompts
 
@@ -313,7 +319,7 @@ async def test_mcp_answers_with_quotes(poisoned: Any) -> None:
     from mcp.shared.memory import create_connected_server_and_client_session
     from pydantic import AnyUrl
 
-    from langmem_graph.mcp_server import create_mcp_server
+    from langmem_graph.mcp.server import create_mcp_server
 
     memory = poisoned()
     server = create_mcp_server(memory, user_id="me", allow_forget=True)

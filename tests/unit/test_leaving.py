@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from langmem_graph import Memory
-from langmem_graph.embeddings import HashEmbeddings
 from langmem_graph.errors import (
     ClosedMemoryError,
     EmbedderMismatchError,
     ForkedProcessError,
     StorageError,
 )
+from langmem_graph.memory import Memory
+from langmem_graph.testing import HashEmbeddings
 from tests.conftest import TroubledEmbeddings, said
-from tests.unit.test_faults import folder
+from tests.support.files import folder
 
 Reopen = Callable[..., Memory]
 
@@ -40,9 +40,9 @@ def test_a_folder_deleted_in_the_middle_of_an_add_makes_it_fail(memory: Memory) 
     user = memory.user("u")
     user.add(said("before", id="1"), session_id="s")
     with (
-        memory._services.root.room("u") as room,
+        memory._services.directory.room("u") as room,
         pytest.raises(StorageError, match="deleted"),
-        room.database.writing(),
+        room.database.write_transaction(),
     ):
         shutil.rmtree(folder(memory, "u"))
 
@@ -226,7 +226,7 @@ def test_a_child_gets_its_error_even_if_a_lock_was_held_at_the_fork(memory: Memo
     holding, let_go = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with memory._services.root._guard:
+        with memory._services.directory._guard:
             holding.set()
             let_go.wait(30)
 

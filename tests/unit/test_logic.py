@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.logic import (
+from langmem_graph.reasoning.nl_logic import (
     Atom,
     Binding,
     ConflictingBindingsError,

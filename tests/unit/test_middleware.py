@@ -18,13 +18,14 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from langmem_graph import Memory, MemoryMiddleware
 from langmem_graph.errors import ClosedMemoryError, MissingUserError
 from langmem_graph.graphs.conversation import place, was_said
-from langmem_graph.tools import create_memory_tools
+from langmem_graph.memory import Memory
+from langmem_graph.middleware import MemoryMiddleware
+from langmem_graph.testing import ScriptedChatModel
+from langmem_graph.tools.memory_tools import create_memory_tools
 from tests.conftest import said
-from tests.scripted import ScriptedChatModel
-from tests.unit.test_nodes import WAYS, config, run, texts
+from tests.support.graphs import WAYS, config, run, texts
 
 
 @tool

@@ -9,10 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from langmem_graph import Memory
 from langmem_graph.errors import ClosedMemoryError, InvalidInputError
-from langmem_graph.navigate import MAX_CALLS, NavigationEnv, Rubric, navigation_tools
-from tests.unit.navigation import ANSWER, LOOK, OF_ANA, SEAT, SUM, fill
+from langmem_graph.memory import Memory
+from langmem_graph.navigation.actions import MAX_CALLS
+from langmem_graph.navigation.environment import NavigationEnv
+from langmem_graph.navigation.reward import Rubric
+from langmem_graph.navigation.tools import navigation_tools
+from tests.support.navigation import ANSWER, LOOK, OF_ANA, SEAT, SUM, fill
 
 
 @pytest.fixture(scope="module")
@@ -255,7 +258,7 @@ def test_a_tool_that_fails_is_told_and_noted(
     def broken(*_: Any, **__: Any) -> Any:
         raise ConnectionError("the index is out")
 
-    monkeypatch.setattr("langmem_graph.user_sync.SyncUserMemory.search_conversation", broken)
+    monkeypatch.setattr("langmem_graph.memory.UserMemory.search_conversation", broken)
     seen, _, done, info = env.step(LOOK)
     assert "cannot be read right now" in seen["messages"][0]["content"]
     assert not done

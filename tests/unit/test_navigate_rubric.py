@@ -8,26 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_graph import Memory
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.navigate import (
-    Navigation,
-    NavigationEnv,
+from langmem_graph.memory import Memory
+from langmem_graph.navigation.actions import read_answer
+from langmem_graph.navigation.environment import NavigationEnv
+from langmem_graph.navigation.reward import (
     Rubric,
-    ToolUse,
     best_f1,
     evidence_shown,
     f1_judge,
     napmem_reward,
     navigation_metrics,
-    navigation_tools,
-    read_trajectories,
     token_f1,
-    trajectory,
-    write_trajectories,
 )
-from langmem_graph.navigate._answer import read_answer
-from tests.unit.navigation import ANSWER, LOOK, SEAT, SUM, fill
+from langmem_graph.navigation.schemas import Navigation, ToolUse
+from langmem_graph.navigation.tools import navigation_tools
+from langmem_graph.navigation.trajectories import read_trajectories, trajectory, write_trajectories
+from tests.support.navigation import ANSWER, LOOK, SEAT, SUM, fill
 
 
 def used(layer: Any = "records", turn: int = 1, **shown: Any) -> ToolUse:

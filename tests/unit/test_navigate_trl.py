@@ -7,22 +7,19 @@ from typing import Any
 
 import pytest
 
-from langmem_graph import Memory
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.navigate import (
-    Rubric,
+from langmem_graph.memory import Memory
+from langmem_graph.navigation.reward import Rubric, navigation_metrics
+from langmem_graph.navigation.tools import navigation_tools
+from langmem_graph.navigation.trajectories import read_trajectories, trajectory, write_trajectories
+from langmem_graph.navigation.trl import (
     TrlEnvironment,
-    navigation_metrics,
-    navigation_tools,
-    read_trajectories,
-    trajectory,
     trl_environment,
     trl_navigation,
     trl_reward,
     trl_rows,
-    write_trajectories,
 )
-from tests.unit.navigation import ANSWER, OF_ANA, SEAT, SUM, fill
+from tests.support.navigation import ANSWER, OF_ANA, SEAT, SUM, fill
 
 
 @pytest.fixture

@@ -14,11 +14,13 @@ from blockbuster import blockbuster_ctx
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.messages.tool import invalid_tool_call
 
-from langmem_graph import Memory
 from langmem_graph.errors import ClosedMemoryError, InvalidInputError
-from langmem_graph.navigate import MAX_CALLS, Navigation, arun_navigator, run_navigator
-from tests.scripted import ScriptedChatModel
-from tests.unit.navigation import ANSWER, OF_ANA, fill
+from langmem_graph.memory import Memory
+from langmem_graph.navigation.actions import MAX_CALLS
+from langmem_graph.navigation.navigator import arun_navigator, run_navigator
+from langmem_graph.navigation.schemas import Navigation
+from langmem_graph.testing import ScriptedChatModel
+from tests.support.navigation import ANSWER, OF_ANA, fill
 
 QUESTION = "Which seat do I take?"
 DONE = json.dumps(ANSWER)
@@ -161,9 +163,18 @@ def _check_protocol(request: list[Any]) -> None:
 
 
 def test_a_message_that_is_as_it_should_be_is_sent_back_as_it_came(known: Memory) -> None:
-    said = asking(call(), content=[{"type": "thinking", "thinking": "hm", "signature": "s"}])
-    _, model = walk(known, said, DONE)
-    assert model.requests[-1][2] is said
+    said: list[AIMessage] = []
+
+    class Keeping(ScriptedChatModel):
+        def _answer(self, messages: Any, schema: Any) -> AIMessage:
+            said.append(super()._answer(messages, schema))
+            return said[-1]
+
+    thinking = [{"type": "thinking", "thinking": "hm", "signature": "s"}]
+    model = Keeping(script=[asking(call(), content=thinking), DONE])
+    run_navigator(model, known.user("ana"), QUESTION)
+    assert model.requests[-1][2] is said[0]
+    assert said[0].content == thinking
 
 
 def test_an_answer_that_is_no_json_is_kept(known: Memory) -> None:
@@ -180,8 +191,9 @@ def test_the_token_limit_ends_it_before_the_next_call(known: Memory) -> None:
 
 def test_tokens_are_estimated_where_nobody_counts(known: Memory) -> None:
     class Silent(ScriptedChatModel):
-        def _next(self, messages: Any) -> AIMessage:
-            return super()._next(messages).model_copy(update={"usage_metadata": None})
+        def _answer(self, messages: Any, schema: Any) -> AIMessage:
+            said = super()._answer(messages, schema)
+            return said.model_copy(update={"usage_metadata": None})
 
     done = run_navigator(Silent(script=[asking(call()), DONE]), known.user("ana"), QUESTION)
     assert not done.tokens_exact

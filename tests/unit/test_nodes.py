@@ -28,67 +28,22 @@ from langgraph_sdk.auth.types import StudioUser
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from langmem_graph import Memory, MemoryMiddleware
 from langmem_graph.errors import InvalidInputError, LangMemGraphError, MissingUserError
-from langmem_graph.graphs import (
+from langmem_graph.graphs.grounding_graph import create_grounding_graph
+from langmem_graph.graphs.nodes import (
     MemoryState,
-    create_grounding_graph,
-    create_recall_graph,
     create_recall_node,
-    create_write_graph,
     create_write_node,
     with_memory,
 )
-from langmem_graph.tools import create_memory_tools
+from langmem_graph.graphs.recall_graph import create_recall_graph
+from langmem_graph.graphs.write_graph import create_write_graph
+from langmem_graph.memory import Memory
+from langmem_graph.middleware import MemoryMiddleware
+from langmem_graph.testing import ScriptedChatModel
+from langmem_graph.tools.memory_tools import create_memory_tools
 from tests.conftest import said
-from tests.scripted import ScriptedChatModel
-
-WAYS = ("invoke", "ainvoke", "stream", "astream")
-
-
-def config(user: Any = "ana", thread: str | None = "t1", **more: Any) -> dict[str, Any]:
-    places = {"user_id": user, "thread_id": thread, **more}
-    return {"configurable": {name: value for name, value in places.items() if value is not None}}
-
-
-def chatbot(
-    memory: Memory,
-    model: Any,
-    *,
-    checkpointer: Any = None,
-    schema: Any = MessagesState,
-    **options: Any,
-) -> Any:
-    def chat(state: MemoryState) -> dict[str, Any]:
-        return {"messages": [model.invoke(with_memory(state))]}
-
-    builder = StateGraph(schema)
-    builder.add_node("recall", create_recall_node(memory, **options))
-    builder.add_node("chat", chat)
-    builder.add_node("write", create_write_node(memory, **options))
-    builder.add_edge(START, "recall")
-    builder.add_edge("recall", "chat")
-    builder.add_edge("chat", "write")
-    return builder.compile(checkpointer=checkpointer)
-
-
-def run(graph: Any, way: str, *args: Any) -> Any:
-    """The graph's last state, whichever way it is run."""
-
-    async def last_streamed() -> Any:
-        return [part async for part in graph.astream(*args, stream_mode="values")][-1]
-
-    if way == "ainvoke":
-        return asyncio.run(graph.ainvoke(*args))
-    if way == "astream":
-        return asyncio.run(last_streamed())
-    if way == "stream":
-        return list(graph.stream(*args, stream_mode="values"))[-1]
-    return graph.invoke(*args)
-
-
-def texts(messages: list[Any]) -> list[str]:
-    return [str(message.content) for message in messages]
+from tests.support.graphs import WAYS, chatbot, config, run, texts
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -605,7 +560,7 @@ def test_what_is_no_memory_is_refused_where_it_is_given(
 
 def test_settings_that_are_none_are_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"settings must be.*Settings\(\)"):
-        Memory(tmp_path, settings={"recall_k": 3})  # type: ignore[arg-type]
+        Memory(tmp_path, settings={"context__k": 3})  # type: ignore[arg-type]
 
 
 def test_an_unusable_thread_id_does_not_fail_the_turn(memory: Memory) -> None:

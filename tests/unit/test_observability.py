@@ -18,25 +18,32 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from langmem_graph import ChromaStore, Memory, MemoryMiddleware, Settings, tracing
+from langmem_graph import tracing
 from langmem_graph.errors import LangMemGraphError
-from langmem_graph.graphs import (
+from langmem_graph.graphs.goal_graph import create_goal_graph
+from langmem_graph.graphs.nodes import (
     MemoryState,
-    create_goal_graph,
-    create_recall_graph,
     create_recall_node,
     create_write_node,
     with_memory,
 )
-from langmem_graph.store.root import folder_name
-from langmem_graph.tools import create_memory_tools
+from langmem_graph.graphs.recall_graph import create_recall_graph
+from langmem_graph.memory import Memory
+from langmem_graph.messages import folder_name
+from langmem_graph.middleware import MemoryMiddleware
+from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
+from langmem_graph.store.chroma_store import ChromaStore
+from langmem_graph.testing import ScriptedChatModel
+from langmem_graph.tools.memory_tools import create_memory_tools
 from tests.conftest import TroubledEmbeddings
-from tests.reliability.minds import SteadyMind
-from tests.reliability.test_isolation import ASKED, Send, config_of
-from tests.scripted import ScriptedChatModel
+from tests.support.isolation import ASKED, Send, config_of
+from tests.support.minds import ANSWERS, echo, steady_mind
 
 CANARY = "quetzalcoatl"
-QUICK = Settings(debounce_seconds=0.0, closing_seconds=5, neighbour_floor=0.0, index_batch=4)
+QUICK = Settings(
+    extraction=ExtractionSettings(debounce_seconds=0.0, neighbour_floor=0.0),
+    storage=StorageSettings(closing_seconds=5, index_batch=4),
+)
 
 
 def told(user: str = "ana", session: str = "s") -> list[dict[str, Any]]:
@@ -60,7 +67,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
     path = tmp_path / "m"
-    with Memory(path, model=SteadyMind(), embeddings="hash", settings=QUICK) as opened:
+    with Memory(path, model=steady_mind(), embeddings="hash", settings=QUICK) as opened:
         yield opened
 
 
@@ -87,8 +94,8 @@ def test_every_step_and_model_call_has_a_span(memory: Memory, spans: InMemorySpa
     ana.forget(message="m1")
     steps = names(spans)
     assert steps >= {"add", "flush", "recall", "ground", "search_records", "forget", "model"}
-    assert steps >= {"claim", "extract", "ground_values", "reconcile", "evolve", "commit", "link"}
-    assert steps >= {"route", "init", "retrieve", "unify", "refine", "counterfactual", "context"}
+    assert steps >= {"claim", "extract", "verify", "reconcile", "commit", "link"}
+    assert steps >= {"route", "plan", "retrieve", "unify", "refine", "counterfactual", "context"}
     assert steps >= {"select_tool", "retrieve_slots", "fill", "verify", "decide", "topics"}
     recorded = spans.get_finished_spans()
     assert_no_text(recorded)
@@ -125,7 +132,7 @@ def test_spans_reach_through_the_memorys_own_loop(
     assert {one.context.trace_id for one in recorded} == {own}
     parents = {one.context.span_id: one.name for one in recorded}
     above = {parents[one.parent.span_id] for one in recorded if one.name.endswith(".model")}
-    assert above <= {f"langmem_graph.{s}" for s in ("init", "unify", "refine", "counterfactual")}
+    assert above <= {f"langmem_graph.{s}" for s in ("plan", "unify", "refine", "counterfactual")}
 
 
 def test_an_error_is_a_kind_and_not_a_text(memory: Memory, spans: InMemorySpanExporter) -> None:
@@ -229,7 +236,7 @@ class TellTale(TroubledEmbeddings):
         return super().embed_documents(texts)
 
 
-class TalkativeMind(SteadyMind):
+class TalkativeMind(ScriptedChatModel):
     """Now and then fails with an error that quotes the prompt."""
 
     down: bool = False
@@ -245,7 +252,7 @@ def use_everything(memory: Memory, store: ChromaStore, question: str) -> None:
     config = config_of("ana")
 
     def chat(state: MemoryState) -> dict[str, Any]:
-        return {"messages": [SteadyMind().invoke(with_memory(state))]}
+        return {"messages": [steady_mind().invoke(with_memory(state))]}
 
     builder = StateGraph(MemoryState)
     builder.add_node("recall", create_recall_node(memory, mode="reason"))
@@ -256,7 +263,7 @@ def use_everything(memory: Memory, store: ChromaStore, question: str) -> None:
     builder.add_edge("chat", "write")
     from langchain.agents import create_agent
 
-    agent = create_agent(SteadyMind(), middleware=[MemoryMiddleware(memory, ground_tools=[Send])])
+    agent = create_agent(steady_mind(), middleware=[MemoryMiddleware(memory, ground_tools=[Send])])
     ana = memory.user("ana")
     tools = {tool.name: tool for tool in create_memory_tools(memory, user_id="ana")}
 
@@ -276,7 +283,7 @@ def use_everything(memory: Memory, store: ChromaStore, question: str) -> None:
         lambda: agent.invoke({"messages": [("user", question)]}, config),
         lambda: tools["search_conversation"].invoke({"query": question}),
         lambda: tools["read_file"].invoke({"name": question}),
-        lambda: create_goal_graph(broken, model=SteadyMind()).invoke({"query": question}),
+        lambda: create_goal_graph(broken, model=steady_mind()).invoke({"query": question}),
         lambda: store.put(("users", "ana"), "k", {"text": question}),
         lambda: store.search(("users", "ana"), query=question),
         lambda: ana.read_file(question),
@@ -294,7 +301,7 @@ def test_no_log_above_debug_quotes_a_memory(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    embedder, mind = TellTale(), TalkativeMind()
+    embedder, mind = TellTale(), TalkativeMind(script=echo, answers=ANSWERS, record=False)
     memory = Memory(tmp_path / "m", model=mind, embeddings=embedder, settings=QUICK)
     with memory, ChromaStore(tmp_path / "m", embeddings=embedder) as store:
         for down in (False, True, False):

@@ -9,7 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_graph.write.ordering import Order, check_resolution, merge_chains, resolve
+from langmem_graph.extraction.contradiction_order import (
+    Order,
+    check_resolution,
+    merge_chains,
+    resolve,
+)
 
 DAY_0 = datetime(2025, 1, 1, tzinfo=UTC)
 ids = st.sampled_from("abcdefghij")
@@ -60,17 +65,28 @@ def test_of_equals_on_a_cycle_the_smallest_goes() -> None:
     assert merge_chains([["c", "b"], ["b", "a"], ["a", "c"]], {}) == Order(["c", "b"], ["a"])
 
 
-@settings(max_examples=3_000, deadline=None)
-@given(many_chains, some_times)
-def test_nothing_is_lost_and_every_remaining_edge_holds(
-    chains: list[list[str]], times: dict[str, datetime]
-) -> None:
+def assert_sound(chains: list[list[str]], times: dict[str, datetime]) -> None:
     merged = merge_chains(chains, times)
     given_ids = {one for chain in chains for one in chain}
     assert sorted(merged.order + merged.discarded) == sorted(given_ids)
     place = {one: position for position, one in enumerate(merged.order)}
     for one, other in edges(chains):
         assert one not in place or other not in place or place[one] < place[other]
+
+
+@settings(max_examples=200, deadline=None)
+@given(many_chains, some_times)
+def test_nothing_is_lost_and_every_remaining_edge_holds(
+    chains: list[list[str]], times: dict[str, datetime]
+) -> None:
+    assert_sound(chains, times)
+
+
+@pytest.mark.stress
+@settings(max_examples=3_000, deadline=None)
+@given(many_chains, some_times)
+def test_nothing_is_lost_3000_times(chains: list[list[str]], times: dict[str, datetime]) -> None:
+    assert_sound(chains, times)
 
 
 @settings(max_examples=300, deadline=None)

@@ -15,11 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_graph import Memory, Settings
-from langmem_graph.recall.collisions import AHEAD, MOST, colliding, met
-from langmem_graph.recall.overlaps import proposal
+from langmem_graph.memory import Memory
+from langmem_graph.reasoning.conflicts import proposal
+from langmem_graph.reasoning.state import ProposedTime
+from langmem_graph.retrieval.schedule_conflicts import AHEAD, MOST, conflicts_at, met
 from langmem_graph.schedule.times import EventTime
-from tests.schedule_oracle import Timed, collisions
+from langmem_graph.settings import Settings, StorageSettings
+from tests.support.schedule_oracle import Timed, collisions
 
 MADRID, NEW_YORK, LONDON = "Europe/Madrid", "America/New_York", "Europe/London"
 TOKYO, KATHMANDU, AUCKLAND = "Asia/Tokyo", "Asia/Kathmandu", "Pacific/Auckland"
@@ -391,7 +393,9 @@ CASES = [
 @pytest.fixture(scope="module")
 def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     path: Path = tmp_path_factory.mktemp("overlaps")
-    with Memory(path, embeddings="hash", settings=Settings(index_batch=5_000)) as opened:
+    with Memory(
+        path, embeddings="hash", settings=Settings(storage=StorageSettings(index_batch=5_000))
+    ) as opened:
         yield opened
 
 
@@ -414,16 +418,16 @@ def product(memory: Memory, case: Case) -> dict[str, str]:
         row = {"facet": "schedule", "text": one.text, "source_message_ids": ["m"], **one.record}
         row |= {"event_time": fields_of(one.time)} if one.time else {"facet": "none"}
         assert len(ana.add_records([row]).stored) == 1
-    asked = {"start": case.asked.start, "end": case.asked.end, "recurrence": case.asked.rule}
+    asked = ProposedTime(case.asked.start, case.asked.end or "", case.asked.rule or "")
     event = proposal(asked, case.asked.zone)
     assert event is not None
     with memory._services.room(ana.id) as room:
-        found = colliding(room, event, Settings())
-    return {one["fact"]["text"]: _span(one["start"], one["end"]) for one in found}
+        found = conflicts_at(room, event, Settings())
+    return {one.fact.text: _span(one.start, one.end) for one in found}
 
 
-def _span(start: str, end: str) -> str:
-    moments = (datetime.fromisoformat(text).astimezone(UTC) for text in (start, end))
+def _span(start: datetime, end: datetime) -> str:
+    moments = (moment.astimezone(UTC) for moment in (start, end))
     return "/".join(f"{moment:%Y-%m-%d %H:%M}" for moment in moments)
 
 
@@ -433,7 +437,7 @@ def oracle(case: Case) -> dict[str, str]:
     for one in case.items:
         own = collisions(one.time, asked, AHEAD) if one.time and one.counts else []
         if own:
-            found[one.text] = _span(*(moment.isoformat() for moment in min(own)))
+            found[one.text] = _span(*min(own))
     return found
 
 
@@ -534,11 +538,11 @@ def test_the_line_says_when_on_the_items_own_clock(
     ana.add([{"role": "user", "content": "words", "id": "m"}], session_id="s")
     row = {"text": "x", "source_message_ids": ["m"], "facet": "schedule", "subject": "The user"}
     ana.add_records([{**row, "event_time": fields_of(time)}])
-    event = proposal({"start": asked}, None)
+    event = proposal(ProposedTime(asked), None)
     assert event is not None
     with memory._services.room(ana.id) as room:
-        (found,) = colliding(room, event, Settings())
-    assert found["line"] == f"The schedule has something at that time: {line}"
+        (found,) = conflicts_at(room, event, Settings())
+    assert found.line == f"The schedule has something at that time: {line}"
 
 
 def test_whose_it_is_stands_beside_it(memory: Memory) -> None:
@@ -546,11 +550,11 @@ def test_whose_it_is_stands_beside_it(memory: Memory) -> None:
     ana.add([{"role": "user", "content": "words", "id": "m"}], session_id="s")
     row = {"text": "Sees the dentist.", "source_message_ids": ["m"], "facet": "schedule"}
     ana.add_records([{**row, "subject": 'Tom "x"', "event_time": {"start": "2025-06-03T15:00"}}])
-    event = proposal({"start": "2025-06-03T15:00"}, None)
+    event = proposal(ProposedTime("2025-06-03T15:00"), None)
     assert event is not None
     with memory._services.room(ana.id) as room:
-        (found,) = colliding(room, event, Settings())
-    assert found["line"].endswith(' [m], about "tom \\"x\\""')
+        (found,) = conflicts_at(room, event, Settings())
+    assert found.line.endswith(' [m], about "tom \\"x\\""')
 
 
 @pytest.mark.parametrize("minutes", [15, 240])
@@ -561,7 +565,7 @@ def test_the_usual_length_is_a_setting(memory: Memory, minutes: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "soon", "2025", "25:00", "Tuesday", "2025-13-01"])
 def test_what_is_no_time_proposes_nothing(text: str) -> None:
-    assert proposal({"start": text, "end": "2025-06-03T15:00"}, None) is None
+    assert proposal(ProposedTime(text, "2025-06-03T15:00"), None) is None
 
 
 def test_an_unusable_time_is_reported_and_kept(memory: Memory) -> None:

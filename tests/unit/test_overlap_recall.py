@@ -9,11 +9,15 @@ from zoneinfo import ZoneInfo
 import pytest
 from langchain_core.messages import HumanMessage
 
-from langmem_graph import Memory, Recall, Settings
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.graphs import create_recall_graph, create_recall_node
-from langmem_graph.recall.quotes import AGAINST, ALSO
-from tests.scripted import Mind
+from langmem_graph.graphs.nodes import create_recall_node
+from langmem_graph.graphs.recall_graph import create_recall_graph
+from langmem_graph.memory import Memory
+from langmem_graph.retrieval.formatting import AGAINST, ALSO
+from langmem_graph.schemas import Recall
+from langmem_graph.settings import Settings
+from tests.support.minds import Mind
+from tests.support.settings import nested
 
 NOW = "2099-06-01T09:00"  # a Monday
 ASKED = "Can we set the review for Tuesday 15:00?"
@@ -43,7 +47,9 @@ def open_memory(tmp_path: Path) -> Iterator[Any]:
     def make(model: Any, **settings: Any) -> Memory:
         while opened:
             opened.pop().close()
-        chosen = Settings(**{"debounce_seconds": 3_600, "closing_seconds": 0.01, **settings})
+        chosen = nested(
+            **{"extraction__debounce_seconds": 3_600, "storage__closing_seconds": 0.01, **settings}
+        )
         opened.append(Memory(tmp_path / "m", model=model, embeddings="hash", settings=chosen))
         return opened[-1]
 
@@ -168,7 +174,7 @@ def test_an_appointment_that_was_moved_collides_at_its_new_time_alone(open_memor
 
     decide = {"record": "r1", "action": "update", "targets": ["n1"], "attribute": "a1"}
     model = mind(extract, Reconciliation={"decisions": [decide]})
-    memory = open_memory(model, neighbour_floor=0.0)
+    memory = open_memory(model, extraction__neighbour_floor=0.0)
     tell(memory, "The dentist appointment is on 2099-06-02 at 15:00.")
     ana = tell(memory, "No, the dentist appointment was moved to 2099-06-02 at 17:00.", "m2")
     assert warnings_of(ana.recall(ASKED, mode="auto", at=NOW)) == []
@@ -297,14 +303,16 @@ def test_a_schedule_that_cannot_be_read_costs_the_warning_alone(
     def fail(*_: Any) -> None:
         raise OSError("disk")
 
-    monkeypatch.setattr("langmem_graph.recall.overlaps.colliding", fail)
+    monkeypatch.setattr("langmem_graph.reasoning.conflicts.conflicts_at", fail)
     found = ana.recall(ASKED, at=NOW, mode="auto")
     assert "comparing with the schedule failed: OSError: disk" in found.report.warnings
     assert "I see the dentist." in found.context or "sees the dentist" in found.context
 
 
 def test_without_the_counterfactual_words_still_count(open_memory: Any) -> None:
-    ana = _with_dentist(open_memory(mind(), use_counterfactual=False, use_goals=False))
+    ana = _with_dentist(
+        open_memory(mind(), reasoning__use_counterfactual=False, reasoning__use_goals=False)
+    )
     found = ana.recall(ASKED, at=NOW, mode="auto")
     assert len(warnings_of(found)) == 1
     assert found.report.llm_calls == 0
@@ -337,7 +345,7 @@ def test_what_was_over_when_it_was_said_is_not(open_memory: Any) -> None:
 def test_what_was_forgotten_meanwhile_collides_no_more(
     open_memory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from langmem_graph.recall import context
+    from langmem_graph.reasoning import context
 
     memory = open_memory(mind())
     ana = _with_dentist(memory)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from langmem_graph import tokens
 from langmem_graph.errors import TokenCountWarning
-from langmem_graph.ranking.dates import NamedDay, day_fit, named_days
-from langmem_graph.ranking.fusion import reciprocal_rank_fusion
-from langmem_graph.store.words import query_terms, searchable, telling_terms
+from langmem_graph.retrieval.search_common import reciprocal_rank_fusion
+from langmem_graph.schedule.parsing import NamedDay, day_fit, named_days
+from langmem_graph.storage.full_text import query_terms, searchable, telling_terms
 
 
 def test_tokens_are_counted_exactly_where_the_table_is_at_hand(

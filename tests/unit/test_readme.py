@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from langmem_graph import Memory
+from langmem_graph.memory import Memory
+from langmem_graph.testing import ScriptedChatModel
 from tests.conftest import said
-from tests.scripted import ScriptedChatModel
-from tests.unit.test_embeddings import needs_model
-from tests.unit.test_nodes import WAYS, run
+from tests.support.graphs import WAYS, run
+from tests.support.marks import needs_model
 
 REPOSITORY = Path(__file__).parents[2]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
@@ -93,14 +93,19 @@ def test_the_commands_of_the_readme_exist() -> None:
     assert all(f"\n{target}:" in makefile for target in targets)
 
 
+@needs_model
 def test_the_readme_shows_what_the_example_prints() -> None:
-    from examples import puppy_and_palm
-
-    shown = README.split("python examples/puppy_and_palm.py")[1].split("…")[0]
-    for text in (puppy_and_palm.REQUEST, puppy_and_palm.SAID[0][1]):
-        assert text in shown
-    (risk,) = puppy_and_palm.REHEARSED["Consequences"]["risks"]
-    assert risk["claim"] in shown
+    command, shown = re.findall(r"```\n\$ (python examples/.+?)\n(.*?)```", README, re.DOTALL)[0]
+    printed = subprocess.run(
+        [sys.executable, *command.split()[1:]],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    parts = map(re.escape, shown.split("…\n"))  # whole lines may be cut there
+    assert re.fullmatch(r"(?:.*\n)*".join(parts), printed)
+    assert "(here with a scripted model" in README.split(command)[0][-150:]
 
 
 @needs_model
@@ -108,8 +113,8 @@ def test_the_readme_shows_what_the_example_prints() -> None:
 def test_reasoning_works_as_its_page_shows(
     title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    from tests.unit.test_goals import search
-    from tests.unit.test_recall_graph import acting
+    from tests.support.goals import search
+    from tests.support.recalled import acting
 
     page = (REPOSITORY / "docs/reasoning.md").read_text(encoding="utf-8")
     blocks = dict(re.findall(r"```python\n# (.+?)\n(.*?)```", page, re.DOTALL))
@@ -133,14 +138,13 @@ def test_tool_calls_are_filled_as_shown(
     page: str, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     from examples import travel_assistant as example
-    from langmem_graph.llm import RehearsedChatModel
 
     text = (REPOSITORY / page).read_text(encoding="utf-8")
     blocks = dict(re.findall(r"```python\n# (.+?)\n(.*?)```", text, re.DOTALL))
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {
-        "model": RehearsedChatModel(answers=example.REHEARSED),
-        "agent_model": example.rehearsed_agent(seat=None),
+        "model": ScriptedChatModel(answers=example.SCRIPTED),
+        "agent_model": example.scripted_agent(seat=None),
         "book_flight": example.book_flight,
     }
     with Memory("./memory") as memory:

@@ -14,73 +14,29 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from typing_extensions import TypedDict
 
-from langmem_graph import Memory, MemoryMiddleware, Recall, Settings
 from langmem_graph.errors import InvalidInputError, MissingUserError
-from langmem_graph.graphs import (
+from langmem_graph.graphs.nodes import (
     MemoryState,
-    create_recall_graph,
     create_recall_node,
     create_write_node,
     with_memory,
 )
-from langmem_graph.recall.facts import find_facts
-from langmem_graph.recall.route import intent_of
-from langmem_graph.store.clusters import CAUSAL, SEMANTIC
-from langmem_graph.store.records import add_link
-from tests.scripted import Mind, ScriptedChatModel
-from tests.unit.test_goals import ASKED, BAD, PLAN, alias
+from langmem_graph.graphs.recall_graph import create_recall_graph
+from langmem_graph.memory import Memory
+from langmem_graph.middleware import MemoryMiddleware
+from langmem_graph.retrieval.facts import find_facts
+from langmem_graph.retrieval.intent import intent_of
+from langmem_graph.schemas import Recall
+from langmem_graph.settings import Settings
+from langmem_graph.storage.graph_edges import CAUSAL, SEMANTIC
+from langmem_graph.storage.record_writes import add_link
+from langmem_graph.testing import ScriptedChatModel
+from tests.support.goals import ASKED, BAD, PLAN, alias
+from tests.support.minds import Mind
+from tests.support.recalled import PALM, PUPPY, SAID, acting, good, unify
+from tests.support.settings import nested
 
-PUPPY = "Our puppy Miso is teething and chews everything, above all plants."
-PALM = "Where can I buy a sago palm?"
-RISKS = {
-    "risks": [
-        {
-            "claim": "Sago palms are poisonous to dogs.",
-            "examples": ["Our puppy chews everything"],
-            "basis": "world",
-        },
-        {"claim": "It needs a lot of light.", "examples": ["zzz qqq"], "basis": "world"},
-    ]
-}
-SAID = {
-    "m1": PUPPY,
-    "m2": "Tom is my brother.",
-    "m3": "Tom married Lena in 2019.",
-    "m4": "Lena liked the ceramic lamp.",
-    "m5": "I prefer an aisle seat.",
-}
 ANA = {"configurable": {"user_id": "ana"}}
-
-
-def unify(prompt: str) -> dict[str, Any]:
-    brother, wedding, lamp = (alias(prompt, SAID[one]) for one in ("m2", "m3", "m4"))
-    if not (brother and wedding and lamp):
-        return {}
-    return {
-        "bindings": [
-            {"variable": "w", "entity": "Lena", "facts": [brother, wedding]},
-            {"variable": "g", "entity": "the ceramic lamp", "facts": [lamp]},
-        ],
-        "grounded": [
-            {"subgoal": "s1", "facts": [brother, wedding]},
-            {"subgoal": "s2", "facts": [lamp]},
-        ],
-    }
-
-
-def good(**answers: Any) -> Mind:
-    given = {"GoalPlan": PLAN, "Unification": unify, "Refinement": {"stop": True}}
-    given["Consequences"] = RISKS
-    given["GroundedAnswer"] = lambda prompt: {
-        "known": True,
-        "answer": "The ceramic lamp.",
-        "facts": ["f1"],
-    }
-    return Mind(**given | {"Extraction": {"memories": []}} | answers)
-
-
-def acting(**answers: Any) -> Mind:
-    return good(GoalPlan={"intent": "act", "risky": True}, **answers)
 
 
 @pytest.fixture
@@ -90,7 +46,9 @@ def open_memory(tmp_path: Path) -> Iterator[Any]:
     def make(model: Any, **settings: Any) -> Memory:
         while opened:
             opened.pop().close()
-        chosen = Settings(**{"debounce_seconds": 3_600, "closing_seconds": 0.01, **settings})
+        chosen = nested(
+            **{"extraction__debounce_seconds": 3_600, "storage__closing_seconds": 0.01, **settings}
+        )
         memory = Memory(tmp_path / "m", model=model, embeddings="hash", settings=chosen)
         opened.append(memory)
         _tell(memory, "ana")
@@ -108,7 +66,7 @@ def _tell(memory: Memory, user: str) -> None:
 
 
 def calls(mind: Mind) -> list[str]:
-    return [name for name, _ in mind.asked]  # type: ignore[attr-defined]
+    return [name for name, _ in mind.asked]
 
 
 # --- the goal loop over memory ---
@@ -154,7 +112,7 @@ def test_calls_of_a_look_up_that_suffices_and_of_the_worst_case(open_memory: Any
         Refinement=more,
         GroundedAnswer={"known": False},
     )
-    memory = open_memory(worst, recall_k=1, goal_k=1)
+    memory = open_memory(worst, context__k=1, reasoning__subgoal_facts=1)
     user = memory.user("ana")
     trees = [f"The {w} grows." for w in "alder birch cedar dogwood elder fir ginkgo".split()]
     user.add([{"role": "user", "content": text} for text in trees], session_id="trees")
@@ -167,7 +125,7 @@ def test_calls_of_a_look_up_that_suffices_and_of_the_worst_case(open_memory: Any
     assert found.context
 
     words = iter("alder birch cedar dogwood elder fir ginkgo hazel".split())
-    worst.asked.clear()  # type: ignore[attr-defined]
+    worst.asked.clear()
     graph = create_recall_graph(memory, mode="reason", answer=True)
     done = graph.invoke({"messages": [HumanMessage(ASKED)]}, ANA)
     assert done["memory_recall"]["report"]["llm_calls"] == len(calls(worst)) == 8
@@ -194,7 +152,7 @@ def test_bad_answers_never_cost_the_turn_its_context(open_memory: Any, step: str
     assert SAID["m4"] in done["memory_context"]
     assert done["messages"][-1].text
     report = done["memory_recall"]["report"]
-    assert report["llm_calls"] <= Settings().recall_calls
+    assert report["llm_calls"] <= Settings().reasoning.max_calls
     assert report["llm_calls"] == len(calls(mind))
 
 
@@ -265,12 +223,12 @@ def _with_records(memory: Memory, *texts: str) -> list[int]:
 @pytest.mark.parametrize("kind", [CAUSAL, SEMANTIC])
 @pytest.mark.parametrize("use", [True, False])
 def test_edges_are_followed_in_both_directions(open_memory: Any, kind: str, use: bool) -> None:
-    switch = "use_causal_edges" if kind == CAUSAL else "use_semantic_edges"
-    memory = open_memory(acting(), recall_k=1, risk_facts=1, **{switch: use})
+    switch = "reasoning__use_causal_edges" if kind == CAUSAL else "reasoning__use_semantic_edges"
+    memory = open_memory(acting(), context__k=1, reasoning__risk_facts=1, **{switch: use})
     seed, forth, back, _ = _with_records(
         memory, "sago palm where buy", "the vase fell", "a flood came", "unlike anything"
     )
-    with memory._services.room("ana") as room, room.database.writing() as connection:
+    with memory._services.room("ana") as room, room.database.write_transaction() as connection:
         add_link(connection, seed, forth, kind, weight=0.9, scorer="t", origin="t")
         add_link(connection, back, seed, kind, weight=0.8, scorer="t", origin="t")
     found = memory.user("ana").recall(PALM, mode="auto")
@@ -280,9 +238,9 @@ def test_edges_are_followed_in_both_directions(open_memory: Any, kind: str, use:
 
 
 def test_at_most_eight_facts_come_along_edges(open_memory: Any) -> None:
-    memory = open_memory(acting(), recall_k=1, risk_facts=1)
+    memory = open_memory(acting(), context__k=1, reasoning__risk_facts=1)
     numbers = _with_records(memory, "sago palm where buy", *(f"thing {n}" for n in range(12)))
-    with memory._services.room("ana") as room, room.database.writing() as connection:
+    with memory._services.room("ana") as room, room.database.write_transaction() as connection:
         for other in numbers[1:]:
             add_link(connection, 1, other, CAUSAL, weight=other / 20, scorer="t", origin="t")
     found = memory.user("ana").recall(PALM, mode="auto")
@@ -339,7 +297,7 @@ def test_a_failing_second_search_is_reported_and_the_rest_stays(
     def fail(*_: Any) -> None:
         raise OSError("disk")
 
-    monkeypatch.setattr("langmem_graph.recall.counterfactual.alike", fail)
+    monkeypatch.setattr("langmem_graph.reasoning.counterfactual.nearest_to_examples", fail)
     found = memory.user("ana").recall(PALM, mode="auto")
     assert found.report.status == "degraded"
     assert "looking for risks failed: OSError: disk" in found.report.warnings
@@ -351,13 +309,13 @@ def test_a_failing_second_search_is_reported_and_the_rest_stays(
 
 def test_without_goals_or_counterfactual(open_memory: Any) -> None:
     mind = acting()
-    open_memory(mind, use_goals=False).user("ana").recall(PALM, mode="auto")
+    open_memory(mind, reasoning__use_goals=False).user("ana").recall(PALM, mode="auto")
     assert calls(mind) == ["Consequences"]
     mind = acting()
-    open_memory(mind, use_counterfactual=False).user("ana").recall(PALM, mode="auto")
+    open_memory(mind, reasoning__use_counterfactual=False).user("ana").recall(PALM, mode="auto")
     assert calls(mind) == ["GoalPlan"]
     mind = acting()
-    memory = open_memory(mind, use_counterfactual=False, use_goals=False)
+    memory = open_memory(mind, reasoning__use_counterfactual=False, reasoning__use_goals=False)
     assert PUPPY in memory.user("ana").recall(PALM, mode="auto").context
     assert calls(mind) == []
 
@@ -371,7 +329,7 @@ def test_relations_steer_the_search(open_memory: Any) -> None:
         memory, "The flood ruined the cellar", "The pump was bought", "A trip to Rome", "Pump oil"
     )
     services = memory._services
-    with services.room("ana") as room, room.database.writing() as connection:
+    with services.room("ana") as room, room.database.write_transaction() as connection:
         add_link(connection, 1, 3, CAUSAL, weight=0.9, scorer="t", origin="t")
 
     def texts(query: str, k: int, relation: Any) -> list[str]:
@@ -592,14 +550,14 @@ def test_events_reach_the_caller(open_memory: Any) -> None:
 def test_the_drawn_graph_has_a_loop_and_a_conditional_edge(open_memory: Any) -> None:
     graph = create_recall_graph(open_memory(good()), answer=True, show_loop=True)
     drawn = graph.get_graph(xray=True)
-    assert {"route", "recall", "counterfactual", "context", "answer"} <= set(drawn.nodes)
+    assert {"route", "first_lookup", "counterfactual", "context", "answer"} <= set(drawn.nodes)
     inside = {name.split(":")[-1] for name in drawn.nodes if name.startswith("goals:")}
-    assert {"init", "retrieve", "unify", "refine"} <= inside
+    assert {"plan", "retrieve", "unify", "refine"} <= inside
     edges = {(e.source.split(":")[-1], e.target.split(":")[-1], e.conditional) for e in drawn.edges}
     assert {("unify", "refine", True), ("refine", "retrieve", True)} <= edges
     outer = {(e.source, e.target, e.conditional) for e in graph.get_graph().edges}
-    assert {("goals", "counterfactual", True), ("goals", "overlaps", True)} <= outer
-    assert {("counterfactual", "overlaps", False), ("overlaps", "context", False)} <= outer
+    assert {("goals", "counterfactual", True), ("goals", "conflicts", True)} <= outer
+    assert {("counterfactual", "conflicts", False), ("conflicts", "context", False)} <= outer
 
 
 def test_two_users_in_one_graph_do_not_mix(open_memory: Any) -> None:
@@ -672,7 +630,7 @@ def test_memory_that_fails_does_not_fail_the_turn(
     def fail(*_: Any, **__: Any) -> None:
         raise OSError("disk")
 
-    monkeypatch.setattr("langmem_graph.recall.recall.find_facts", fail)
+    monkeypatch.setattr("langmem_graph.reasoning.first_lookup.find_facts", fail)
     asked: Any = {"messages": [HumanMessage(PALM)]}
     done = create_recall_graph(memory).invoke(asked, ANA)
     assert done["memory_recall"]["report"]["status"] == "degraded"
@@ -742,6 +700,39 @@ def test_nothing_recalled_is_in_an_applications_checkpoints(open_memory: Any) ->
     saved = f"{saver.blobs}{saver.writes}"
     assert ASKED in saved
     assert not [text for text in SAID.values() if text in saved]
+
+
+def _saved(saver: InMemorySaver) -> str:
+    return f"{saver.storage}{saver.blobs}{saver.writes}"
+
+
+@pytest.mark.parametrize("show_loop", [False, True])
+def test_what_a_checkpointer_saves_is_json(open_memory: Any, show_loop: bool) -> None:
+    """A server gives a graph its own checkpointer; what it saves needs no class of this package."""
+    saver = InMemorySaver()
+    graph = create_recall_graph(open_memory(good()), show_loop=show_loop)
+    served = graph.copy(update={"checkpointer": saver})
+    config: Any = {"configurable": {"user_id": "ana", "thread_id": "t"}}
+    for _ in range(2):
+        done = served.invoke({"messages": [HumanMessage(ASKED)]}, config)
+    state = served.get_state(config).values
+    assert state["proof"]["status"] == "grounded"
+    assert state["recall"] == done["memory_recall"]
+    assert json.loads(json.dumps(done["memory_recall"])) == done["memory_recall"]
+    assert "langmem_graph" not in _saved(saver)
+
+
+def test_a_shown_loop_is_saved_as_json(open_memory: Any) -> None:
+    saver = InMemorySaver()
+    builder = StateGraph(Plain)
+    builder.add_node("recall", create_recall_graph(open_memory(good()), show_loop=True))
+    builder.add_edge(START, "recall")
+    graph = builder.compile(checkpointer=saver)
+    config: Any = {"configurable": {"user_id": "ana", "thread_id": "t"}}
+    graph.invoke({"messages": [HumanMessage(ASKED)]}, config)
+    saved = _saved(saver)
+    assert [text for text in SAID.values() if text in saved]
+    assert "langmem_graph" not in saved
 
 
 class Plain(TypedDict):
@@ -815,7 +806,7 @@ def test_what_is_forgotten_meanwhile_is_not_shown(open_memory: Any) -> None:
         memory.user("ana").forget(message="m4")
         return answer
 
-    mind.answers["Unification"] = forgetting  # type: ignore[attr-defined]
+    mind.answers["Unification"] = forgetting
     found = memory.user("ana").recall(ASKED, mode="reason")
     assert "lamp" not in found.context
     assert found.reasoning.bindings == {"w": "Lena"}
@@ -841,7 +832,7 @@ def test_facts_that_are_forgotten_meanwhile_disagree_no_more(open_memory: Any, g
             ]
         }
 
-    mind.answers["Unification"] = disagree  # type: ignore[attr-defined]
+    mind.answers["Unification"] = disagree
     found = memory.user("ana").recall(ASKED, mode="reason")
     assert found.reasoning.conflicts == []
     assert "Facts disagree" not in found.context
@@ -856,7 +847,7 @@ def test_the_graph_fails_open_to_its_last_step(
     def fail(*_: Any, **__: Any) -> None:
         raise OSError("disk")
 
-    monkeypatch.setattr("langmem_graph.recall.context._read", fail)
+    monkeypatch.setattr("langmem_graph.reasoning.context._read", fail)
     asked: Any = {"messages": [HumanMessage(PALM)]}
     done = create_recall_graph(memory).invoke(asked, ANA)
     assert PUPPY in done["memory_context"]
@@ -901,7 +892,7 @@ def test_spent_time_is_that_of_one_turn(open_memory: Any) -> None:
     for _ in range(2):
         done = served.invoke({"messages": [HumanMessage(PALM)]}, config)
     spent = done["memory_recall"]["report"]["milliseconds"]
-    assert spent["recall"] <= spent["total"]
+    assert spent["first_lookup"] <= spent["total"]
     assert len(done["memory_recall"]["trace"]) == 4
 
 

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_graph.config import Settings
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.schedule.rules import (
+from langmem_graph.schedule.changes import (
     ScheduleChange,
     ScheduleItem,
     apply,
@@ -20,6 +19,7 @@ from langmem_graph.schedule.rules import (
     is_schedulable,
 )
 from langmem_graph.schedule.times import EventTime, Span, ends_at, meetings, occurrences
+from langmem_graph.settings import Settings
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 NOW = datetime(2025, 5, 5, 12, tzinfo=UTC)

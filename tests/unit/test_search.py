@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_graph import Memory, Settings
-from langmem_graph.embeddings import HashEmbeddings
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.models import MessageHit
-from langmem_graph.recall.quotes import build_context
+from langmem_graph.memory import Memory
+from langmem_graph.retrieval.formatting import build_context
+from langmem_graph.schemas import MessageHit
+from langmem_graph.settings import RankingSettings, Settings, StorageSettings
+from langmem_graph.testing import HashEmbeddings
 from langmem_graph.tokens import TokenCounter, estimate
 from tests.conftest import said
 
@@ -213,7 +214,7 @@ def test_what_was_said_many_times_does_not_hide_what_was_said_once(asked_often: 
 
 
 def test_nor_when_there_are_more_of_it_than_candidates(tmp_path: Path) -> None:
-    few = Settings(dense_candidates=5, word_candidates=5)
+    few = Settings(ranking=RankingSettings(dense_candidates=5, word_candidates=5))
     with Memory(tmp_path, embeddings="hash", settings=few) as memory:
         user = memory.user("u")
         user.add(said("On a plane I always take 12A, by the window.", id="fact"), session_id="s")
@@ -302,7 +303,10 @@ def test_a_long_message_is_quoted_at_its_best_piece(tmp_path: Path) -> None:
 
 
 def test_a_search_is_the_same_before_and_after_chroma_has_the_vectors(tmp_path: Path) -> None:
-    options = {"embeddings": "hash", "settings": Settings(index_batch=5_000)}
+    options = {
+        "embeddings": "hash",
+        "settings": Settings(storage=StorageSettings(index_batch=5_000)),
+    }
     with Memory(tmp_path / "m", **options) as memory:  # type: ignore[arg-type]
         fill(memory.user("u"))
         assert memory.user("u").doctor().waiting_to_index == 60

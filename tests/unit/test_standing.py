@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage
 
-from langmem_graph import Memory
-from langmem_graph.graphs import create_recall_graph
-from langmem_graph.pyramid.files import PROFILE, ProfileFile, render
-from langmem_graph.recall.route import intent_of
-from langmem_graph.store import files
+from langmem_graph.graphs.recall_graph import create_recall_graph
+from langmem_graph.memory import Memory
+from langmem_graph.retrieval.intent import intent_of
+from langmem_graph.storage import files
+from langmem_graph.topics.files import PROFILE, ProfileFile, render
 from tests.conftest import said
-from tests.scripted import Mind
+from tests.support.minds import Mind
 
 NOW = "2026-03-02T09:00:00+00:00"  # a Monday
 VAGUE = [
@@ -98,7 +98,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
         )
         assert not report.rejected
         profile = ProfileFile(text="Ana runs two projects.", topics=[], updated_at=NOW)
-        with held._services.room("ana") as room, room.database.writing() as connection:
+        with held._services.room("ana") as room, room.database.write_transaction() as connection:
             files.write_files(connection, {PROFILE: render(profile)})
         yield held
 
@@ -161,7 +161,7 @@ def test_auto_needs_no_model_for_it(memory: Memory) -> None:
 
 def test_a_model_may_find_a_turn_vague(memory: Memory) -> None:
     assert intent_of("My head is spinning with it all.") is None
-    memory._mind.model.answers["GoalPlan"] = {"intent": "vague", "subgoals": []}
+    memory._pipelines.model.answers["GoalPlan"] = {"intent": "vague", "subgoals": []}
     graph = create_recall_graph(memory)
     config = {"configurable": {"user_id": "ana"}}
     asked = {"messages": [HumanMessage("My head is spinning with it all.")]}
@@ -218,7 +218,7 @@ def test_a_new_user_has_nothing_standing(memory: Memory) -> None:
 
 
 def test_a_spoiled_profile_costs_nothing_else(memory: Memory) -> None:
-    with memory._services.room("ana") as room, room.database.writing() as connection:
+    with memory._services.room("ana") as room, room.database.write_transaction() as connection:
         files.write_files(connection, {PROFILE: "no front matter"})
     found = memory.user("ana").recall(ASKED, at=NOW)
     assert "Profile:" not in found.context

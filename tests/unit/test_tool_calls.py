@@ -12,12 +12,15 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 
-from langmem_graph import Memory, MemoryMiddleware, Settings
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.graphs.conversation import worth_keeping
-from langmem_graph.tool_calls import with_notes
-from tests.scripted import Mind, ScriptedChatModel
-from tests.unit.test_grounding import ASKED, SAID, copy
+from langmem_graph.memory import Memory
+from langmem_graph.middleware import MemoryMiddleware
+from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
+from langmem_graph.testing import ScriptedChatModel
+from langmem_graph.tool_call_grounding import with_notes
+from tests.support.flights import ASKED, SAID, copy
+from tests.support.minds import Mind
 
 ANA: Any = {"configurable": {"user_id": "ana", "thread_id": "t"}}
 RAN: list[dict[str, Any]] = []
@@ -69,7 +72,10 @@ def told(prompt: str) -> Any:
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
     RAN.clear()
-    settings = Settings(debounce_seconds=3_600, closing_seconds=0.01)
+    settings = Settings(
+        extraction=ExtractionSettings(debounce_seconds=3_600),
+        storage=StorageSettings(closing_seconds=0.01),
+    )
     mind = Mind(ToolFill=told, Extraction={"memories": []})
     with Memory(tmp_path / "m", model=mind, embeddings="hash", settings=settings) as opened:
         rows = [{"role": "user", "content": text, "id": own} for own, text in SAID.items()]
@@ -250,7 +256,7 @@ def test_answers_without_a_message_stay_as_they_are() -> None:
 def test_other_tools_run_as_they_are(memory: Memory) -> None:
     agent(memory, {"city": "Oslo"}, "weather").invoke(ask(), ANA)
     assert RAN == [{"city": "Oslo"}]
-    assert "ToolFill" not in [name for name, _ in memory._mind.model.asked]
+    assert "ToolFill" not in [name for name, _ in memory._pipelines.model.asked]
 
 
 def test_memory_that_fails_does_not_stop_the_call(
@@ -259,13 +265,13 @@ def test_memory_that_fails_does_not_stop_the_call(
     def fail(*_: Any, **__: Any) -> None:
         raise OSError("disk")
 
-    monkeypatch.setattr("langmem_graph.user_sync.SyncUserMemory.ground", fail)
+    monkeypatch.setattr("langmem_graph.memory.UserMemory.ground", fail)
     agent(memory, {"destination": "Rome"}).invoke(ask(), ANA)
     assert RAN == [{"destination": "Rome", "seat": None, "bags": 1}]
 
 
 def test_a_model_that_fails_does_not_stop_the_call(memory: Memory) -> None:
-    memory._mind.model.answers["ToolFill"] = ConnectionError("gone")
+    memory._pipelines.model.answers["ToolFill"] = ConnectionError("gone")
     agent(memory, {"destination": "Rome"}).invoke(ask(), ANA)
     assert RAN == [{"destination": "Rome", "seat": None, "bags": 1}]
 

@@ -13,13 +13,14 @@ from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from langmem_graph import Memory, MemoryMiddleware
 from langmem_graph.errors import ClosedMemoryError, MissingUserError
-from langmem_graph.graphs import create_write_node
-from langmem_graph.tools import create_memory_tools
+from langmem_graph.graphs.nodes import create_write_node
+from langmem_graph.memory import Memory
+from langmem_graph.middleware import MemoryMiddleware
+from langmem_graph.testing import ScriptedChatModel
+from langmem_graph.tools.memory_tools import create_memory_tools
 from tests.conftest import said
-from tests.scripted import ScriptedChatModel
-from tests.unit.test_nodes import WAYS, config, run
+from tests.support.graphs import WAYS, config, run
 
 
 class search_conversation(BaseModel):  # noqa: N801  # a scripted call of the tool
@@ -224,12 +225,11 @@ class remember(BaseModel):  # noqa: N801
 @pytest.mark.parametrize("way", WAYS)
 def test_after_four_turns_the_model_is_asked_to_answer(talks: Memory, way: str) -> None:
     script = [*(search_conversation(query=f"seat {n}") for n in range(6)), "Aisle."]
-    model = ScriptedChatModel(script=script)
-    bot = create_agent(model, tools=create_memory_tools(talks))
+    bot = create_agent(ScriptedChatModel(script=script), tools=create_memory_tools(talks))
     end = run(bot, way, {"messages": "Which seat?"}, config())
     answers = [m.content for m in end["messages"] if m.type == "tool"]
     assert ["4 turns" in answer for answer in answers] == [False] * 4 + [True] * 2
-    model.requests.clear()
+    bot = create_agent(ScriptedChatModel(script=script), tools=create_memory_tools(talks))
     again = run(bot, way, {"messages": [*end["messages"], HumanMessage("Sure?")]}, config())
     assert "aisle" in [m.content for m in again["messages"] if m.type == "tool"][6]
 

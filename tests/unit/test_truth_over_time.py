@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from langmem_graph import Memory
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.memory import Memory
 from tests.conftest import said
 
 
@@ -72,7 +72,7 @@ def test_a_record_is_not_true_before_its_time(memory: Memory) -> None:
 def test_a_record_becomes_true_when_its_time_comes(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from langmem_graph.store import record_lookups
+    from langmem_graph.storage import record_queries as record_lookups
 
     class Later(datetime):
         @classmethod

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_graph.write.values import find_values, ground, relative_dates, verbatim
+from langmem_graph.values.verbatim import find_values, ground, relative_dates, verbatim
 
 
 def found(text: str) -> list[tuple[str, str]]:

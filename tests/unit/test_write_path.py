@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,60 +11,30 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
-from langmem_graph import Memory, Settings
+from langmem_graph import Memory
 from langmem_graph.errors import ClosedMemoryError, InvalidInputError
-from langmem_graph.graphs import create_write_node
+from langmem_graph.graphs.nodes import create_write_node
 from langmem_graph.graphs.write_graph import create_write_graph
-from langmem_graph.llm.contracts import Extraction, Reconciliation
-from langmem_graph.store import clusters
-from tests.scripted import Mind
-
-
-def memories(*rows: dict[str, Any]) -> dict[str, Any]:
-    return {"scene": "talk", "memories": list(rows)}
-
-
-def line_aliases(question: str) -> dict[str, str]:
-    """Alias and words of the new messages in an extraction's question."""
-    new = question.split("New messages:\n")[1]
-    lines = [line for line in new.splitlines() if line.startswith("[m")]
-    return {line[1 : line.index("]")]: line.split(": ", 1)[1] for line in lines}
-
-
-def echo(question: str) -> dict[str, Any]:
-    """A memory of everything the user says."""
-    said = {a: t for a, t in line_aliases(question).items() if "assistant" not in t}
-    rows = [
-        {"text": f"The user said: {text}", "sources": [alias], "attribute": f"words {text[:20]}"}
-        for alias, text in said.items()
-        if " user: " in f" {question.split(f'[{alias}]')[1].splitlines()[0]}"
-    ]
-    return memories(*rows)
+from langmem_graph.llm.answer_schemas import Extraction, Reconciliation
+from langmem_graph.storage import graph_edges
+from tests.support.minds import Mind
+from tests.support.writing import (
+    BAD,
+    BAD_ROUNDS,
+    DECISIONS,
+    echo,
+    line_aliases,
+    memories,
+    memory_at,
+    track,
+    turn,
+)
 
 
 @pytest.fixture
-def open_memory(tmp_path: Path) -> Any:
-    opened: list[Memory] = []
-
-    def make(model: Any, **settings: Any) -> Memory:
-        while opened:
-            opened.pop().close()
-        settings = {"debounce_seconds": 0.02, "closing_seconds": 5, **settings}
-        opened.append(
-            Memory(tmp_path / "m", model=model, embeddings="hash", settings=Settings(**settings))
-        )
-        return opened[-1]
-
-    yield make
-    while opened:
-        opened.pop().close()
-
-
-def turn(user: str, assistant: str = "I see.", number: int = 0) -> list[dict[str, Any]]:
-    return [
-        {"role": "user", "content": user, "id": f"u{number}-{user}"[:60]},
-        {"role": "assistant", "content": assistant, "id": f"a{number}-{user}"[:60]},
-    ]
+def open_memory(tmp_path: Path) -> Iterator[Callable[..., Memory]]:
+    with memory_at(tmp_path / "m") as opening:
+        yield opening
 
 
 def test_a_turn_becomes_a_record_with_its_source(open_memory: Any) -> None:
@@ -100,9 +71,9 @@ def test_a_correction_supersedes_and_can_be_undone(open_memory: Any) -> None:
     decide = {
         "decisions": [{"record": "r1", "action": "update", "targets": ["n1"], "attribute": "a1"}]
     }
-    ana = open_memory(Mind(Extraction=extract, Reconciliation=decide), neighbour_floor=0.1).user(
-        "ana"
-    )
+    ana = open_memory(
+        Mind(Extraction=extract, Reconciliation=decide), extraction__neighbour_floor=0.1
+    ).user("ana")
     ana.add(turn("I live in Porto."), session_id="s1", at="2025-01-01")
     ana.flush()
     ana.add(turn("No, I moved to Berlin."), session_id="s2", at="2025-06-01")
@@ -157,7 +128,7 @@ def test_two_corrections_in_one_batch_leave_the_last_one_true(open_memory: Any) 
         ]
     }
     mind = Mind(Extraction=extract, Reconciliation=decide)
-    ana = open_memory(mind, neighbour_floor=0.0).user("ana")
+    ana = open_memory(mind, extraction__neighbour_floor=0.0).user("ana")
     ana.add(turn("I live in Porto."), session_id="s1", at="2025-01-01")
     ana.flush()
     ana.add(turn("I moved to Berlin.", number=2), session_id="s2", at="2025-02-01")
@@ -331,23 +302,6 @@ def test_records_are_gathered_into_tracks_and_a_profile(open_memory: Any) -> Non
             ana.read_file(name)
 
 
-def track(**fields: Any) -> dict[str, Any]:
-    whole = {"name": "x", "title": "X", "summary": "s", "narrative": "n", "evidence": ["r1"]}
-    return {"tracks": [whole | fields]}
-
-
-BAD_ROUNDS: dict[str, Any] = {
-    "prose": "Sure!",
-    "null": "null",
-    "exception": RuntimeError("down"),
-    "no evidence": track(evidence=[]),
-    "unknown evidence": track(evidence=["r99"]),
-    "empty title": track(title=""),
-    "drops the story": track(name="boats"),
-    "path": track(name="../../x", title="", summary=""),
-}
-
-
 @pytest.mark.parametrize("name", BAD_ROUNDS)
 def test_a_bad_round_leaves_the_files_and_is_due_again(open_memory: Any, name: str) -> None:
     mind = Mind(Extraction=echo, TopicRound=gather, ProfileText=PROFILE)
@@ -355,13 +309,13 @@ def test_a_bad_round_leaves_the_files_and_is_due_again(open_memory: Any, name: s
     ana.add(turn("I own a boat with a long story behind it."), session_id="s1")
     ana.flush()
     before = {file: ana.read_file(file) for file in ana.files()}
-    mind.answers["TopicRound"] = BAD_ROUNDS[name]  # type: ignore[attr-defined]
+    mind.answers["TopicRound"] = BAD_ROUNDS[name]
     ana.add(turn("I bought a canoe.", number=2), session_id="s2")
     report = ana.flush()
     assert report.problems
     assert report.stored == 1
     assert {file: ana.read_file(file) for file in ana.files()} == before
-    mind.answers["TopicRound"] = gather  # type: ignore[attr-defined]
+    mind.answers["TopicRound"] = gather
     ana.add(turn("hm", number=3), session_id="s2")
     assert ana.flush().topics == 1
     assert "canoe" in ana.read_file("topics/boats.md")
@@ -372,7 +326,7 @@ def test_a_flush_without_messages_takes_up_a_round_that_failed(open_memory: Any)
     ana = open_memory(mind).user("ana")
     ana.add(turn("I own a boat."), session_id="s1")
     assert ana.flush().topics == 0
-    mind.answers["TopicRound"] = gather  # type: ignore[attr-defined]
+    mind.answers["TopicRound"] = gather
     report = ana.flush()
     assert (report.read, report.topics) == (0, 1)
     assert ana.flush().llm_calls == 0
@@ -395,8 +349,8 @@ def test_a_track_may_absorb_another(open_memory: Any) -> None:
     ana.add(turn("I own a boat."), session_id="s1")
     ana.flush()
     (first,) = ana.export_records()
-    mind.answers["TopicRound"] = track(name="water", title="Water", absorbs=["boats"])  # type: ignore[attr-defined]
-    mind.answers["ProfileText"] = {"text": "Likes water.", "topics": ["water"]}  # type: ignore[attr-defined]
+    mind.answers["TopicRound"] = track(name="water", title="Water", absorbs=["boats"])
+    mind.answers["ProfileText"] = {"text": "Likes water.", "topics": ["water"]}
     ana.add(turn("I bought a canoe.", number=2), session_id="s2")
     ana.flush()
     assert ana.files() == ["index.md", "profile.md", "topics/water.md"]
@@ -410,7 +364,7 @@ def test_a_bad_profile_leaves_the_old_one(open_memory: Any) -> None:
     ana.add(turn("I own a boat."), session_id="s1")
     ana.flush()
     for number, bad in enumerate(["prose", {"text": "x" * 3_000, "topics": []}, OSError("out")]):
-        mind.answers["ProfileText"] = bad  # type: ignore[attr-defined]
+        mind.answers["ProfileText"] = bad
         ana.add(turn(f"I bought canoe {number}.", number=number + 2), session_id=f"s{number + 2}")
         assert ana.flush().problems
         assert "Owns boats." in ana.read_file("profile.md")
@@ -422,13 +376,13 @@ def test_a_bad_profile_leaves_the_old_one(open_memory: Any) -> None:
 def test_causes_are_found_at_the_end_of_a_session_and_follow_time(open_memory: Any) -> None:
     backwards = {"pairs": [{"cause": "r2", "effect": "r1"}, {"cause": "r1", "effect": "r9"}]}
     mind = Mind(Extraction=echo, CausalPairs=backwards)
-    memory = open_memory(mind, cluster_max_distance=1.5)
+    memory = open_memory(mind, extraction__cluster_max_distance=1.5)
     ana = memory.user("ana")
     ana.add(turn("The boat hit a rock."), session_id="s", at="2025-01-01")
     ana.add(turn("The boat leaks.", number=2), session_id="s", at="2025-01-02")
     assert ana.flush().causes == 1
-    with memory._services.room("ana") as room, room.database.reading() as connection:
-        edges = [edge for n in (1, 2) for edge in clusters.edges_of(connection, n)]
+    with memory._services.room("ana") as room, room.database.read_transaction() as connection:
+        edges = [edge for n in (1, 2) for edge in graph_edges.edges_of(connection, n)]
     causal = {edge for edge in edges if edge[2] == "causal"}
     first, _ = ana.export_records()
     assert "hit a rock" in first["text"]
@@ -440,9 +394,9 @@ def test_causes_of_what_was_imported_with_a_time_of_any_shape(
     open_memory: Any, start: str | None
 ) -> None:
     pairs = {"pairs": [{"cause": "r2", "effect": "r1"}]}
-    ana = open_memory(Mind(Extraction=echo, CausalPairs=pairs), cluster_max_distance=1.5).user(
-        "ana"
-    )
+    ana = open_memory(
+        Mind(Extraction=echo, CausalPairs=pairs), extraction__cluster_max_distance=1.5
+    ).user("ana")
     ana.add([{"role": "user", "content": "The boat hit a rock.", "id": "m"}], session_id="r")
     ana.flush()
     row = {"text": "The boat hit a rock.", "source_message_ids": ["m"], "facet": "schedule"}
@@ -456,7 +410,9 @@ def test_model_calls_per_flush(open_memory: Any) -> None:
     """Two for a plain flush, at most five at a session's end; topics and profile apart."""
     pairs = {"pairs": [{"cause": "r1", "effect": "r2"}]}
     mind = Mind(Extraction=echo, Reconciliation={"decisions": []}, CausalPairs=pairs)
-    ana = open_memory(mind, neighbour_floor=0.0, cluster_max_distance=1.5).user("ana")
+    ana = open_memory(
+        mind, extraction__neighbour_floor=0.0, extraction__cluster_max_distance=1.5
+    ).user("ana")
     ana.add(turn("I own a boat."), session_id="s")
     ana.drain(10)
     for number in range(2, 8):
@@ -473,20 +429,6 @@ def test_model_calls_per_flush(open_memory: Any) -> None:
 
 
 # --- bad answers ---------------------------------------------------------------------------------
-
-BAD: dict[str, Any] = {
-    "prose": "Sure! Here are the memories.",
-    "truncated": '{"memories": [{"text": "x"',
-    "null": "null",
-    "nothing": "",
-    "wrong shape": {"memories": "none"},
-    "unknown ids": memories({"text": "The user flies.", "sources": ["m77", "zz"]}),
-    "too much": {"scene": "x", "memories": [{"text": "y" * 200_000, "sources": ["m1"]}]},
-    "repetition": "la " * 70_000,
-    "refusal": "I cannot help with that.",
-    "no such request": ValueError("context length exceeded"),
-    "exception": ConnectionError("server is out"),
-}
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -509,7 +451,7 @@ def test_a_bad_extraction_loses_nothing(open_memory: Any, name: str) -> None:
     else:
         assert [r.given_up for r in reports] == [0, 0, 2, 0]
         assert reports[-1].pending == 0
-    mind.answers["Extraction"] = echo  # type: ignore[attr-defined]
+    mind.answers["Extraction"] = echo
     assert ana.flush().stored == (1 if name == "exception" else 0)
 
 
@@ -526,7 +468,7 @@ def test_a_repair_is_shown_the_error_and_counted(open_memory: Any) -> None:
 
 def test_a_model_that_never_answers_is_given_up_in_time(open_memory: Any) -> None:
     mind = Mind(Extraction=lambda _: time.sleep(2) or memories())
-    ana = open_memory(mind, call_seconds=0.1).user("ana")
+    ana = open_memory(mind, extraction__call_seconds=0.1).user("ana")
     ana.add(turn("I live in Porto."), session_id="s")
     start = time.monotonic()
     report = ana.flush()
@@ -535,28 +477,10 @@ def test_a_model_that_never_answers_is_given_up_in_time(open_memory: Any) -> Non
     assert "no answer within" in report.problems[0]
 
 
-DECISIONS: dict[str, Any] = {
-    **{name: answer for name, answer in BAD.items() if name not in ("unknown ids", "too much")},
-    "unknown record": {"decisions": [{"record": "r9", "action": "skip", "targets": ["n1"]}]},
-    "unknown target": {"decisions": [{"record": "r1", "action": "skip", "targets": ["n9"]}]},
-    "no target": {"decisions": [{"record": "r1", "action": "update", "targets": []}]},
-    "skips what is new": {"decisions": [{"record": "r1", "action": "skip", "targets": ["n1"]}]},
-    "drops all": {
-        "decisions": [{"record": f"r{n}", "action": "skip", "targets": ["n1"]} for n in (1, 2)]
-    },
-    "merges into nonsense": {
-        "decisions": [
-            {"record": "r1", "action": "merge", "targets": ["n1"], "text": "The moon is cheese 99."}
-        ]
-    },
-    "nothing decided": {"decisions": []},
-}
-
-
 @pytest.mark.parametrize("name", DECISIONS)
 def test_a_bad_reconciliation_changes_nothing_that_is_there(open_memory: Any, name: str) -> None:
     mind = Mind(Extraction=echo, Reconciliation=DECISIONS[name])
-    ana = open_memory(mind, neighbour_floor=0.0).user("ana")
+    ana = open_memory(mind, extraction__neighbour_floor=0.0).user("ana")
     ana.add(turn("I own a red boat."), session_id="s1")
     ana.flush()
     (before,) = ana.get_records([h.record_id for h in ana.search_records("boat")])
@@ -583,7 +507,7 @@ def test_two_users_at_once_and_a_restart_in_the_middle(open_memory: Any) -> None
     def talk(user: str, numbers: range) -> None:
         for n in numbers:
             memory.user(user).add(turn(f"{user} says {n}", number=n), session_id="s")
-            memory._mind.background.notify(user)
+            memory._pipelines.worker.notify(user)
 
     for numbers in (range(25), range(25, 50)):
         threads = [threading.Thread(target=talk, args=(u, numbers)) for u in ("ana", "bob")]
@@ -617,9 +541,9 @@ async def test_the_async_face_does_not_block(open_memory: Any) -> None:
 
 def test_closing_reads_what_waits_and_leaves_the_rest_due(open_memory: Any) -> None:
     slow = Mind(Extraction=lambda q: time.sleep(1) or echo(q))
-    memory = open_memory(slow, closing_seconds=0.1)
+    memory = open_memory(slow, storage__closing_seconds=0.1)
     memory.user("ana").add(turn("I own a boat."), session_id="s")
-    memory._mind.background.notify("ana")
+    memory._pipelines.worker.notify("ana")
     ana = open_memory(Mind(Extraction=echo)).user("ana")
     assert ana.flush().stored == 1
 
@@ -747,7 +671,7 @@ def test_a_merge_cannot_hide_a_true_record(open_memory: Any, name: str) -> None:
 
     decide = {"record": "r1", "action": "merge", "targets": ["n1"], "text": merged}
     mind = Mind(Extraction=extract, Reconciliation={"decisions": [decide]})
-    ana = open_memory(mind, neighbour_floor=0.0).user("ana")
+    ana = open_memory(mind, extraction__neighbour_floor=0.0).user("ana")
     ana.add(turn("I own a red boat."), session_id="s1")
     ana.flush()
     ana.add(turn(said, number=2), session_id="s2")
@@ -764,7 +688,7 @@ def test_a_merge_of_two_halves(open_memory: Any) -> None:
     both = "The boat is red and the boat is fast."
     decide = {"record": "r1", "action": "merge", "targets": ["n1"], "text": both}
     mind = Mind(Extraction=extract, Reconciliation={"decisions": [decide]})
-    ana = open_memory(mind, neighbour_floor=0.0).user("ana")
+    ana = open_memory(mind, extraction__neighbour_floor=0.0).user("ana")
     ana.add(turn("The boat is red."), session_id="s1")
     ana.flush()
     ana.add(turn("The boat is fast.", number=2), session_id="s2")
@@ -853,7 +777,9 @@ async def test_giving_up_waiting_leaves_nothing_claimed(open_memory: Any) -> Non
 
 
 def test_a_closed_memory_says_so(open_memory: Any) -> None:
-    memory = open_memory(Mind(Extraction=lambda q: time.sleep(1) or echo(q)), closing_seconds=0)
+    memory = open_memory(
+        Mind(Extraction=lambda q: time.sleep(1) or echo(q)), storage__closing_seconds=0
+    )
     ana = memory.user("ana")
     ana.add(turn("I own a boat."), session_id="s")
     closer = threading.Timer(0.2, memory.close)
@@ -861,7 +787,7 @@ def test_a_closed_memory_says_so(open_memory: Any) -> None:
     with pytest.raises(ClosedMemoryError):
         ana.flush()
     closer.join()
-    for call in (ana.flush, ana.drain, ana.read_soon):
+    for call in (ana.flush, ana.drain, ana.flush_soon):
         with pytest.raises(ClosedMemoryError):
             call()
 
@@ -877,13 +803,14 @@ def test_a_monologue_is_read_in_parts(open_memory: Any) -> None:
     assert max(sizes) < 60_000
 
 
+@pytest.mark.long
 def test_the_prompts_stay_small(open_memory: Any) -> None:
     """Tokens beyond the turns' own words, schemas included, over 200 turns."""
-    from langmem_graph.llm.structured import prompt_tokens
+    from langmem_graph.llm.structured_calls import prompt_tokens
     from langmem_graph.tokens import TokenCounter, estimate
 
     mind = Mind(Extraction=echo, Reconciliation={"decisions": []})
-    ana = open_memory(mind, neighbour_floor=0.2).user("ana")
+    ana = open_memory(mind, extraction__neighbour_floor=0.2).user("ana")
     own = 0
     counter = TokenCounter(estimate, exact=False)
     for number in range(200):

@@ -1,1 +1,0 @@
-"""Looking after a memory: doctor, rebuild, erase."""

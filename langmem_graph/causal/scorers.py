@@ -1,0 +1,279 @@
+"""The scorers that read a local language model's probabilities, and the one that reads nothing.
+
+None of them tells cause from effect: turned round, about one causal pair in three scores higher
+(docs/causal.md). Who calls takes the direction from time, the earlier record being the cause.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from random import Random
+from statistics import fmean
+from typing import Literal, Protocol, get_args, runtime_checkable
+
+import numpy as np
+
+from langmem_graph.errors import InvalidInputError
+
+Pair = tuple[str, str]
+"""The cause's text, the effect's text: the earlier record first."""
+
+PMI_MIN = 0.8
+"""ActMem's threshold for `pmi` with GPT2-Large (1.2 step 6); for other models use `calibrate`."""
+
+ALONE = "The fact is that"
+CAUSED = "As a result,"
+ALSO = "Also,"
+LATER = "Later,"
+
+Verdict = Literal["yes", "maybe", "no"]
+"""What the causal call's answer says of each pair it proposes."""
+
+_SCORES: dict[str, float] = {"yes": 1.0, "maybe": 0.5, "no": 0.0}
+
+ScorerName = Literal["pmi", "contrast", "contrast+later", "verifier", "none"]
+
+PERCENTILE = 95.0
+PAIRS = 200
+
+
+@runtime_checkable
+class TokenLogProbs(Protocol):
+    """A causal language model that says how likely a given continuation is."""
+
+    def nll(self, prefix: str, continuation: str) -> float:
+        """Mean negative log-likelihood of the continuation, in nats per token of it.
+
+        Args:
+            prefix: what comes before; its own tokens are not counted.
+            continuation: what is judged, with its leading space.
+
+        Raises:
+            InvalidInputError: one of the two is empty.
+            CausalModelError: the model cannot be reached or used.
+        """
+
+
+@runtime_checkable
+class CausalScorer(Protocol):
+    """Gives pairs of texts a score. Scores of different scorers or models do not compare."""
+
+    @property
+    def name(self) -> str:
+        """What an edge records as its scorer."""
+
+    def score(self, pairs: Sequence[Pair]) -> list[float]:
+        """One score per pair, higher is more causal; the direction is the caller's to know.
+
+        Raises:
+            InvalidInputError: a text is empty.
+            CausalModelError: the language model behind the scorer cannot be used.
+        """
+
+    async def ascore(self, pairs: Sequence[Pair]) -> list[float]:
+        """Async twin of `score`, in a thread."""
+        return await asyncio.to_thread(self.score, pairs)
+
+
+@dataclass(frozen=True)
+class PmiScorer(CausalScorer):
+    """How much less surprising the effect is after the cause (ActMem, 1.2 step 6 and 1.6 A3).
+
+    The effect's mean nats per token after "The fact is that", minus those after the cause and
+    "As a result,". Positive for nearly everything, topical pairs most of all (docs/causal.md).
+
+    Args:
+        lm: the language model; it reads each pair once and each different effect once more.
+    """
+
+    lm: TokenLogProbs
+    name: str = "pmi"
+
+    def score(self, pairs: Sequence[Pair]) -> list[float]:
+        """In nats per token."""
+        asked = [_after(CAUSED, pair) for pair in pairs]
+        alone = _nats(self.lm, [(ALONE, effect) for _, effect in asked])
+        return [one - other for one, other in zip(alone, _nats(self.lm, asked), strict=True)]
+
+
+@dataclass(frozen=True)
+class ContrastScorer(CausalScorer):
+    """How much better the effect follows as a result than as something else to say (ours).
+
+    The effect's mean nats per token after the cause and "Also,", minus those after the cause and
+    "As a result,". A shared topic lowers both and cancels. With several connectives in place of
+    "Also,", their mean is taken.
+
+    Args:
+        lm: the language model; it reads each pair once, and once more per connective.
+        name: what edges record.
+        connectives: that claim no cause; default "Also," alone.
+    """
+
+    lm: TokenLogProbs
+    name: str = "contrast"
+    connectives: tuple[str, ...] = (ALSO,)
+
+    def score(self, pairs: Sequence[Pair]) -> list[float]:
+        """In nats per token."""
+        *besides, caused = (
+            _nats(self.lm, [_after(connective, pair) for pair in pairs])
+            for connective in (*self.connectives, CAUSED)
+        )
+        return [fmean(others) - one for *others, one in zip(*besides, caused, strict=True)]
+
+
+@dataclass(frozen=True)
+class NoScorer(CausalScorer):
+    """Scores every pair minus infinity, so no threshold lets one pass."""
+
+    name: str = "none"
+
+    def score(self, pairs: Sequence[Pair]) -> list[float]:
+        """Minus infinity for each."""
+        return [-inf] * len(pairs)
+
+
+def _after(connective: str, pair: Pair) -> Pair:
+    """What the model reads first, and what it then judges."""
+    cause, effect = (text.strip() for text in pair)
+    if not cause or not effect:
+        raise InvalidInputError("A pair has an empty text; leave out records without text.")
+    end = "" if cause[-1] in ".!?…。！？" else "."
+    return f"{cause}{end} {connective}", effect
+
+
+def _nats(lm: TokenLogProbs, asked: Sequence[Pair]) -> list[float]:
+    """Mean nats per token of each effect after its prefix; what comes twice is read once."""
+    known = {one: lm.nll(one[0], f" {one[1]}") for one in dict.fromkeys(asked)}
+    return [known[one] for one in asked]
+
+
+@dataclass(frozen=True)
+class VerifierScorer(CausalScorer):
+    """Maps verdicts to scores: yes 1, maybe 0.5, no 0. It calls no model itself.
+
+    Keep what scores above 0.5, that is `yes` alone. There is nothing to calibrate: a pair
+    without a verdict scores 0.
+
+    Args:
+        verdicts: of the pairs in question; none at first, see `given`.
+    """
+
+    verdicts: Mapping[Pair, Verdict] = field(default_factory=dict)
+    name: str = "verifier"
+
+    def given(self, verdicts: Mapping[Pair, Verdict]) -> "VerifierScorer":
+        """A scorer that knows these verdicts; this one stays as it is.
+
+        Raises:
+            InvalidInputError: something else than yes, maybe or no.
+        """
+        if wrong := sorted({str(said) for said in verdicts.values()} - _SCORES.keys()):
+            raise InvalidInputError(
+                f"Unknown verdicts {wrong}: map the model's answer to one of {get_args(Verdict)}."
+            )
+        return VerifierScorer(dict(verdicts), self.name)
+
+    def score(self, pairs: Sequence[Pair]) -> list[float]:
+        """From 0 to 1; 0 where no verdict was given."""
+        return [_SCORES[self.verdicts.get(pair, "no")] for pair in pairs]
+
+
+def create_causal_scorer(
+    name: ScorerName | None = None, lm: TokenLogProbs | None = None
+) -> CausalScorer:
+    """The scorer of this name.
+
+    Args:
+        name: `pmi` (as ActMem has it), `contrast`, `contrast+later` (against "Also," and "Later,"),
+            `verifier` (the chat model's own verdicts) or `none`. Default: `contrast+later` where
+            there is a language model (docs/causal.md says why), else `verifier`.
+        lm: the language model that the first three read; the other two ignore it.
+
+    Raises:
+        InvalidInputError: an unknown name, or no language model for a scorer that reads one.
+    """
+    chosen = name or ("verifier" if lm is None else "contrast+later")
+    if chosen == "verifier":
+        return VerifierScorer()
+    if chosen == "none":
+        return NoScorer()
+    if chosen not in get_args(ScorerName):
+        raise InvalidInputError(
+            f"Unknown causal scorer {chosen!r}: take one of {', '.join(get_args(ScorerName))}."
+        )
+    if lm is None:
+        raise InvalidInputError(
+            f"The causal scorer {chosen!r} reads a local language model: give"
+            " `lm=LlamaServer(url)` or `lm=HuggingFaceModel(name)`, or choose 'verifier' or 'none'."
+        )
+    if chosen == "pmi":
+        return PmiScorer(lm)
+    return ContrastScorer(lm, chosen, (ALSO,) if chosen == "contrast" else (ALSO, LATER))
+
+
+def calibrate(
+    scorer: CausalScorer,
+    texts: Sequence[str],
+    *,
+    percentile: float = PERCENTILE,
+    pairs: int = PAIRS,
+    seed: int = 0,
+) -> float:
+    """The score that this share of random pairs does not exceed; accept what is above it.
+
+    Random records are seldom cause and effect, so about `100 - percentile` percent of unrelated
+    pairs pass. Of pairs on one topic more do: docs/causal.md says how many. A threshold holds for
+    this scorer, this language model and this user only.
+
+    Args:
+        scorer: whose scores the threshold is for.
+        texts: one user's records, at best all; from fewer than about 20 it means little.
+        percentile: from 0 to 100, default 95 (ours).
+        pairs: how many to draw, default 200 (ours); all there are, where there are fewer.
+        seed: the same seed draws the same pairs.
+
+    Raises:
+        InvalidInputError: fewer than two different texts, or a number out of its range.
+        CausalModelError: from the scorer.
+    """
+    if not 0 <= percentile <= 100 or pairs < 1:
+        raise InvalidInputError(
+            f"percentile={percentile} must be from 0 to 100, and pairs={pairs} at least 1."
+        )
+    scores = scorer.score(_random_pairs(texts, pairs, seed))
+    return float(np.percentile(scores, percentile, method="higher"))
+
+
+async def acalibrate(
+    scorer: CausalScorer,
+    texts: Sequence[str],
+    *,
+    percentile: float = PERCENTILE,
+    pairs: int = PAIRS,
+    seed: int = 0,
+) -> float:
+    """Async twin of `calibrate`, in a thread."""
+    return await asyncio.to_thread(
+        calibrate, scorer, texts, percentile=percentile, pairs=pairs, seed=seed
+    )
+
+
+def _random_pairs(texts: Sequence[str], pairs: int, seed: int) -> list[Pair]:
+    """Ordered pairs of two different texts, none twice."""
+    different = sorted({text for text in texts if text.strip()})
+    size = len(different)
+    if size < 2:
+        raise InvalidInputError(
+            f"Calibration needs two different texts at least, got {size}: wait for more records."
+        )
+    places = range(size * (size - 1))
+    drawn = Random(seed).sample(places, min(pairs, len(places)))  # noqa: S311 - no secret
+    return [_pair(different, place) for place in drawn]
+
+
+def _pair(texts: Sequence[str], place: int) -> Pair:
+    first, step = divmod(place, len(texts) - 1)
+    return texts[first], texts[(first + 1 + step) % len(texts)]

@@ -1,0 +1,362 @@
+"""The commands. Each opens a memory, calls one public method and shows its answer."""
+
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+from langmem_graph import __version__
+from langmem_graph.cli import demo as demo_command
+from langmem_graph.cli import printing
+from langmem_graph.cli import show as show_command
+from langmem_graph.cli.import_files import import_file
+from langmem_graph.cli.printing import print_json
+from langmem_graph.errors import LangMemGraphError, MemoryLockedError, TokenCountWarning
+from langmem_graph.memory import Memory
+from langmem_graph.retrieval.formatting import plain_json
+from langmem_graph.schemas import SearchBy
+
+app = typer.Typer(
+    help="Long-term memory for LangGraph agents: import, search and look after it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+UserOption = Annotated[
+    str, typer.Option("--user", "-u", envvar="LANGMEM_GRAPH_USER", help="Whose memory.")
+]
+DirectoryOption = Annotated[
+    Path, typer.Option("--memory", "-m", envvar="LANGMEM_GRAPH_DIR", help="The memory's directory.")
+]
+ChromaOption = Annotated[
+    str | None,
+    typer.Option("--chroma", envvar="LANGMEM_GRAPH_CHROMA", help="URL of a Chroma server."),
+]
+EmbeddingsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--embeddings", envvar="LANGMEM_GRAPH_EMBEDDINGS", help="Embedder; default MiniLM."
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+DEFAULT_DIRECTORY = Path("memory")
+
+
+@contextmanager
+def _opened(
+    directory: Path,
+    chroma: str | None = None,
+    embeddings: str | None = None,
+    *,
+    model: Any = None,
+    looking: bool = False,
+) -> Iterator[Memory]:
+    """A memory; for commands that only look, beside a running app where there is one."""
+    try:
+        memory = Memory(
+            directory, chroma=chroma, model=model, embeddings=embeddings, read_only=looking
+        )
+    except MemoryLockedError as error:
+        raise MemoryLockedError(f"{error} (search, show and export work beside it.)") from error
+    with memory:
+        yield memory
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"langmem-graph {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Long-term memory for LangGraph agents: import, search and look after it."""
+
+
+@app.command()
+def demo(
+    directory: Annotated[
+        Path | None, typer.Option("--memory", "-m", help="Keep the demo's memory here.")
+    ] = None,
+    embeddings: EmbeddingsOption = None,
+) -> None:
+    """Replay a conversation of several sessions, then look things up in it."""
+    demo_command.run(directory, embeddings)
+
+
+@app.command()
+def chat(
+    user: UserOption = "me",
+    model: Annotated[
+        str | None, typer.Option("--model", help="Default: openai:gpt-4o-mini, or the server's.")
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", help="Any OpenAI-compatible server.")
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option("--max-tokens", min=1, help="Longest answer.")
+    ] = None,
+    reason: Annotated[
+        bool, typer.Option("--reason", help="Let the model also read and reason for memory.")
+    ] = False,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    chroma: ChromaOption = None,
+    embeddings: EmbeddingsOption = None,
+) -> None:
+    """Talk to a chatbot that remembers. Without a model it shows what it would recall."""
+    from langmem_graph.cli import chat as talk  # agents are slow to import
+    from langmem_graph.llm import chat_models
+
+    limits = {"max_tokens": max_tokens} if max_tokens else {}
+    chosen = chat_models.load_chat_model(model, base_url, **limits)
+    own = chosen if reason else None
+    with _opened(directory, chroma, embeddings, model=own) as memory:
+        talk.run(memory, user, chosen)
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(help="Chat JSONL or a ChatGPT export.")],
+    user: UserOption,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    chroma: ChromaOption = None,
+    embeddings: EmbeddingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Add the conversations of a file, each message at its own time."""
+    with _opened(directory, chroma, embeddings) as memory:
+        totals = import_file(memory.user(user), file, quiet=as_json)
+    print_json(totals) if as_json else printing.show_import(totals, file, user)
+
+
+@app.command()
+def search(
+    query: Annotated[str, typer.Argument(help="What to look for, in plain words.")],
+    user: UserOption,
+    k: Annotated[int, typer.Option("-k", min=1, help="How many hits at most.")] = 5,
+    by: Annotated[str, typer.Option(help="message or session.")] = "message",
+    explain: Annotated[bool, typer.Option("--explain", help="Show each signal.")] = False,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    embeddings: EmbeddingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Find messages. Works beside a running app."""
+    with _opened(directory, embeddings=embeddings, looking=True) as memory:
+        hits = memory.user(user).search_conversation(
+            query, k, by=cast(SearchBy, by), explain=explain
+        )  # checked there
+    print_json(hits) if as_json else printing.show_hits(query, hits)
+
+
+@app.command()
+def explain(
+    question: Annotated[str, typer.Argument(help="A question, or something to be done.")],
+    user: UserOption,
+    model: Annotated[
+        str | None, typer.Option("--model", envvar="LANGMEM_GRAPH_MODEL", help="Reasons.")
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", help="Any OpenAI-compatible server.")
+    ] = None,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    embeddings: EmbeddingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Reason about a question over memory and draw the proof. Works beside a running app."""
+    from langmem_graph.cli import explain as explaining
+    from langmem_graph.llm import chat_models
+
+    chosen = chat_models.load_chat_model(model, base_url)
+    with _opened(directory, embeddings=embeddings, model=chosen, looking=True) as memory:
+        if chosen is None:
+            printing.note(
+                "No language model: set OPENAI_API_KEY, or name one with --model or --base-url. "
+                "Until then this is what a plain look-up finds."
+            )
+            typer.echo(memory.user(user).recall(question).context or "Nothing.")
+            return
+        on_event = None if as_json else explaining.watch
+        found = memory.user(user).recall(question, mode="reason", on_event=on_event)
+    print_json(found) if as_json else explaining.show(question, found)
+
+
+@app.command()
+def show(
+    user: UserOption,
+    session: Annotated[str | None, typer.Option(help="Print this session's messages.")] = None,
+    record: Annotated[str | None, typer.Option(help="Print this record and its history.")] = None,
+    file: Annotated[str | None, typer.Option(help="Print a topic track or the profile.")] = None,
+    as_of: Annotated[
+        str | None, typer.Option("--as-of", help="What was true on this date.")
+    ] = None,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a user's pyramid, with links down to the messages. Works beside a running app."""
+    with _opened(directory, looking=True) as memory:
+        room = memory.user(user)
+        if session is not None:
+            show_command.show_session(room, session, as_json)
+        elif record is not None:
+            show_command.show_record(room, record, as_json)
+        elif file is not None:
+            show_command.show_file(room, file, as_json)
+        else:
+            show_command.show_pyramid(user, room, as_of, as_json)
+
+
+@app.command()
+def doctor(
+    user: UserOption,
+    every: Annotated[bool, typer.Option("--all", help="Look up every vector, not 200.")] = False,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    chroma: ChromaOption = None,
+    embeddings: EmbeddingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare the ledger with the index. Exit code 1 when something needs doing."""
+    with _opened(directory, chroma, embeddings) as memory:
+        health = memory.user(user).doctor(sample=0 if every else 200)
+    print_json(health) if as_json else printing.show_health(user, health)
+    raise typer.Exit(0 if health.ok else 1)
+
+
+@app.command()
+def rebuild(
+    user: UserOption,
+    reembed: Annotated[
+        bool, typer.Option("--reembed", help="Embed everything anew, for a change of embedder.")
+    ] = False,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    chroma: ChromaOption = None,
+    embeddings: EmbeddingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make the index anew from the ledger."""
+    with _opened(directory, chroma, embeddings) as memory, printing.working("rebuilding"):
+        health = memory.user(user).rebuild(reembed=reembed)
+    print_json(health) if as_json else printing.show_health(user, health)
+
+
+@app.command()
+def flush(
+    user: UserOption,
+    model: Annotated[
+        str, typer.Option("--model", envvar="LANGMEM_GRAPH_MODEL", help="Reads the messages.")
+    ],
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    chroma: ChromaOption = None,
+    embeddings: EmbeddingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a model read what it has not read yet: records, topics, profile."""
+    with _opened(directory, chroma, embeddings, model=model) as memory, printing.working("reading"):
+        report = memory.user(user).flush()
+    print_json(report) if as_json else printing.show_flush(user, report)
+
+
+@app.command()
+def forget(
+    user: UserOption,
+    record: Annotated[str | None, typer.Option(help="A record's id.")] = None,
+    message: Annotated[str | None, typer.Option(help="A message's id.")] = None,
+    session: Annotated[str | None, typer.Option(help="A session's id.")] = None,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    chroma: ChromaOption = None,
+    embeddings: EmbeddingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete one record, message or session for good, with everything made of it."""
+    with _opened(directory, chroma, embeddings) as memory:
+        report = memory.user(user).forget(record=record, message=message, session=session)
+    print_json(report) if as_json else printing.show_forgotten(user, report)
+
+
+@app.command()
+def mcp(
+    user: Annotated[
+        str | None, typer.Option("--user", "-u", envvar="LANGMEM_GRAPH_USER", help="Whose memory.")
+    ] = None,
+    http: Annotated[bool, typer.Option("--http", help="Serve HTTP instead of stdio.")] = False,
+    host: Annotated[str, typer.Option(help="With --http: where to listen.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="With --http: where to listen.")] = 8765,
+    user_header: Annotated[
+        str | None,
+        typer.Option(help="With --http, instead of --user: the header in which a proxy names it."),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="With --http: a name under which clients reach it; repeatable."),
+    ] = None,
+    allow_forget: Annotated[
+        bool, typer.Option("--allow-forget", help="Also offer to delete records.")
+    ] = False,
+    model: Annotated[
+        str | None, typer.Option("--model", envvar="LANGMEM_GRAPH_MODEL", help="Reads what is due.")
+    ] = None,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    chroma: ChromaOption = None,
+    embeddings: EmbeddingsOption = None,
+) -> None:
+    """Serve the memory tools to MCP clients, over stdio or HTTP."""
+    from langmem_graph.cli import serve_mcp as serving  # its package comes with an extra
+    from langmem_graph.mcp.transports import protocol_output
+
+    place = serving.Place(http, host, port, user_header, allow_host or [])
+    serving.check(user, place)
+    opening = _opened(directory, chroma, embeddings, model=model)
+    with protocol_output() as output, opening as memory:
+        serving.serve(memory, user, allow_forget, place, output)
+
+
+@app.command()
+def export(
+    user: UserOption,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Default: print.")] = None,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+) -> None:
+    """Write every message and record as chat JSONL. Works beside a running app."""
+    with _opened(directory, looking=True) as memory:
+        rows = memory.user(user).export() + memory.user(user).export_records(history=True)
+    lines = "".join(f"{plain_json(row)}\n" for row in rows)
+    if output is None:
+        typer.echo(lines, nl=False)
+    else:
+        output.write_text(lines, encoding="utf-8")
+        printing.note(f"Wrote {len(rows):,} messages and records to {output}.")
+
+
+@app.command()
+def erase(
+    user: UserOption,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    chroma: ChromaOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete everything of a user, for good."""
+    if not yes:
+        typer.confirm(f"Erase everything of {user!r} in {directory}?", abort=True)
+    with _opened(directory, chroma, "hash") as memory:  # erasing embeds nothing
+        report = memory.user(user).erase()
+    print_json(report) if as_json else printing.show_erased(user, report)
+
+
+def main() -> None:
+    """Run the command line; our own errors are one line, without a traceback."""
+    warnings.simplefilter("ignore", TokenCountWarning)  # the views say that a count is estimated
+    try:
+        app()
+    except (LangMemGraphError, OSError) as error:
+        printing.fail(str(error))
+        sys.exit(2)

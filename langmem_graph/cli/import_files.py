@@ -1,0 +1,66 @@
+"""The import command's work: one session at a time, with a progress bar."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from langmem_graph.cli.printing import errors
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.importers.detect import read_conversations, read_records
+from langmem_graph.memory import UserMemory
+from langmem_graph.reports import AddReport
+
+MAX_REASONS = 20
+
+
+def import_file(user: UserMemory, file: Path, *, quiet: bool = False) -> dict[str, Any]:
+    """Add all conversations of a file; what cannot be stored is counted with its reason."""
+    if not file.is_file():
+        raise InvalidInputError(f"There is no file {file}.")
+    conversations = [talk for talk in read_conversations(file) if talk.messages]
+    totals: Counter[str] = Counter(sessions=len(conversations))
+    reasons: list[str] = []
+    with _progress(quiet) as progress:
+        task = progress.add_task("importing", total=sum(len(t.messages) for t in conversations))
+        for talk in conversations:
+            try:
+                report = user.add(talk.messages, session_id=talk.session_id)
+            except InvalidInputError as error:  # this session cannot be stored; the others can
+                totals["rejected"] += len(talk.messages)
+                reasons.append(f"{talk.session_id!r}: {error}")
+                continue
+            _count(totals, report)
+            reasons += [f"{talk.session_id}: {r.reason}" for r in report.rejected]
+            progress.advance(task, len(talk.messages))
+    reasons += _import_records(user, file, totals)
+    return {**totals, "reasons": reasons[:MAX_REASONS]}
+
+
+def _import_records(user: UserMemory, file: Path, totals: Counter[str]) -> list[str]:
+    """Records come last: they cite the messages of the file."""
+    rows = read_records(file)
+    if not rows:
+        return []
+    report = user.add_records(rows)
+    totals["records"] += len(report.stored)
+    totals["rejected"] += len(report.rejected)
+    return [f"record {one.record_id or one.position}: {one.reason}" for one in report.rejected]
+
+
+def _count(totals: Counter[str], report: AddReport) -> None:
+    for name in ("stored", "already_known", "renamed", "rejected", "not_yet_embedded"):
+        totals[name] += len(getattr(report, name))
+
+
+def _progress(quiet: bool) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=errors,
+        disable=quiet,
+        transient=True,
+    )

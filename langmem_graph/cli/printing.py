@@ -1,0 +1,236 @@
+"""Answers as JSON, for scripts."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+from pydantic import BaseModel
+from rich.console import Console, Group
+from rich.markup import escape
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from langmem_graph.reports import EraseReport, FlushReport, ForgetReport, Health
+from langmem_graph.retrieval.formatting import plain_json
+from langmem_graph.schemas import HistoryEntry, Message, MessageHit, Record
+from langmem_graph.storage.message_queries import SessionSummary
+
+console = Console()
+errors = Console(stderr=True)
+LONGEST = 400
+
+
+def print_json(value: object) -> None:
+    """Print a model, or a list of models, or what is JSON already."""
+    typer.echo(
+        plain_json([plain(item) for item in value] if isinstance(value, list) else plain(value))
+    )
+
+
+def plain(value: Any) -> Any:
+    """A model as JSON."""
+    return value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+
+
+def note(text: str) -> None:
+    """One quiet line."""
+    console.print(Text(printable(text), style="dim"))
+
+
+def fail(text: str) -> None:
+    """Why a command could not do its work."""
+    errors.print(Text.assemble(("error: ", "bold red"), printable(text)))
+
+
+def printable(text: str) -> str:
+    """Without control characters: a stored text must not steer the terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in text)
+
+
+def _plain(text: str) -> str:
+    """For a line with markup of ours: the text is shown as it is."""
+    return escape(printable(text))
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """A spinner on standard error while long work runs."""
+    with errors.status(what):
+        yield
+
+
+def show_hits(query: str, hits: Sequence[MessageHit]) -> None:
+    """Hits as a panel: score, date, who, where, and the words."""
+    if not hits:
+        note(f"Nothing found for “{query}”.")
+        return
+    table = Table.grid(padding=(0, 2))
+    for rank, hit in enumerate(hits, 1):
+        table.add_row(Text(f"{rank}", style="dim"), _hit(hit))
+    console.print(Panel(table, title=_plain(query), title_align="left", border_style="cyan"))
+
+
+def _hit(hit: MessageHit) -> Group:
+    head = Text.assemble(
+        (f"{hit.score:6.3f}  ", "green"),
+        (f"{hit.at:%Y-%m-%d %H:%M}  ", "yellow"),
+        (printable(hit.name or hit.role), "bold"),
+        (printable(f"   {hit.session_id} · {hit.message_id}"), "dim"),
+    )
+    lines = [head, Text(_short(hit.excerpt or hit.text))]
+    if hit.signals:
+        shown = "  ".join(f"{name} {value:.2f}" for name, value in hit.signals.items())
+        lines.append(Text(shown, style="dim"))
+    return Group(*lines)
+
+
+def _short(text: str) -> str:
+    flat = " ".join(printable(text).split())
+    return flat if len(flat) <= LONGEST else f"{flat[:LONGEST]}…"
+
+
+def show_import(totals: dict[str, Any], file: Path, user: str) -> None:
+    """What an import came to, and the next thing to try."""
+    console.print(
+        f"Imported {_plain(str(file))} for [bold]{_plain(user)}[/]: "
+        f"[green]{totals['stored'] + totals['renamed']:,} messages stored[/] in "
+        f"{totals['sessions']:,} sessions, {totals['already_known']:,} already known, "
+        f"{totals['rejected']:,} rejected."
+    )
+    for reason in totals["reasons"]:
+        note(f"  rejected: {reason}")
+    if totals.get("records"):
+        note(f"  and {totals['records']:,} records.")
+    if totals["not_yet_embedded"]:
+        note(f"  {totals['not_yet_embedded']:,} wait for their vectors.")
+    note(f'Try: langmem-graph search "…" --user {user}')
+
+
+def show_pyramid(
+    user: str,
+    health: Health,
+    sessions: Sequence[SessionSummary],
+    records: Sequence[dict[str, Any]],
+    files: dict[str, str],
+    as_of: str | None,
+) -> None:
+    """A user's pyramid: profile, topics, records, conversations."""
+    when = f" as of {as_of}" if as_of else ""
+    tree = Tree(Text(printable(f"memory of {user}{when}"), style="bold"))
+    if files:
+        branch = tree.add("files (show --file NAME)")
+        for name in files:
+            branch.add(Text(printable(name)))
+    branch = tree.add(f"records: {len(records):,} (show --record ID)")
+    for record in records:
+        branch.add(_record_line(record))
+    layer = tree.add(f"conversations: {health.messages:,} messages in {health.sessions:,} sessions")
+    for session in sessions:
+        dates = f"{session.first_at:%Y-%m-%d} – {session.last_at:%Y-%m-%d}"
+        layer.add(
+            Text.assemble(
+                f"{printable(session.session_id)} ", (f"{session.messages} · {dates}", "dim")
+            )
+        )
+    by = printable(health.embedder or "no embedder yet")
+    tree.add(Text(f"vectors: {health.vectors:,} by {by}"))
+    console.print(tree)
+
+
+def _record_line(record: dict[str, Any]) -> Text:
+    sources = ", ".join(record["source_message_ids"])
+    about = f"{record.get('kind', 'fact')} [{record['record_id']}]"
+    return Text.assemble(
+        (f"{record['said_at'][:10]} ", "yellow"),
+        printable(record["text"]),
+        (printable(f"  {about} from {sources}"), "dim"),
+    )
+
+
+def show_record(
+    found: Sequence[Record],
+    history: Sequence[HistoryEntry],
+    messages: Callable[[Sequence[str]], Sequence[Message]],
+) -> None:
+    """A record, what became of it, and the messages it was made of."""
+    for record in found:
+        until = f" to {record.valid_to:%Y-%m-%d}" if record.valid_to else ""
+        console.print(Text(printable(record.text), style="bold"))
+        since = f"{record.valid_from:%Y-%m-%d}{until}"
+        note(f"{record.kind}, {record.confirmation}, {record.status}: {since}")
+        for entry in history:
+            why = f": {entry.reason}" if entry.reason else ""
+            what = f"{entry.at:%Y-%m-%d} {entry.op} {entry.record_id} by {entry.by}"
+            note(printable(f"  {what}{why}"))
+        for message in messages(record.message_ids):
+            who = message.name or message.role
+            note(printable(f"  {message.at:%Y-%m-%d} {who} [{message.id}]: {message.text}"))
+
+
+def show_file(text: str) -> None:
+    """A topic track or the profile, as it is."""
+    console.print(Text(printable(text)))
+
+
+def show_flush(user: str, report: FlushReport) -> None:
+    """What reading came to and what it cost."""
+    if report.status == "no_model":
+        note(f"No model; {report.pending:,} messages wait.")
+        return
+    console.print(
+        f"Read {report.read:,} messages of [bold]{_plain(user)}[/]: {report.stored:,} records new, "
+        f"{report.updated:,} updated, {report.merged:,} merged, {report.known:,} known, "
+        f"{report.topics:,} topics changed; {report.pending:,} messages wait."
+    )
+    note(
+        f"{report.llm_calls} model calls, {report.input_tokens:,} + {report.output_tokens:,} tokens"
+        f"{'' if report.tokens_exact else ' (estimated)'}"
+    )
+    for problem in report.problems:
+        note(printable(f"  problem: {problem}"))
+
+
+def show_forgotten(user: str, report: ForgetReport) -> None:
+    """What a forgetting removed."""
+    if not report.messages and not report.records:
+        note("Nothing was deleted: there is no such message, record or session.")
+        return
+    console.print(
+        f"Forgot of [bold]{_plain(user)}[/]: {report.messages:,} messages, {report.records:,} "
+        f"records; {report.restored:,} records are true again."
+    )
+
+
+def show_session(messages: Sequence[dict[str, Any]]) -> None:
+    """One session, message by message."""
+    for row in messages:
+        who = row.get("name") or row["role"]
+        head = Text.assemble(
+            (f"{row['at'][:16]} ", "yellow"), (printable(who), "bold"), printable(f"  {row['id']}")
+        )
+        console.print(head)
+        console.print(Text(printable(row["content"])))
+
+
+def show_health(user: str, health: Health) -> None:
+    """Ledger against index, and what to do."""
+    table = Table(title=f"memory of {_plain(user)}", title_justify="left", show_header=False)
+    for name, value in health.model_dump(exclude={"problems"}).items():
+        table.add_row(name.replace("_", " "), Text(printable(str(value))))
+    console.print(table)
+    for problem in health.problems:
+        console.print(Text.assemble(("problem: ", "red"), printable(problem)))
+    if health.ok:
+        console.print("[green]Everything is in order.[/]")
+
+
+def show_erased(user: str, report: EraseReport) -> None:
+    """What an erasure removed."""
+    console.print(
+        f"Erased [bold]{_plain(user)}[/]: {report.messages:,} messages, {report.files} files, "
+        f"{report.bytes:,} bytes."
+    )

@@ -1,0 +1,1 @@
+"""The write graph: a model reads new messages and proposes records; code verifies them."""

@@ -1,0 +1,77 @@
+"""schedule: what is planned obeys the calendar's rules (RealMem 4.2), without a model.
+
+A new item needs something to do and a time, else it is an ordinary record. When there is talk of
+the schedule, one-off items whose time has passed are marked as postponed; what recurs stays.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection
+
+from langmem_graph.extraction.state import ExtractionDependencies, ExtractionState
+from langmem_graph.runtime import StepRun
+from langmem_graph.schedule.changes import ScheduleChange, ScheduleItem, apply
+from langmem_graph.schedule.times import POSTPONED, event_in, is_postponed
+from langmem_graph.schemas import Record
+from langmem_graph.storage import record_queries
+from langmem_graph.storage.record_writes import Change, change_record
+from langmem_graph.storage.room import Room
+
+FACET = "schedule"
+BY = "schedule rules"
+
+
+async def schedule(
+    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
+) -> ExtractionState:
+    """Apply the rules to the items that are new; nothing happens without any."""
+    changed, zone = state.get("changed") or [], deps.services.settings.time_zone
+    if changed:
+        await deps.services.in_room(run.user, lambda room: keep_rules(room, changed, zone))
+    return {}
+
+
+def keep_rules(room: Room, changed: list[int], zone: str | None) -> None:
+    """Take in new items, and look after the others; `zone` is of times without one."""
+    with room.database.write_transaction() as connection:
+        numbers = record_queries.with_facet(connection, FACET)
+        planned = record_queries.records_by_number(connection, numbers)
+        new = {n: record for n, record in planned.items() if n in changed}
+        if not new:
+            return
+        items = [_item(record, zone) for n, record in planned.items() if n not in new]
+        changes = [_change(record, zone) for record in new.values()]
+        # What was to come when it was said is planned, also in a conversation of last year.
+        said = max(record.said_at for record in new.values())
+        applied = apply(items, changes, min(said, datetime.now(UTC)))
+        _write(connection, planned, {item.record_id: item for item in applied.items}, set(new))
+
+
+def _item(record: Record, zone: str | None) -> ScheduleItem:
+    status = "postponed" if is_postponed(record.event_time) else "planned"
+    event = event_in(record.event_time, zone)
+    return ScheduleItem(record_id=record.record_id, action=record.text, event=event, status=status)
+
+
+def _change(record: Record, zone: str | None) -> ScheduleChange:
+    event = event_in(record.event_time, zone)
+    op = "add" if event else "postpone"
+    return ScheduleChange(op=op, record_id=record.record_id, action=record.text, event=event)
+
+
+def _write(
+    connection: Connection,
+    planned: dict[int, Record],
+    kept: dict[str, ScheduleItem],
+    new: set[int],
+) -> None:
+    for n, record in planned.items():
+        item = kept.get(record.record_id)
+        if item is None or (n in new and item.event is None):
+            change = Change.new(BY, "it has no time to come, or says nothing to do")
+            change_record(connection, n, "unschedule", change, {"facet": "none"})
+        elif item.status == "postponed" and not is_postponed(record.event_time):
+            event: dict[str, Any] = {**(record.event_time or {}), POSTPONED: True}
+            change = Change.new(BY, "its time has passed")
+            change_record(connection, n, "postpone", change, {"event": event})

@@ -1,1 +1,0 @@
-"""Linking what is stored: today `causal`, which pairs of records are cause and effect."""

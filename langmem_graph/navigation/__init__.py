@@ -1,0 +1,76 @@
+"""Learning to navigate memory (NapMem 3.3, 3.4): environment, reward, metrics, trajectories.
+
+A policy answers questions about a user by reading the layers of their memory with five tools,
+within a tool budget. How to use it, and how to train a policy: docs/navigate.md.
+
+- one rollout (turns, tool calls, the tool budget, the answer): `_walk.Rollout`
+- the environment for trainers, `reset` and `step`: `_env.NavigationEnv`
+- the reward of a trajectory: `_rubric.Rubric`, after the paper's `napmem_reward`
+- a chat model as the policy: `_navigator.run_navigator`
+- TRL's trainer: `_trl`
+"""
+
+from langmem_graph.navigation.actions import MAX_CALLS
+from langmem_graph.navigation.environment import NavigationEnv
+from langmem_graph.navigation.navigator import arun_navigator, run_navigator
+from langmem_graph.navigation.reward import (
+    Judge,
+    NavigationMetrics,
+    Rubric,
+    Score,
+    best_f1,
+    evidence_shown,
+    f1_judge,
+    napmem_reward,
+    navigation_metrics,
+    token_f1,
+)
+from langmem_graph.navigation.schemas import Finish, Layer, Navigation, QuestionItem, ToolUse
+from langmem_graph.navigation.tools import navigation_tools
+from langmem_graph.navigation.trajectories import (
+    Trajectory,
+    TrajectoryMetadata,
+    read_trajectories,
+    trajectory,
+    write_trajectories,
+)
+from langmem_graph.navigation.trl import (
+    TrlEnvironment,
+    trl_environment,
+    trl_navigation,
+    trl_reward,
+    trl_rows,
+)
+
+__all__ = [
+    "MAX_CALLS",
+    "Finish",
+    "Judge",
+    "Layer",
+    "Navigation",
+    "NavigationEnv",
+    "NavigationMetrics",
+    "QuestionItem",
+    "Rubric",
+    "Score",
+    "ToolUse",
+    "Trajectory",
+    "TrajectoryMetadata",
+    "TrlEnvironment",
+    "arun_navigator",
+    "best_f1",
+    "evidence_shown",
+    "f1_judge",
+    "napmem_reward",
+    "navigation_metrics",
+    "navigation_tools",
+    "read_trajectories",
+    "run_navigator",
+    "token_f1",
+    "trajectory",
+    "trl_environment",
+    "trl_navigation",
+    "trl_reward",
+    "trl_rows",
+    "write_trajectories",
+]

@@ -1,0 +1,206 @@
+"""Converts between LangChain's messages and the messages of a rollout."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+)
+from langchain_core.runnables import Runnable
+
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.memory import UserMemory
+from langmem_graph.navigation.rollout import Rollout
+from langmem_graph.navigation.schemas import Navigation
+from langmem_graph.navigation.tools import navigation_tools
+from langmem_graph.runtime import in_own_thread, run_apart
+from langmem_graph.tokens import token_counter
+from langmem_graph.tools.tool_answers import MAX_TURNS
+
+
+def as_action(message: AIMessage) -> dict[str, Any]:
+    """A model's message as an action; calls whose arguments could not be parsed are kept."""
+    parsed = [
+        {"id": call.get("id"), "name": call.get("name"), "arguments": call.get("args")}
+        for call in message.tool_calls
+    ]
+    broken = [
+        {"id": call.get("id"), "name": call.get("name"), "arguments": call.get("args") or "?"}
+        for call in message.invalid_tool_calls
+    ]
+    return {"content": str(message.text), "tool_calls": [*parsed, *broken]}
+
+
+def as_history(message: AIMessage, recorded: dict[str, Any]) -> AIMessage:
+    """What the model is shown of its own message.
+
+    As it came, with all a provider put into it, where its calls are as they should be. Otherwise
+    rebuilt: providers refuse empty messages and calls with no id, no answer or broken arguments.
+    """
+    calls = recorded.get("tool_calls", [])
+    came = [(call["id"], call["name"]) for call in message.tool_calls]
+    read = [(call["id"], call["function"]["name"]) for call in calls]
+    if came == read and not message.invalid_tool_calls and (calls or recorded["content"].strip()):
+        return message
+    return AIMessage(recorded["content"] or "(empty)", tool_calls=[_call(call) for call in calls])
+
+
+def as_messages(messages: Sequence[dict[str, Any]]) -> list[BaseMessage]:
+    """A rollout's own messages as LangChain's: instructions, questions and tool results."""
+    return [_message(message) for message in messages]
+
+
+def _message(message: dict[str, Any]) -> BaseMessage:
+    if message["role"] == "tool":
+        return ToolMessage(message["content"], tool_call_id=message["tool_call_id"])
+    kind = SystemMessage if message["role"] == "system" else HumanMessage
+    return kind(message["content"])
+
+
+def _call(recorded: dict[str, Any]) -> ToolCall:
+    function = recorded["function"]
+    try:
+        arguments = json.loads(function["arguments"])
+    except (ValueError, RecursionError):
+        arguments = {}
+    plain = arguments if isinstance(arguments, dict) else {}
+    return ToolCall(name=function["name"], args=plain, id=recorded["id"])
+
+
+def run_navigator(
+    model: BaseChatModel,
+    user_memory: UserMemory,
+    question: str,
+    *,
+    budget: int = MAX_TURNS,
+    max_tokens: int = 100_000,
+    timeout: float = 120.0,
+) -> Navigation:
+    """Let a chat model read one user's memory with the five reading tools and answer.
+
+    The result is always a `Navigation`; `finish` and `problems` say how the rollout ended.
+
+    Args:
+        model: any LangChain chat model with tool calling.
+        user_memory: whose memory, from `memory.user(id)`. Nothing is written to it.
+        question: the question; it should name the current date where that matters.
+        budget: the tool budget, in turns, as in NapMem.
+        max_tokens: the model is not called again once so many were used.
+        timeout: seconds for one call of the model.
+
+    Raises:
+        InvalidInputError: an empty question, an unusable limit, or a model without tool calling.
+        StorageError: the memory is closed or cannot be opened.
+    """
+    return run_apart(
+        arun_navigator(
+            model,
+            user_memory,
+            question,
+            budget=budget,
+            max_tokens=max_tokens,
+            timeout=timeout,
+        )
+    )
+
+
+async def arun_navigator(
+    model: BaseChatModel,
+    user_memory: UserMemory,
+    question: str,
+    *,
+    budget: int = MAX_TURNS,
+    max_tokens: int = 100_000,
+    timeout: float = 120.0,
+) -> Navigation:
+    """Async twin of `run_navigator`."""
+    if max_tokens < 1 or timeout <= 0:
+        raise InvalidInputError("max_tokens and timeout must be above 0.")
+    start = perf_counter()
+    rollout = await asyncio.to_thread(Rollout, user_memory, question, budget)
+    usage = _TokenUsage(user_memory.settings.encoding)
+    caller = _ModelCalls(_with_tools(model), timeout, usage)
+    history = as_messages(rollout.messages)
+    while rollout.finish == "unfinished":
+        if usage.input_tokens + usage.output_tokens >= max_tokens:
+            rollout.stop("token_limit")
+            break
+        answer = await caller.call(history)
+        if isinstance(answer, str):
+            rollout.stop("model_error", answer)
+            break
+        place = len(rollout.messages)
+        replies = await asyncio.to_thread(rollout.act, as_action(answer))
+        history += [as_history(answer, rollout.messages[place]), *as_messages(replies)]
+    milliseconds = (perf_counter() - start) * 1_000
+    return rollout.navigation(milliseconds=milliseconds, **usage.report())
+
+
+def _with_tools(model: BaseChatModel) -> Runnable[LanguageModelInput, AIMessage]:
+    try:
+        return model.bind_tools(navigation_tools())
+    except NotImplementedError as error:
+        raise InvalidInputError(f"{type(model).__name__} cannot call tools.") from error
+
+
+@dataclass
+class _TokenUsage:
+    """Tokens used so far, as counted by the server, or estimated where it counts none."""
+
+    encoding: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+    tokens_exact: bool = True
+
+    def count(self, asked: Sequence[BaseMessage], answer: object) -> None:
+        """Add one model call; may load the tokenizer's table."""
+        counted = getattr(answer, "usage_metadata", None) or {}
+        given, made = counted.get("input_tokens"), counted.get("output_tokens")
+        if isinstance(given, int) and isinstance(made, int) and given + made > 0:
+            self.input_tokens += given
+            self.output_tokens += made
+            return
+        counter = token_counter(self.encoding)
+        self.tokens_exact = False
+        self.input_tokens += sum(counter.count(str(one.content)) for one in asked)
+        if isinstance(answer, AIMessage):
+            calls = "".join(str(call["args"]) for call in answer.tool_calls)
+            self.output_tokens += counter.count(str(answer.text) + calls)
+
+    def report(self) -> dict[str, Any]:
+        """The fields of a `Navigation`."""
+        return {name: value for name, value in vars(self).items() if name != "encoding"}
+
+
+@dataclass(frozen=True)
+class _ModelCalls:
+    """Calls the model in a thread and counts tokens; errors are returned as text."""
+
+    model: Runnable[LanguageModelInput, AIMessage]
+    timeout: float
+    usage: _TokenUsage
+
+    async def call(self, history: Sequence[BaseMessage]) -> AIMessage | str:
+        """The model's message, or what went wrong."""
+        asked = list(history)
+        try:
+            call = in_own_thread(lambda: self.model.invoke(asked))
+            answer: Any = await asyncio.wait_for(call, self.timeout)
+        except TimeoutError as error:
+            answer = str(error) or f"no answer within {self.timeout:g} seconds"
+        except Exception as error:  # noqa: BLE001  # every provider raises errors of its own
+            answer = f"{type(error).__name__}: {str(error)[:500]}"
+        await asyncio.to_thread(self.usage.count, asked, answer)
+        if isinstance(answer, AIMessage | str):
+            return answer
+        return f"the model answered {type(answer).__name__}, no message"

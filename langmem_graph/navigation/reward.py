@@ -1,0 +1,194 @@
+"""The reward of a trajectory: NapMem's terms (format, correctness, tool use), judged or by F1."""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.navigation.schemas import Navigation, QuestionItem, read_item
+
+Judge = Callable[[QuestionItem, str], bool | float]
+"""Whether an answer is correct: a boolean, or a number from 0.5 for a correct one."""
+ENOUGH = 0.5
+_ARTICLES = {"a", "an", "the"}
+
+Pair = tuple[QuestionItem, Navigation]
+
+
+def words_of(text: str) -> list[str]:
+    """Words in lower case, without punctuation and English articles."""
+    plain = unicodedata.normalize("NFKC", text).casefold()
+    return [word for word in re.findall(r"\w+", plain) if word not in _ARTICLES]
+
+
+def token_f1(answer: str, gold: str) -> float:
+    """The harmonic mean of precision and recall of the answer's words; two empty texts agree."""
+    said, wanted = words_of(answer), words_of(gold)
+    if not said or not wanted:
+        return float(not said and not wanted)
+    return 2 * (Counter(said) & Counter(wanted)).total() / (len(said) + len(wanted))
+
+
+def best_f1(answer: str, golds: Sequence[str]) -> float:
+    """The best F1 against any of the gold answers; 0 where there is none."""
+    return max((token_f1(answer, gold) for gold in golds), default=0.0)
+
+
+def f1_judge(enough: float = ENOUGH) -> Judge:
+    """A judge without a model: an answer is correct from an F1 of `enough`."""
+    return lambda item, answer: best_f1(answer, item.answers) >= enough
+
+
+def napmem_reward(*, well_formed: bool, correct: bool, used: bool) -> float:
+    """The reward of NapMem 3.4: malformed −1; correct 1, or 0 without a tool; wrong −0.5, or −1."""
+    if not well_formed:
+        return -1.0
+    if used:
+        return 1.0 if correct else -0.5
+    return 0.0 if correct else -1.0
+
+
+def evidence_shown(item: QuestionItem, navigation: Navigation) -> float | None:
+    """The share of the gold ids that were shown; None where the item names none."""
+    gold = set(item.evidence)
+    return len(gold & navigation.shown) / len(gold) if gold else None
+
+
+class Score(BaseModel):
+    """A reward and its terms."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    reward: float
+    well_formed: bool
+    correct: bool
+    used: bool
+    """A memory tool was called without an error."""
+    evidence: float | None = None
+
+
+@dataclass(frozen=True)
+class Rubric:
+    """Computes the reward of a finished rollout.
+
+    Args:
+        judge: decides whether an answer is correct; an `f1_judge()` by default.
+        usage: NapMem's third term: a correct answer without a tool call has reward 0. Off by
+            default, since it was found to train needless calls; without it every rollout is
+            scored as if it had used a tool. It never applies to items that need no memory.
+        evidence: weight of the share of gold ids shown, added for well-formed answers. Not in the
+            paper; below 0.5 a wrong answer can never earn as much as a correct one.
+    """
+
+    judge: Judge = field(default_factory=f1_judge)
+    usage: bool = False
+    evidence: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.evidence < 0.5:
+            raise InvalidInputError(f"evidence must be from 0 to below 0.5, not {self.evidence}.")
+
+    def score(self, item: QuestionItem, navigation: Navigation) -> Score:
+        """The reward of one rollout with its terms; without an answer it is malformed."""
+        well_formed = navigation.finish == "answered" and navigation.well_formed
+        correct = well_formed and self.judge(item, navigation.answer) >= ENOUGH
+        used = any(use.error is None for use in navigation.tool_calls)
+        counted = used or not self.usage or not item.needs_memory
+        reward = napmem_reward(well_formed=well_formed, correct=correct, used=counted)
+        share = evidence_shown(item, navigation)
+        if well_formed and share is not None:
+            reward += self.evidence * share
+        return Score(
+            reward=reward, well_formed=well_formed, correct=correct, used=used, evidence=share
+        )
+
+
+class NavigationMetrics(BaseModel):
+    """Shares from 0 to 1; None where no item counts for a metric."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    items: int
+    answered: float | None
+    """Of all: answered within the tool budget."""
+    tool_calls: float | None
+    """Mean, of the items that need memory; failed calls count."""
+    turns: float | None
+    """Mean, of the items that need memory."""
+    multi_level: float | None
+    """Of the items that need memory: two or more layers were read."""
+    evidence_hit: float | None
+    """Of the tool calls for items with gold evidence: at least one gold id was shown."""
+    evidence_recall: float | None
+    """Of the gold ids of an item, the share shown at all; mean over the items that have some."""
+    unneeded_calls: float | None
+    """Of the items that need no memory: a tool was called."""
+    tokens: float | None
+    """Mean of input and output tokens, of all."""
+
+
+def navigation_metrics(
+    navigations: Sequence[Navigation], gold: Sequence[QuestionItem | Mapping[str, Any]]
+) -> NavigationMetrics:
+    """The metrics of many navigations.
+
+    Args:
+        navigations: in any state; one that failed counts with the calls it made.
+        gold: the item of each, in the same order.
+
+    Raises:
+        InvalidInputError: their numbers differ, or they belong to different questions.
+    """
+    pairs = _paired(navigations, gold)
+    needing = [done for item, done in pairs if item.needs_memory]
+    evidenced = [(item, done) for item, done in pairs if item.needs_memory and item.evidence]
+    return NavigationMetrics(
+        items=len(pairs),
+        answered=_mean(done.finish == "answered" for _, done in pairs),
+        tool_calls=_mean(len(done.tool_calls) for done in needing),
+        turns=_mean(done.turns for done in needing),
+        multi_level=_mean(len(layers(done)) > 1 for done in needing),
+        evidence_hit=_mean(hit for pair in evidenced for hit in _hits(*pair)),
+        evidence_recall=_mean(evidence_shown(item, done) or 0.0 for item, done in evidenced),
+        unneeded_calls=_mean(
+            bool(done.tool_calls) for item, done in pairs if not item.needs_memory
+        ),
+        tokens=_mean(done.input_tokens + done.output_tokens for _, done in pairs),
+    )
+
+
+def layers(navigation: Navigation) -> set[str]:
+    """The layers that were read."""
+    return {use.layer for use in navigation.tool_calls if use.layer}
+
+
+def _paired(
+    navigations: Sequence[Navigation], gold: Sequence[QuestionItem | Mapping[str, Any]]
+) -> list[Pair]:
+    items = [read_item(one) for one in gold]
+    if len(items) != len(navigations):
+        raise InvalidInputError(f"{len(navigations)} navigations, but {len(items)} gold items.")
+    pairs = list(zip(items, navigations, strict=True))
+    for item, done in pairs:
+        if (item.user_id, item.question) != (done.user_id, done.question):
+            raise InvalidInputError(f"The gold item {item.id or item.question!r} is another's.")
+    return pairs
+
+
+def _hits(item: QuestionItem, navigation: Navigation) -> list[bool]:
+    gold = set(item.evidence)
+    return [
+        not gold.isdisjoint([*use.message_ids, *use.record_ids]) for use in navigation.tool_calls
+    ]
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    """The mean, or None of nothing."""
+    numbers = [float(value) for value in values]
+    return fmean(numbers) if numbers else None

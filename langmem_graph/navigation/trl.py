@@ -1,0 +1,202 @@
+"""Converts a trainer's completion into the form of a rollout: OpenAI messages, calls by turn."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.memory import Memory
+from langmem_graph.navigation.actions import LONGEST_TEXT, FinalAnswer, read_action, read_answer
+from langmem_graph.navigation.reward import Rubric
+from langmem_graph.navigation.rollout import check_budget, initial_messages
+from langmem_graph.navigation.schemas import Finish, Navigation, QuestionItem, ToolUse, read_item
+from langmem_graph.navigation.tools import use_tool
+from langmem_graph.tools.tool_answers import MAX_TURNS
+from langmem_graph.tools.tool_definitions import READING
+
+Message = dict[str, Any]
+
+Row = dict[str, Any]
+Method = TypeVar("Method", bound=Callable[..., str])
+
+
+def openai_messages(messages: Sequence[Message]) -> list[Message]:
+    """The messages in OpenAI's format: calls get ids, which their answers refer to."""
+    converted, turn, open_ids = [], 0, iter(())
+    for message in messages:
+        plain = {"role": message["role"], "content": message.get("content") or ""}
+        if calls := message.get("tool_calls"):
+            turn += 1
+            plain["tool_calls"] = [_call(one, turn, place) for place, one in enumerate(calls, 1)]
+            open_ids = iter([one["id"] for one in plain["tool_calls"]])
+        if message["role"] == "tool":
+            plain["tool_call_id"] = next(open_ids, f"call-{turn}-?")
+        converted.append(plain)
+    return converted
+
+
+def calls_by_turn(completion: Sequence[Message], recorded: Sequence[ToolUse]) -> list[ToolUse]:
+    """The answered calls, each with its turn.
+
+    The trainer itself answers a call whose arguments fit no tool: the environment has not recorded
+    such a call, but it counts.
+    """
+    waiting, found = list(recorded), []
+    for turn, name, arguments in _answered_calls(completion):
+        if waiting and (waiting[0].name, waiting[0].arguments) == (name, arguments):
+            found.append(waiting.pop(0).model_copy(update={"turn": turn}))
+            continue
+        plain = arguments if isinstance(arguments, dict) else {}
+        error = "The trainer could not make this call."
+        found.append(ToolUse(name=name, arguments=plain, turn=turn, error=error))
+    return found + waiting
+
+
+def finish_of(completion: Sequence[Message]) -> tuple[Finish, FinalAnswer]:
+    """How the rollout ended; last calls without an answer exceeded the tool budget."""
+    last = completion[-1] if completion else {}
+    if last.get("role") != "assistant" or last.get("tool_calls"):
+        return "over_budget", FinalAnswer("")
+    text = str(last.get("content") or "")[:LONGEST_TEXT]
+    return ("answered", read_answer(text)) if text.strip() else ("no_answer", FinalAnswer(""))
+
+
+def _answered_calls(completion: Sequence[Message]) -> Iterator[tuple[int, str, Any]]:
+    """Turn, name and arguments of every call that was answered."""
+    asking = [place for place, one in enumerate(completion) if one.get("tool_calls")]
+    for turn, place in enumerate(asking, 1):
+        if place + 1 == len(completion):
+            return
+        for call in completion[place]["tool_calls"]:
+            function = call.get("function") or {}
+            yield turn, str(function.get("name") or "unknown"), function.get("arguments")
+
+
+def _call(call: Message, turn: int, place: int) -> Message:
+    function = call.get("function") or {}
+    arguments = function.get("arguments")
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    about = {"name": str(function.get("name") or "unknown"), "arguments": text}
+    return {"id": f"call-{turn}-{place}", "type": "function", "function": about}
+
+
+def _described_as_in_catalogue(method: Method) -> Method:
+    """Take the catalogue's description as docstring: the trainer shows docstrings to the model."""
+    (tool,) = [one for one in READING if one.name == method.__name__]
+    fields = tool.arguments.model_fields.items()
+    lines = [
+        tool.description,
+        "",
+        "Args:",
+        *(f"    {name}: {of.description}" for name, of in fields),
+    ]
+    method.__doc__ = "\n".join(lines)
+    method.__annotations__.pop("return")  # it would stand in the prompt, and nowhere else does
+    return method
+
+
+def trl_rows(
+    items: Iterable[QuestionItem | Mapping[str, Any]], *, budget: int = MAX_TURNS
+) -> list[Row]:
+    """The rows of a training set: `prompt`, and the item as JSON text."""
+    check_budget(budget)
+    checked = [read_item(item) for item in items]
+    return [
+        {"prompt": initial_messages(item.question, budget), "item": item.model_dump_json()}
+        for item in checked
+    ]
+
+
+def trl_environment(memory: Memory) -> Callable[[], "TrlEnvironment"]:
+    """What `GRPOTrainer(environment_factory=…)` takes."""
+    return lambda: TrlEnvironment(memory)
+
+
+class TrlEnvironment:
+    """One rollout: the trainer shows its public methods to the model as tools."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._item: QuestionItem | None = None
+        self._uses: list[ToolUse] = []
+
+    def reset(self, *, item: str, **row: Any) -> None:
+        """Begin a row of `trl_rows`."""
+        self._item = QuestionItem.model_validate_json(item)
+        self._uses = []
+
+    @_described_as_in_catalogue
+    def search_records(self, query: str) -> str:
+        """Replaced by the description in the catalogue."""
+        return self._use("search_records", query=query)
+
+    @_described_as_in_catalogue
+    def search_conversation(self, query: str) -> str:
+        """Replaced by the description in the catalogue."""
+        return self._use("search_conversation", query=query)
+
+    @_described_as_in_catalogue
+    def get_records(self, record_ids: list[str]) -> str:
+        """Replaced by the description in the catalogue."""
+        return self._use("get_records", record_ids=record_ids)
+
+    @_described_as_in_catalogue
+    def get_conversation(self, message_ids: list[str]) -> str:
+        """Replaced by the description in the catalogue."""
+        return self._use("get_conversation", message_ids=message_ids)
+
+    @_described_as_in_catalogue
+    def read_file(self, name: str) -> str:
+        """Replaced by the description in the catalogue."""
+        return self._use("read_file", name=name)
+
+    def _use(self, tool: str, **arguments: Any) -> str:
+        (call,) = read_action({"name": tool, "arguments": arguments}, 1).calls
+        text, use = use_tool(self._memory.user(self._current_item().user_id), call, turn=1)
+        self._uses.append(use)
+        return text
+
+    def _current_item(self) -> QuestionItem:
+        if self._item is None:
+            raise InvalidInputError("There is no question yet. Call reset first.")
+        return self._item
+
+    def _navigation(
+        self, prompt: Sequence[Row], completion: Sequence[Row]
+    ) -> tuple[QuestionItem, Navigation]:
+        item = self._current_item()
+        finish, answer = finish_of(completion)
+        asking = [bool(one.get("tool_calls")) for one in completion]
+        navigation = Navigation(
+            user_id=item.user_id,
+            question=item.question,
+            **vars(answer),
+            finish=finish,
+            tool_calls=calls_by_turn(completion, self._uses),
+            turns=sum(asking[:-1]),  # calls at the very end were not made
+            messages=openai_messages([*prompt, *completion]),
+        )
+        return item, navigation
+
+
+def trl_navigation(
+    environment: TrlEnvironment, prompt: Sequence[Row], completion: Sequence[Row]
+) -> tuple[QuestionItem, Navigation]:
+    """The question item and the navigation of a rollout, for metrics and export."""
+    return environment._navigation(prompt, completion)  # public methods would be tools
+
+
+def trl_reward(rubric: Rubric | None = None) -> Callable[..., list[float]]:
+    """What `GRPOTrainer(reward_funcs=…)` takes: the rubric's reward of each rollout."""
+    chosen = rubric or Rubric()
+
+    def navigation_reward(
+        prompts: Sequence[Sequence[Row]],
+        completions: Sequence[Sequence[Row]],
+        environments: Sequence[TrlEnvironment],
+        **_: Any,
+    ) -> list[float]:
+        rollouts = zip(environments, prompts, completions, strict=True)
+        return [chosen.score(*trl_navigation(*rollout)).reward for rollout in rollouts]
+
+    return navigation_reward

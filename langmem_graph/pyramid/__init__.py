@@ -1,1 +1,0 @@
-"""The upper layers of memory: topic tracks and the profile, as Markdown files over the records."""

@@ -1,1 +1,0 @@
-"""Ranking: from a query to scored candidates, without a model."""

@@ -1,0 +1,1 @@
+"""The read graph: backward chaining (Goal-Mem) and counterfactual refinement (ActMem)."""

@@ -1,0 +1,104 @@
+"""answer: answer from the facts shown alone; otherwise "I don't know" and what is missing.
+
+Optional, for applications without a model call of their own. One model call; where facts contradict
+each other it is not made, and both are shown.
+"""
+
+from langmem_graph.llm.answer_schemas import GroundedAnswer
+from langmem_graph.llm.structured_calls import load_prompt
+from langmem_graph.reasoning.state import ReasoningDependencies, ReasoningState, copied
+from langmem_graph.retrieval.formatting import FactAliases, as_data, plain_id, request_line
+from langmem_graph.runtime import StepRun
+from langmem_graph.schemas import Fact, Recall
+
+
+async def answer(
+    deps: ReasoningDependencies, state: ReasoningState, run: StepRun
+) -> ReasoningState:
+    """Answer the request."""
+    outcome, usage = state["recall"], copied(state["usage"])
+    recorder = run.recorder(outcome.trace)
+    reasoning = outcome.reasoning
+    if reasoning and reasoning.conflicts:
+        text, used = _both(outcome), [fact.id for fact in outcome.facts]
+    else:
+        aliases = FactAliases.of(outcome.facts)
+        question = _question(state, outcome, aliases)
+        said = await deps.runner.ask(
+            GroundedAnswer,
+            load_prompt("answer"),
+            question,
+            usage,
+            lambda one: _problem(one, aliases),
+        )
+        used = [fact.id for fact in aliases.resolve(said.facts)] if said and said.known else []
+        text = said.answer if said and used else _unknown(said, outcome)
+    recorder.record("memory_answer", facts=used)
+    counted = ("repairs", "problems", "input_tokens", "output_tokens")
+    spent = {name: getattr(usage, name) for name in counted}
+    report = outcome.report.model_copy(update={"llm_calls": usage.calls, **spent})
+    answered = {"answer": text, "answer_facts": used, "trace": recorder.trace, "report": report}
+    return {"recall": outcome.model_copy(update=answered), "usage": usage}
+
+
+def _problem(said: GroundedAnswer, aliases: FactAliases) -> str | None:
+    """An answer names facts that were shown."""
+    if said.known and not aliases.resolve(said.facts):
+        return "an answer names the facts it uses (f…), or sets known to false"
+    return None
+
+
+def _question(state: ReasoningState, outcome: Recall, aliases: FactAliases) -> str:
+    reasoning = outcome.reasoning
+    bound = reasoning.bindings if reasoning else {}
+    known = [f"{name} = {entity}" for name, entity in bound.items()]
+    open_ones = reasoning.unresolved if reasoning else []
+    against = [
+        f"- {as_data(risk.claim)} "
+        + ("(shown by " + ", ".join(_aliases_of(risk.facts, aliases)) + ")" if risk.facts else "")
+        + ("" if risk.basis == "memory" else " (general knowledge)")
+        for risk in (reasoning.risks if reasoning else [])
+    ]
+    against += [f"- {as_data(text)}" for text in (reasoning.overlaps if reasoning else [])]
+    return "\n".join(
+        [
+            f"Now: {state['now']}",
+            "Facts:",
+            *aliases.lines(),
+            f"Found: {'; '.join(known) or 'see the facts'}",
+            f"Not found: {', '.join(open_ones) or 'nothing'}",
+            "Speaks against it:",
+            *(against or ["nothing"]),
+            request_line(state["query"]),
+        ]
+    )
+
+
+def _aliases_of(ids: list[str], aliases: FactAliases) -> list[str]:
+    return [alias for alias, fact in aliases.facts.items() if fact.id in ids] or ["nothing"]
+
+
+def _unknown(said: GroundedAnswer | None, outcome: Recall) -> str:
+    missing = outcome.reasoning.unresolved if outcome.reasoning else []
+    if missing:
+        return f"I don't know: memory does not say {', '.join(missing)}."
+    return said.answer if said and not said.known and said.answer else "I don't know."
+
+
+def _both(outcome: Recall) -> str:
+    """Contradicting facts, each with its date and where it was said."""
+    reasoning = outcome.reasoning
+    facts = {fact.id: fact for fact in outcome.facts}
+    lines = [
+        f"- {value}: {_said(facts[one])}"
+        for conflict in (reasoning.conflicts if reasoning else [])
+        for value, ids in conflict.values.items()
+        for one in ids
+        if one in facts
+    ]
+    return "\n".join(["I don't know: what I remember disagrees.", *lines])
+
+
+def _said(fact: Fact) -> str:
+    when = f"{fact.at:%Y-%m-%d}, " if fact.at else ""
+    return f"{when}{as_data(fact.text)} [{', '.join(map(plain_id, fact.message_ids or [fact.id]))}]"

@@ -1,0 +1,77 @@
+"""The goal loop as a LangGraph subgraph: plan → retrieve → unify → (refine → retrieve …).
+
+Its state is private. Its limits are its own: depth, breadth, subgoals, calls, tokens, seconds.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Send
+
+from langmem_graph.reasoning.plan import plan
+from langmem_graph.reasoning.refine import refine
+from langmem_graph.reasoning.retrieve import due, retrieve
+from langmem_graph.reasoning.state import (
+    OBJECTS,
+    GoalDependencies,
+    GoalInput,
+    GoalOutput,
+    GoalState,
+    StateForm,
+)
+from langmem_graph.reasoning.unify import unify
+from langmem_graph.runtime import as_node
+
+_STEPS = (plan, retrieve, unify, refine)
+
+
+def build(
+    deps: GoalDependencies,
+    user_of: Callable[[RunnableConfig], str],
+    given: type = GoalInput,
+    *,
+    form: StateForm = OBJECTS,
+    checkpointer: Literal[False] | None = False,
+) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """The compiled loop.
+
+    Args:
+        deps: dependencies of the steps.
+        user_of: the user of a run.
+        given: schema of the input.
+        form: of the state between steps; `JSON` where a checkpointer may save it.
+        checkpointer: False keeps its steps out of a parent's checkpoints (and out of Studio's
+            picture of the parent); None is LangGraph's default.
+    """
+    builder: StateGraph[Any, Any, Any, Any] = StateGraph(
+        GoalState, input_schema=given, output_schema=GoalOutput
+    )
+    for step in _STEPS:
+        builder.add_node(step.__name__, as_node(form.step(step), deps, user_of))
+    builder.add_edge(START, "plan")
+
+    def following(state: GoalState) -> list[Send] | str:
+        """Retrieve for the subgoals that are due; or split the request in another way; or end."""
+        proof = state["proof"]
+        if proof.ended:
+            return END
+        if not proof.subgoals:
+            return "plan"
+        return [Send("retrieve", form.dump(one)) for one in due(proof, deps.left(state))]
+
+    route = form.route(following)
+    builder.add_conditional_edges("plan", route, ["retrieve", END])
+    builder.add_edge("retrieve", "unify")
+    builder.add_conditional_edges("unify", form.route(_after_unify), ["refine", "plan", END])
+    builder.add_conditional_edges("refine", route, ["retrieve", "plan", END])
+    return builder.compile(checkpointer=checkpointer, name="goals")
+
+
+def _after_unify(state: GoalState) -> str:
+    proof = state["proof"]
+    if proof.ended:
+        return END
+    return "refine" if proof.subgoals else "plan"

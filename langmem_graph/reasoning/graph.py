@@ -1,0 +1,254 @@
+"""The recall graph: route → recall → goals → <counterfactual?> → conflicts → context → (answer).
+
+Each node is one file of this package; `goals` is a subgraph with a loop of its own.
+"""
+
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from functools import wraps
+from typing import Any, Literal, cast
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from typing_extensions import TypedDict
+
+from langmem_graph.errors import for_log
+from langmem_graph.llm.structured_calls import Usage, model_runner
+from langmem_graph.reasoning import goal_loop
+from langmem_graph.reasoning.answer import answer
+from langmem_graph.reasoning.conflicts import conflicts
+from langmem_graph.reasoning.context import context
+from langmem_graph.reasoning.counterfactual import counterfactual
+from langmem_graph.reasoning.first_lookup import first_lookup
+from langmem_graph.reasoning.state import (
+    OBJECTS,
+    FoundRisks,
+    GoalDependencies,
+    Proof,
+    ProposedTime,
+    ReasoningDependencies,
+    ReasoningState,
+    StateForm,
+)
+from langmem_graph.retrieval.facts import MemorySearch
+from langmem_graph.retrieval.intent import intent_of
+from langmem_graph.runtime import Event, Step, StepRun, as_node, configured_user
+from langmem_graph.schedule.times import zone_of
+from langmem_graph.schemas import Recall, RecallRequest
+from langmem_graph.storage.services import Services
+from langmem_graph.tracing import labelled
+
+UserOf = Callable[[RunnableConfig], str]
+
+_log = logging.getLogger(__name__)
+OnEvent = Callable[[Event], Any]
+
+
+def build(
+    deps: ReasoningDependencies,
+    user_of: UserOf,
+    request_of: Callable[[Any], RecallRequest],
+    schemas: tuple[type, type, type],
+    finish: Callable[[Any], dict[str, Any]] | None = None,
+    *,
+    form: StateForm = OBJECTS,
+    with_answer: bool = False,
+    show_loop: bool = False,
+    context_schema: type | None = None,
+) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """The compiled graph, without a store and without checkpoints of its own.
+
+    Args:
+        deps: dependencies of the steps.
+        user_of: the user of a run.
+        request_of: reads the request out of the graph's input.
+        schemas: of the state, the input and the output.
+        finish: adds what the output has beside `recall`, to the last step's update.
+        form: of the state between steps; `JSON` where a checkpointer may save it.
+        with_answer: also answer.
+        show_loop: pictures of the graph show the loop's steps; a checkpointer then saves them.
+        context_schema: of the runtime context.
+    """
+    settings = deps.services.settings
+    state, given, out = schemas
+    builder: StateGraph[Any, Any, Any, Any] = StateGraph(
+        state, context_schema, input_schema=given, output_schema=out
+    )
+    last = "answer" if with_answer else "context"
+
+    async def route(deps: ReasoningDependencies, state: Any, run: StepRun) -> ReasoningState:
+        return _fresh(request_of(state), settings.time_zone)
+
+    answering: list[Step] = [answer] if with_answer else []
+    later: list[Step] = [first_lookup, counterfactual, conflicts, context, *answering]
+    for step in (route, *map(_timed, later)):
+        ending = finish if step.__name__ == last else None
+        builder.add_node(step.__name__, as_node(form.step(_finished(step, ending)), deps, user_of))
+    checkpointer: Literal[False] | None = None if show_loop else False
+    loop = goal_loop.build(deps.goals, user_of, form=form, checkpointer=checkpointer)
+    builder.add_node("goals", loop)
+
+    def after_route(state: Any) -> str:
+        return "first_lookup" if state["query"].strip() else "context"
+
+    def after_recall(state: Any) -> str:
+        if not _reasons(state):
+            return "conflicts"
+        return "goals" if settings.reasoning.use_goals else after_goals(state)
+
+    def after_goals(state: Any) -> str:
+        return (
+            "counterfactual"
+            if settings.reasoning.use_counterfactual and is_act(state)
+            else "conflicts"
+        )
+
+    builder.add_edge(START, "route")
+    builder.add_conditional_edges("route", after_route, ["first_lookup", "context"])
+    builder.add_conditional_edges(
+        "first_lookup", form.route(after_recall), ["goals", "counterfactual", "conflicts"]
+    )
+    builder.add_conditional_edges("goals", form.route(after_goals), ["counterfactual", "conflicts"])
+    builder.add_edge("counterfactual", "conflicts")
+    builder.add_edge("conflicts", "context")
+    if with_answer:
+        builder.add_edge("context", "answer")
+    builder.add_edge(last, END)
+    # Not None: an application's checkpointer would save what was recalled for good.
+    return builder.compile(checkpointer=False, name="recall")
+
+
+def _fresh(asked: RecallRequest, zone: str | None) -> ReasoningState:
+    """The state of a new request; nothing of an earlier one on the same thread stays."""
+    query = asked.query.encode("utf-8", "replace").decode()
+    return {
+        "query": query,
+        "mode": asked.mode,
+        "k": asked.k,
+        "max_tokens": asked.max_tokens,
+        "in_view": list(asked.in_view),
+        "now": _now(asked.now, zone),
+        "started": time.time(),
+        "intent": intent_of(asked.query) if asked.query.strip() else "chat",
+        "recalled": [],
+        "proof": Proof(),
+        "consequences": FoundRisks(),
+        "proposed": ProposedTime(),
+        "conflicts": [],
+        "usage": Usage(),
+        "trace": [],
+        "warnings": [],
+        "milliseconds": {},
+    }
+
+
+def _now(given: str | None, zone: str | None) -> str:
+    """On the user's clock, so that "tomorrow" is the user's."""
+    now = datetime.fromisoformat(given) if given else datetime.now(UTC)
+    return now.astimezone(zone_of(zone)).isoformat(timespec="minutes")
+
+
+def _reasons(state: ReasoningState) -> bool:
+    """`auto` calls no model where the words ask for nothing, or for nothing provable."""
+    plain = state["intent"] in ("chat", "vague")
+    return state["mode"] == "reason" or (state["mode"] == "auto" and not plain)
+
+
+def is_act(state: ReasoningState) -> bool:
+    """True for an act, by the rules or by the goal loop, and where the loop saw a risk."""
+    proof = state["proof"]
+    return state["intent"] == "act" or proof.intent == "act" or proof.risky
+
+
+# The nodes of a graph take and give its own state, which is wider than the steps' part of it.
+def _timed(step: Any) -> Step:
+    @wraps(step)
+    async def timed(deps: ReasoningDependencies, state: Any, run: StepRun) -> Any:
+        begun = time.perf_counter()
+        update = await step(deps, state, run)
+        passed = (time.perf_counter() - begun) * 1_000
+        return {**update, "milliseconds": {**state["milliseconds"], step.__name__: passed}}
+
+    return timed
+
+
+def _finished(step: Step, finish: Callable[[ReasoningState], Any] | None) -> Step:
+    if finish is None:
+        return step
+
+    @wraps(step)
+    async def finished(deps: ReasoningDependencies, state: Any, run: StepRun) -> Any:
+        update = await step(deps, state, run)
+        whole: Any = {**state, **update}
+        return {**update, **finish(whole)}
+
+    return finished
+
+
+class _Input(TypedDict):
+    request: RecallRequest
+
+
+class _State(ReasoningState, _Input, total=False):
+    """The request as it was given, and the state made of it."""
+
+
+class _Output(TypedDict):
+    recall: Recall
+
+
+def reasoning_dependencies(
+    services: Services, model: BaseChatModel, *, fail_closed: bool = True
+) -> ReasoningDependencies:
+    """Dependencies of the recall graph's steps."""
+    runner = model_runner(model, services.settings, "recall")
+    memory = MemorySearch(services)
+    goals = GoalDependencies(runner, services.settings, memory.search, memory.likeness)
+    return ReasoningDependencies(services, runner, goals, fail_closed)
+
+
+class ReasoningRunner:
+    """Recalls with the memory's model; its coroutine runs on the memory's loop."""
+
+    def __init__(self, services: Services, model: BaseChatModel) -> None:
+        self._graph: CompiledStateGraph[Any, Any, Any, Any] = build(
+            reasoning_dependencies(services, model),
+            configured_user,
+            lambda state: state["request"],
+            (_State, _Input, _Output),
+        )
+
+    async def recall(
+        self, user_id: str, request: RecallRequest, on_event: OnEvent | None = None
+    ) -> Recall:
+        """Run the graph once.
+
+        Args:
+            user_id: whose memory is asked.
+            request: the request.
+            on_event: is given every stream event as it happens.
+        """
+        outcome: Any = None
+        stream: AsyncIterator[Any] = self._graph.astream(
+            {"request": request},
+            {**labelled("recall", user_id), "configurable": {"user_id": user_id}},
+            stream_mode=["custom", "values"],
+            subgraphs=True,
+        )
+        async for _, kind, part in stream:
+            if kind == "custom" and on_event:
+                _tell(on_event, part)
+            elif kind == "values" and "recall" in part:
+                outcome = part["recall"]
+        return cast(Recall, outcome)
+
+
+def _tell(on_event: OnEvent, event: Event) -> None:
+    try:
+        on_event(event)
+    except Exception as error:  # noqa: BLE001  # who listens must not end what they listen to
+        _log.warning("on_event failed: %s", for_log(error))

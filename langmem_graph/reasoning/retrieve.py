@@ -1,0 +1,54 @@
+"""retrieve: search for one subgoal; those of a round run in parallel (LangGraph's `Send`)."""
+
+import asyncio
+import logging
+
+from typing_extensions import TypedDict
+
+from langmem_graph.errors import for_log
+from langmem_graph.reasoning.state import GoalDependencies, GoalState, Proof, Retrieved, Subgoal
+from langmem_graph.runtime import Event, StepRun
+from langmem_graph.schemas import Fact
+
+_log = logging.getLogger(__name__)
+
+
+class RetrieveInput(TypedDict):
+    """Input of one retrieval."""
+
+    subgoal: Subgoal
+    round: int
+    seconds: float
+    """Time limit of the search."""
+
+
+async def retrieve(deps: GoalDependencies, state: RetrieveInput, run: StepRun) -> GoalState:
+    """The best facts for one subgoal; a failing search finds nothing and says so."""
+    goal = state["subgoal"]
+    problem = None
+    facts: list[Fact] = []
+    try:
+        looking = deps.search(goal.query, deps.settings.reasoning.subgoal_facts, goal.relation, run)
+        facts = await asyncio.wait_for(looking, state["seconds"])
+    except Exception as error:  # noqa: BLE001  # any retriever's own; the other subgoals go on
+        problem = f"{type(error).__name__}: {error}"
+        _log.warning("looking for a subgoal failed: %s", for_log(error))
+    event: Event = {
+        "event": "memory_retrieved",
+        "subgoal": goal.id,
+        "query": goal.query,
+        "relation": goal.relation,
+        "round": state["round"],
+        "facts": [fact.id for fact in facts],
+        "problem": problem,
+    }
+    run.emit(event)
+    return {"found": [Retrieved(state["round"], facts, event)]}
+
+
+def due(proof: Proof, seconds: float) -> list[RetrieveInput]:
+    """The inputs for the subgoals that are due."""
+    named = {goal.id: goal for goal in proof.subgoals}
+    return [
+        RetrieveInput(subgoal=named[one], round=proof.round, seconds=seconds) for one in proof.due
+    ]

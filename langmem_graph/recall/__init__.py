@@ -1,1 +1,0 @@
-"""Reading: search, and the context that a model is shown."""

@@ -1,1 +1,0 @@
-"""Goal-Mem's backward chaining: init, retrieve, unify, refine, until it is proved or hopeless."""

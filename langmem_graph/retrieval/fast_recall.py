@@ -1,0 +1,140 @@
+"""Fast recall: hybrid ranking and a quoted context, with 0 model calls.
+
+A time that the request's own words propose is compared with the schedule; conflicts come first.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import get_args
+
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.messages import to_utc
+from langmem_graph.retrieval.facts import evidence, messages_behind
+from langmem_graph.retrieval.formatting import (
+    AGAINST,
+    ALSO,
+    URGENT,
+    ContextBuilder,
+    build_context,
+    framed,
+)
+from langmem_graph.retrieval.message_search import (
+    search_different,
+    search_messages,
+    search_sessions,
+    with_method,
+)
+from langmem_graph.retrieval.schedule_conflicts import (
+    ScheduleConflict,
+    conflict_section,
+    conflicts_in_words,
+)
+from langmem_graph.retrieval.search_common import SearchNotes, check_query, check_request
+from langmem_graph.retrieval.vague_turns import VagueTurnContext, vague_turn_context
+from langmem_graph.schemas import MessageHit, Reasoning, Recall, RecallReport
+from langmem_graph.settings import RankingMethod
+from langmem_graph.storage.services import Services
+from langmem_graph.tokens import TokenCounter, token_counter
+
+_SEARCHES = {"message": search_messages, "session": search_sessions}
+
+
+def search_conversation(
+    services: Services,
+    user_id: str,
+    query: str,
+    k: int,
+    by: str,
+    explain: bool,
+    ranking: RankingMethod | None,
+) -> list[MessageHit]:
+    """Hits of one search; signals only where asked for."""
+    if by not in _SEARCHES:
+        raise InvalidInputError(f"by must be 'message' or 'session', not {by!r}.")
+    check_query(query, k)
+    if ranking is not None and ranking not in get_args(RankingMethod):
+        raise InvalidInputError(
+            f"ranking must be one of {', '.join(get_args(RankingMethod))}, not {ranking!r}."
+        )
+    settings = with_method(services.settings, ranking)
+    if not services.has(user_id):
+        return []
+    with services.room(user_id) as room:
+        hits = _SEARCHES[by](room, services.embedder, query, k, settings, SearchNotes())
+    return hits if explain else [hit.model_copy(update={"signals": None}) for hit in hits]
+
+
+def fast_recall(
+    services: Services,
+    user_id: str,
+    query: str,
+    k: int | None,
+    max_tokens: int | None,
+    in_view: Sequence[str] = (),
+    at: object = None,
+) -> Recall:
+    """Search, then quote what fits the budget and is not in view already.
+
+    A vague turn has no words to search for: projects and schedule come first in its context.
+    """
+    start, notes = perf_counter(), SearchNotes()
+    settings, seen = services.settings, set(in_view)
+    k, budget = check_request(settings, query, k, max_tokens)
+    now = to_utc(at) if at is not None else datetime.now(UTC)
+    hits: list[MessageHit] = []
+    conflicts: list[ScheduleConflict] = []
+    vague, messages = VagueTurnContext(), {}
+    if services.has(user_id):
+        with services.room(user_id) as room:
+            found, _ = search_different(
+                room, services.embedder, query, k + len(seen), settings, notes
+            )
+            hits = [hit for hit in found if not {hit.text, hit.message_id} & seen][:k]
+            with notes.stage("schedule"):
+                conflicts = conflicts_in_words(room, query, now, settings)
+                vague = vague_turn_context(room, query, now, settings)
+                conflicting = [one.fact for one in conflicts]
+                messages = messages_behind(room, [*conflicting, *vague.facts()])
+    with notes.stage("context"):
+        counter = token_counter(settings.encoding)
+        builder = ContextBuilder(counter, budget - counter.count(framed([ALSO], URGENT)))
+        builder.add(AGAINST, conflict_section(conflicts, seen))
+        vague.write(builder, seen)
+        shown = {(one, fact.text) for fact in builder.quoted.values() for one in fact.message_ids}
+        rest = [hit for hit in hits if (hit.message_id, hit.text) not in shown]
+        context, quoted = build_context(
+            rest,
+            counter,
+            budget=budget,
+            per_quote=settings.context.excerpt_tokens,
+            before=builder.lines,
+        )
+    behind = evidence(builder.quoted.values(), messages)
+    known = {hit.message_id for hit in behind}
+    notes.milliseconds["total"] = (perf_counter() - start) * 1_000
+    return Recall(
+        context=context,
+        evidence=[*behind, *(hit for hit in quoted if hit.message_id not in known)],
+        report=_report(notes, hits, quoted, context, counter),
+        facts=list(builder.quoted.values()),
+        reasoning=Reasoning(overlaps=[one.text for one in conflicts]) if conflicts else None,
+    )
+
+
+def _report(
+    notes: SearchNotes,
+    hits: list[MessageHit],
+    quoted: list[MessageHit],
+    context: str,
+    counter: TokenCounter,
+) -> RecallReport:
+    return RecallReport(
+        status="degraded" if notes.warnings else "ok",
+        warnings=notes.warnings,
+        considered=len(hits),
+        quoted=len(quoted),
+        context_tokens=counter.count(context),
+        tokens_exact=counter.exact,
+        milliseconds=notes.milliseconds,
+    )

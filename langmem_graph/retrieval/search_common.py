@@ -1,0 +1,170 @@
+"""What every search shares: checked requests, weights, fusion of signals, the query's vector."""
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from langmem_graph.embeddings.embedder import Embedder
+from langmem_graph.errors import EmbedderMismatchError, EmbeddingError, InvalidInputError, for_log
+from langmem_graph.messages import to_utc
+from langmem_graph.schemas import RecallMode, RecallRequest
+from langmem_graph.settings import Settings
+from langmem_graph.storage.room import Room
+from langmem_graph.storage.stored_vectors import VectorRows
+
+MAX_K = 1_000_000
+
+MESSAGE_WEIGHTS = {
+    "dense": 1.0,  # cosine of the best piece
+    "words": 1.0,  # BM25, as a share of the query's best
+    "records": 0.25,  # score of the best record that cites it
+    "session": 1.0,  # mean of the session's three best cosines
+    "date": 1.0,  # how well the message's day fits a date named in the query
+    "length": 0.2,  # log of the characters: one-word answers are rarely what is looked for
+    "question": -0.2,  # a question rarely holds the answer
+}
+RECORD_WEIGHTS = {"dense": 1.0, "words": 1.0, "date": 1.0}
+SESSION_WEIGHTS = {
+    "dense": 1.0,  # mean of the session's three best cosines
+    "words": 0.25,  # mean of its eight best BM25 scores, as a share of the best session's
+    "records": 0.5,  # mean of its messages' three best, as a share of the best session's
+    "profile": 1.0,  # likeness to the best sessions of a first pass
+    "age": -0.15,  # log of how many sessions ago it began; see Settings.ranking.session_age_weight
+}
+
+_log = logging.getLogger(__name__)
+
+Scores = NDArray[np.float64]
+
+
+def check_request(
+    settings: Settings, query: object, k: int | None, max_tokens: int | None
+) -> tuple[int, int]:
+    """Number of facts and token budget; raises unless both and the query can be used."""
+    k = settings.context.k if k is None else k
+    budget = settings.context.max_tokens if max_tokens is None else max_tokens
+    check_query(query, k)
+    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+        raise InvalidInputError(f"max_tokens must be a whole number above 0, not {budget!r}.")
+    return k, budget
+
+
+def recall_request(
+    settings: Settings,
+    query: str,
+    mode: RecallMode,
+    k: int | None,
+    max_tokens: int | None,
+    in_view: Sequence[str],
+    at: object,
+) -> RecallRequest:
+    """The checked request of a recall with a model.
+
+    Raises:
+        InvalidInputError: an unusable query or option.
+    """
+    now = None if at is None else to_utc(at).isoformat(timespec="minutes")
+    check_request(settings, query, k, max_tokens)
+    if mode not in get_args(RecallMode):
+        raise InvalidInputError(
+            f"mode must be one of {', '.join(get_args(RecallMode))}, not {mode!r}."
+        )
+    return RecallRequest(query, mode, k, max_tokens, in_view, now)
+
+
+def check_query(query: object, k: object) -> None:
+    """Raise unless there are words to look for and a usable number of hits."""
+    if not isinstance(query, str) or not query.strip():
+        raise InvalidInputError(f"The query must be a text with words in it, not {query!r}.")
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_K:
+        raise InvalidInputError(f"k must be a whole number from 1 to {MAX_K:,}, not {k!r}.")
+
+
+@dataclass
+class SearchNotes:
+    """Notes on a search: how long each stage took, and what failed."""
+
+    milliseconds: dict[str, float] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Adds the time the block takes to the stage."""
+        start = perf_counter()
+        try:
+            yield
+        finally:
+            passed = (perf_counter() - start) * 1_000
+            self.milliseconds[name] = self.milliseconds.get(name, 0.0) + passed
+
+    def warn(self, problem: Exception) -> None:
+        """Note a part that failed; the search goes on without it."""
+        _log.warning("%s", for_log(problem))
+        self.warnings.append(str(problem))
+
+
+@dataclass(frozen=True)
+class Depths:
+    """How many messages each list gives."""
+
+    dense: int
+    words: int
+
+
+def nearest(
+    blocks: Iterable[VectorRows], vector: NDArray[np.float32], depth: int | None
+) -> list[int]:
+    """The items with the nearest of these vectors, compared one by one; None is all of them."""
+    best: dict[int, float] = {}
+    for rows in blocks:
+        cosines: list[float] = (rows.matrix @ vector).tolist() if len(rows) else []
+        for item, cosine in zip(rows.items.tolist(), cosines, strict=True):
+            best[item] = max(cosine, best.get(item, -2.0))
+    return sorted(best, key=lambda item: -best[item])[:depth]
+
+
+def query_vector(
+    room: Room, embedder: Embedder, query: str, notes: SearchNotes
+) -> NDArray[np.float32] | None:
+    """The query's vector; None when the embedder fails, which is noted."""
+    try:
+        room.check_embedder(embedder.name)
+        with notes.stage("embed"):
+            vector = embedder.embed_query(query)
+        room.check_dimension(vector.size)
+        return vector
+    except EmbedderMismatchError:
+        raise
+    except EmbeddingError as error:
+        notes.warn(error)
+        return None
+
+
+def reciprocal_rank_fusion(signals: Sequence[Scores], k: int) -> Scores:
+    """Sum of `1 / (k + rank)` over the signals; ranks count from 1.
+
+    A score of 0 means that the signal did not find the item; it then adds nothing.
+    """
+    return np.sum([_one(signal, k) for signal in signals], axis=0)  # type: ignore[no-any-return]
+
+
+def _one(signal: Scores, k: int) -> Scores:
+    ranks = np.empty(len(signal))
+    ranks[np.argsort(-signal, kind="stable")] = np.arange(1, len(signal) + 1)
+    return np.where(signal > 0, 1.0 / (k + ranks), 0.0)
+
+
+def weighted_sum(signals: dict[str, Scores], weights: dict[str, float]) -> Scores:
+    """One score from several signals."""
+    return np.sum([weights[name] * values for name, values in signals.items()], axis=0)  # type: ignore[no-any-return]
+
+
+def share_of_best(values: Scores) -> Scores:
+    """Values divided by the greatest; zeros stay zeros."""
+    return values / max(float(values.max(initial=0.0)), 1e-9)

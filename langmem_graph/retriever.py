@@ -1,0 +1,48 @@
+"""A user's memory as a LangChain retriever."""
+
+from typing import Any, Literal
+
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForRetrieverRun,
+    CallbackManagerForRetrieverRun,
+)
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from pydantic import Field
+
+from langmem_graph.memory import UserMemory
+from langmem_graph.schemas import MessageHit
+
+
+class MemoryRetriever(BaseRetriever):
+    """Messages of one user as documents, best first; `k` may also be given to `invoke`."""
+
+    user: Any = Field(exclude=True, repr=False)
+    k: int = 5
+    by: Literal["message", "session"] = "message"
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any
+    ) -> list[Document]:
+        user: UserMemory = self.user
+        return _documents(user.search_conversation(query, **self._limits(options)))
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
+    ) -> list[Document]:
+        user: UserMemory = self.user
+        return _documents(await user.asearch_conversation(query, **self._limits(options)))
+
+    def _limits(self, options: dict[str, Any]) -> dict[str, Any]:
+        return {"k": self.k, "by": self.by} | options
+
+
+def _documents(hits: list[MessageHit]) -> list[Document]:
+    return [
+        Document(
+            id=hit.message_id,
+            page_content=hit.text,
+            metadata=hit.model_dump(mode="json", exclude={"text", "signals", "excerpt"}),
+        )
+        for hit in hits
+    ]

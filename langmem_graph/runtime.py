@@ -1,0 +1,246 @@
+"""The one event loop on which a `Memory` does its work with a model, in a thread of its own.
+
+Callers may be synchronous or on any loop; the steps run here. The model itself is called in a
+thread beside it, see `in_own_thread`.
+"""
+
+import asyncio
+import contextvars
+import os
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langgraph.runtime import get_runtime
+
+from langmem_graph import tracing
+from langmem_graph.errors import ClosedMemoryError, ForkedProcessError, InvalidInputError
+
+T = TypeVar("T")
+
+Event = dict[str, Any]
+"""A stream event, as JSON: its kind under `event`, and what belongs to that kind."""
+
+
+class LoopThread:
+    """Starts with the first call and ends with `close`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+        """Run it on the loop, in a context of its own; the future is the caller's.
+
+        The caller's context stays outside: a LangGraph run would otherwise stream, save and limit
+        what happens here as a part of itself.
+        """
+        try:
+            if threading.current_thread() is self._thread:
+                raise InvalidInputError(
+                    "This is called from inside the memory's own work (a callback such as on_event)"
+                    " and would wait for itself. Do it after the call has come back."
+                )
+            with self._lock:
+                self._check()
+                if self._loop is None:
+                    self._start()
+                assert self._loop is not None
+                empty = contextvars.Context()
+                empty.run(tracing.resume, tracing.current())  # a span may reach in
+                return empty.run(asyncio.run_coroutine_threadsafe, work, self._loop)
+        except BaseException:
+            work.close()
+            raise
+
+    def _check(self) -> None:
+        if self._closed:
+            raise ClosedMemoryError("This Memory is closed. Open it again: Memory(path).")
+        if self._pid != os.getpid():
+            raise ForkedProcessError(
+                "This Memory was opened before a fork; its loop is in the parent process. Open a "
+                "Memory in the child, against a Chroma server."
+            )
+
+    @property
+    def is_foreign(self) -> bool:
+        """True in a child process after a fork."""
+        return self._pid != os.getpid()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run it on the loop and wait."""
+        future = self.submit(work)
+        try:
+            return future.result()
+        except CancelledError as error:
+            raise ClosedMemoryError(
+                "The Memory was closed meanwhile; what is due stays."
+            ) from error
+
+    async def arun(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run it on the loop and wait without blocking the caller's loop."""
+        future = self.submit(work)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if future.cancelled() and not (task and task.cancelling()):
+                raise ClosedMemoryError("The Memory was closed meanwhile.") from None
+            raise
+
+    def _start(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=self._name, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Cancel what still runs, then end the thread."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            self._loop, self._thread, self._closed = None, None, True
+        if loop is None or thread is None or self._pid != os.getpid():
+            return
+        asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+async def _cancel_all() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()
+    await asyncio.get_running_loop().shutdown_default_executor()
+
+
+async def in_own_thread(work: Callable[[], T]) -> T:
+    """Do it in a thread that nobody waits for once the caller has given up.
+
+    Chat models are called this way, and not by their async methods: providers share async HTTP
+    connections between all models of a process, which are bound to the loop that opened them. Used
+    on the memory's loop, they would break the application's own calls.
+    """
+    loop, done = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
+    context = contextvars.copy_context()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if done.cancelled():
+            return
+        done.set_exception(error) if error else done.set_result(result)
+
+    def run() -> None:
+        try:
+            outcome: tuple[Any, BaseException | None] = (context.run(work), None)
+        except BaseException as error:  # noqa: BLE001  # it is raised where the caller waits
+            outcome = (None, error)
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, *outcome)
+
+    threading.Thread(target=run, daemon=True).start()
+    result: T = await done
+    return result
+
+
+@dataclass
+class TraceRecorder:
+    """Records events in the trace and sends each at once as a stream event."""
+
+    emit: Callable[[Event], None]
+    trace: list[Event]
+
+    def record(self, event: str, **fields: Any) -> None:
+        """Add one event."""
+        recorded = {"event": event, **fields}
+        self.trace.append(recorded)
+        self.emit(recorded)
+
+
+@dataclass(frozen=True)
+class StepRun:
+    """The run that a step belongs to."""
+
+    user: str
+    config: RunnableConfig
+    emit: Callable[[Event], None]
+    """Sends a custom stream event."""
+
+    def recorder(self, trace: Sequence[Event]) -> TraceRecorder:
+        """A recorder that continues a copy of the trace."""
+        return TraceRecorder(self.emit, list(trace))
+
+
+Step = Callable[[Any, Any, StepRun], Coroutine[Any, Any, Any]]
+"""`async def step(deps, state, run) -> update`: the one form of a step, in every graph here."""
+
+
+def as_node(
+    step: Step, deps: Any, user_of: Callable[[RunnableConfig], str]
+) -> RunnableLambda[Any, Any]:
+    """A node, named after the step.
+
+    It runs on the caller's event loop, or, under `invoke`, on an event loop of its own.
+
+    Args:
+        step: takes its dependencies, the state and the run, and returns the state's update.
+        deps: what the step works with.
+        user_of: the user of a run; called where the run's context can be seen.
+    """
+
+    def node(state: Any, config: RunnableConfig) -> Any:
+        return run_apart(_traced(step, deps, state, StepRun(user_of(config), config, emitter())))
+
+    async def anode(state: Any, config: RunnableConfig) -> Any:
+        return await _traced(step, deps, state, StepRun(user_of(config), config, emitter()))
+
+    return RunnableLambda(node, anode, name=step.__name__)
+
+
+async def _traced(step: Step, deps: Any, state: Any, run: StepRun) -> Any:
+    with tracing.span(step.__name__, run.user) as noting:
+        update = await step(deps, state, run)
+        noting.note_sizes(update)
+        return update
+
+
+def configured_user(config: RunnableConfig) -> str:
+    """The user of a run that the library itself started, with the user in its config."""
+    user_id: str = config["configurable"]["user_id"]
+    return user_id
+
+
+def emitter() -> Callable[[Event], None]:
+    """The running graph's stream writer, for use in any thread; outside a graph, nothing."""
+    try:
+        runtime = get_runtime()
+    except (RuntimeError, KeyError):
+        runtime = None
+    if runtime is None:  # a runnable's config without a graph
+        return lambda event: None
+    write, here = runtime.stream_writer, contextvars.copy_context()
+    return lambda event: here.copy().run(write, event)  # it looks for the run in its context
+
+
+def run_apart(work: Coroutine[Any, Any, T]) -> T:
+    """Run it on a loop of its own, in a thread of its own: the caller may be inside a loop.
+
+    The thread does not have the caller's context, so model calls are no part of the caller's run.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="langmem-graph-step") as pool:
+        return pool.submit(_run, work, tracing.current()).result()
+
+
+def _run(work: Awaitable[T], caller: Any) -> T:
+    async def inside() -> T:
+        tracing.resume(caller)
+        return await work
+
+    return asyncio.run(inside())

@@ -1,0 +1,1 @@
+"""Storage: the ledger keeps everything, the vector index finds it."""

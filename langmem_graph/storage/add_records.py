@@ -1,0 +1,312 @@
+"""add_records: records made elsewhere, or by hand, without a model.
+
+Each needs a text and the messages it was made of. What says exactly the same as a record that is
+true now is that record: its sources are joined.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import Any
+
+from pydantic import ValidationError
+from sqlalchemy import Connection
+
+from langmem_graph.errors import InvalidInputError, ReadOnlyError
+from langmem_graph.messages import is_unicode, to_utc
+from langmem_graph.reports import RecordsReport, RejectedRecord
+from langmem_graph.schedule.times import checked_event, time_key
+from langmem_graph.schemas import Record
+from langmem_graph.storage import add_messages, record_queries, record_writes
+from langmem_graph.storage.embed_and_index import drain
+from langmem_graph.storage.extraction_queue import BY_HAND as BY_HAND_SESSION
+from langmem_graph.storage.record_history import get_records
+from langmem_graph.storage.record_writes import BY_HAND, REFINES, Change
+from langmem_graph.storage.services import Services
+from langmem_graph.storage.tables import RECORDS
+
+_RECORD_ID = re.compile("[!-~]{1,100}")
+"""What topic tracks can cite."""
+_ALLOWED = frozenset(Record.model_fields) - {"superseded_by", "created_at", "updated_at"}
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A record that can be stored, and the numbers of its source messages."""
+
+    record: Record
+    content_hash: str
+    sources: list[int]
+
+
+class UnusableRecordError(Exception):
+    """One record cannot be stored; the text says why."""
+
+
+def add_records(services: Services, user_id: str, given: object, made_by: str) -> RecordsReport:
+    """Store records, acknowledge them, then embed and index them."""
+    start = perf_counter()
+    if services.read_only:
+        raise ReadOnlyError("add_records needs a memory opened for writing, not read_only=True.")
+    rows = _as_list(given)
+    report = RecordsReport()
+    with services.room(user_id) as room:
+        room.check_embedder(services.embedder.name)
+        change = Change.new(made_by)
+        with room.database.write_transaction() as connection:
+            made = _store_all(
+                connection, rows, services.settings.storage.max_record_chars, change, report
+            )
+        done = drain(
+            room,
+            services.embedder,
+            services.settings,
+            RECORDS,
+            range(min(made, default=0), max(made, default=-1) + 1),
+            at_least=services.settings.storage.index_batch,
+        )
+    spent = (perf_counter() - start) * 1_000
+    return report.model_copy(
+        update={"warnings": [*report.warnings, *done.warnings], "milliseconds": spent}
+    )
+
+
+def _as_list(given: object) -> list[object]:
+    if isinstance(given, Mapping | Record):
+        return [given]
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise InvalidInputError(
+            "records must be a list of dicts with 'text' and 'source_message_ids', "
+            f"not {type(given).__name__}."
+        )
+    return list(given)
+
+
+def _store_all(
+    connection: Connection,
+    rows: Sequence[object],
+    max_chars: int,
+    change: Change,
+    report: RecordsReport,
+) -> list[int]:
+    """The numbers of the records that are new; the report is filled in."""
+    messages = record_queries.message_numbers(connection, _cited(rows))
+    made = []
+    for position, row in enumerate(rows):
+        try:
+            new = draft(row, messages, max_chars, change.by)
+            n = _store(connection, new, change, report)
+        except UnusableRecordError as problem:
+            named = row.get("record_id") if isinstance(row, Mapping) else None
+            reason = str(problem)
+            report.rejected.append(
+                RejectedRecord(position=position, reason=reason, record_id=named and str(named))
+            )
+            continue
+        if n is not None:
+            made.append(n)
+            report.warnings.extend(_unusable_time(new.record))
+    return made
+
+
+def _unusable_time(record: Record) -> list[str]:
+    """A schedule item whose time is none is kept, but collides with nothing: say so."""
+    try:
+        if record.facet == "schedule":
+            checked_event(record.event_time)
+    except InvalidInputError as problem:
+        return [f"{record.record_id} collides with nothing: {problem}"]
+    return []
+
+
+def _cited(rows: Sequence[object]) -> set[str]:
+    return {one for row in rows if isinstance(row, Mapping) for one in _source_ids(row)}
+
+
+def _source_ids(row: Mapping[str, Any]) -> list[str]:
+    ids = row.get("source_message_ids", row.get("message_ids")) or []
+    several = ids if isinstance(ids, Iterable) and not isinstance(ids, str | bytes) else [ids]
+    return [str(one) for one in several]
+
+
+def draft(
+    row: object,
+    messages: Mapping[str, tuple[int, datetime, str]],
+    max_chars: int,
+    made_by: str,
+) -> Draft:
+    """A record from a dict, checked and completed.
+
+    Args:
+        row: the fields.
+        messages: number, time and text of the messages that may be cited.
+        max_chars: longest text.
+        made_by: recorded with it.
+    """
+    if isinstance(row, Record):
+        row = row.model_dump(exclude={"superseded_by", "created_at", "updated_at"})
+    if not isinstance(row, Mapping):
+        raise UnusableRecordError(f"not a record: {type(row).__name__}; give a dict")
+    unknown = set(row) - _ALLOWED - {"source_message_ids"}
+    if unknown:
+        raise UnusableRecordError(f"unknown fields: {', '.join(sorted(map(str, unknown)))}")
+    words = _words(row.get("text"), max_chars)
+    sources = _sources(row, messages)
+    _check_id(row.get("record_id"))
+    said_at = max(messages[one][1] for one in sources).replace(tzinfo=UTC)
+    fields = {name: value for name, value in row.items() if name in _ALLOWED and value is not None}
+    stamp = datetime.now(UTC)
+    fields |= {"text": words, "message_ids": sources, "made_by": made_by}
+    fields.setdefault("record_id", "")
+    fields.setdefault("said_at", said_at)
+    fields.setdefault("valid_from", fields["said_at"])
+    record = _validated(fields | {"created_at": stamp, "updated_at": stamp})
+    when = time_key(record.facet, record.event_time)
+    if "record_id" not in row or row["record_id"] is None:
+        record = record.model_copy(update={"record_id": record_id(words, sources, when)})
+    return Draft(
+        record, hash_of(words, record.subject, when), [messages[one][0] for one in sources]
+    )
+
+
+def _check_id(own: object) -> None:
+    if own is not None and not (isinstance(own, str) and _RECORD_ID.fullmatch(own)):
+        raise UnusableRecordError(
+            "record_id: 1 to 100 ASCII letters, digits and signs, without spaces; or leave it out"
+        )
+
+
+def _words(text: object, max_chars: int) -> str:
+    if not isinstance(text, str) or not text.strip():
+        raise UnusableRecordError("no text in the record")
+    if not is_unicode(text):
+        raise UnusableRecordError("the text holds half of a character (a lone surrogate)")
+    if len(text) > max_chars:
+        raise UnusableRecordError(
+            f"{len(text):,} characters; at most {max_chars:,} (Settings.storage.max_record_chars)"
+        )
+    return text.strip()
+
+
+def _sources(
+    row: Mapping[str, Any], messages: Mapping[str, tuple[int, datetime, str]]
+) -> list[str]:
+    ids = list(dict.fromkeys(_source_ids(row)))
+    if not ids:
+        raise UnusableRecordError(
+            "no source_message_ids: a record needs the messages it comes from"
+        )
+    missing = [one for one in ids if one not in messages]
+    if missing:
+        raise UnusableRecordError(
+            f"unknown source_message_ids: {', '.join(missing[:5])}; add those messages first"
+        )
+    return ids
+
+
+def _validated(fields: dict[str, Any]) -> Record:
+    try:
+        for name in ("said_at", "valid_from", "valid_to"):
+            if fields.get(name) is not None:
+                fields[name] = to_utc(fields[name])
+        if fields.get("valid_to") and fields["valid_to"] <= fields["created_at"]:
+            fields.setdefault("status", "expired")
+        return Record(**fields)
+    except InvalidInputError as error:
+        raise UnusableRecordError(str(error)) from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise UnusableRecordError(f"{place}: {first['msg']}") from error
+
+
+def hash_of(words: str, subject: object, when: str = "") -> str:
+    """The same for records that say the same of the same; `when` is an appointment's time."""
+    said = " ".join(words.casefold().split()).rstrip(".!")
+    key = "\n".join([record_writes.plain(str(subject or "")), said, *([when] if when else [])])
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def record_id(words: str, sources: Sequence[str], when: str = "") -> str:
+    """Stable: the same record made again of the same messages has the same id."""
+    key = "\n".join([words, *sorted(sources), *([when] if when else [])])
+    return f"r-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+
+
+def _store(connection: Connection, new: Draft, change: Change, report: RecordsReport) -> int | None:
+    """The number of the record if it is new."""
+    same = record_writes.active_with_hash(connection, [new.content_hash]).get(new.content_hash)
+    taken = record_queries.numbers_of(connection, [new.record.record_id])
+    known = _known(connection, new, same, taken.get(new.record.record_id))
+    if known is not None:
+        record_writes.add_sources(connection, known, new.sources)
+        report.already_known.append(new.record.record_id)
+        return None
+    old = _related(connection, new.record)
+    new = with_free_id(connection, new)
+    n = record_writes.insert_record(connection, new.record, new.content_hash, new.sources, change)
+    for target in old["supersedes"] if new.record.status != "discarded" else []:
+        record_writes.supersede(connection, target, n, new.record.valid_from, change)
+    for target in old["refines"]:
+        record_writes.add_link(connection, n, target, REFINES)
+    report.stored.append(new.record.record_id)
+    return n
+
+
+def _known(connection: Connection, new: Draft, same: int | None, taken: int | None) -> int | None:
+    """The record that this is: one that says the same now, or one with its id and status."""
+    if same is not None and new.record.status == "active":
+        return same
+    if taken is not None:
+        facts = record_queries.facts_of(connection, [taken])[taken]
+        if facts.status == new.record.status:
+            return taken
+    return None
+
+
+def with_free_id(connection: Connection, new: Draft) -> Draft:
+    """The draft under an id that no record has."""
+    free = record_writes.free_id(connection, new.record.record_id)
+    return replace(new, record=new.record.model_copy(update={"record_id": free}))
+
+
+def _related(connection: Connection, record: Record) -> dict[str, list[int]]:
+    """Numbers of the records it names as superseded or refined."""
+    found = {}
+    for name in ("supersedes", "refines"):
+        ids = getattr(record, name)
+        numbers = record_queries.numbers_of(connection, ids)
+        if missing := [one for one in ids if one not in numbers]:
+            raise UnusableRecordError(f"{name}: unknown records {', '.join(missing[:5])}")
+        found[name] = list(numbers.values())
+    return found
+
+
+def remember(services: Services, user_id: str, text: str) -> Record:
+    """Store a sentence as a message of its own and as a record that cites it."""
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidInputError("There is nothing to remember: give a text with words in it.")
+    most = services.settings.storage.max_record_chars
+    if len(text.strip()) > most:
+        raise InvalidInputError(
+            f"{len(text):,} characters; at most {most:,} (Settings.storage.max_record_chars)."
+        )
+    digest = hashlib.sha256(text.strip().encode("utf-8", "replace")).hexdigest()[:16]
+    said = {"role": "user", "content": text.strip(), "id": f"remembered-{digest}"}
+    add_messages.add_messages(
+        services,
+        user_id,
+        [said],
+        session_id=BY_HAND_SESSION,
+        at=None,
+        whole_conversation=False,
+        read=False,
+    )
+    row = {"text": text.strip(), "source_message_ids": [said["id"]], "subject": "user"}
+    report = add_records(services, user_id, [row], BY_HAND)
+    if report.rejected:
+        raise InvalidInputError(report.rejected[0].reason)
+    return get_records(services, user_id, [*report.stored, *report.already_known])[0]

@@ -1,0 +1,139 @@
+"""doctor and rebuild: the ledger against the index, and the index made anew from the ledger."""
+
+import random
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection
+
+from langmem_graph.errors import IndexUnavailableError
+from langmem_graph.reports import Health
+from langmem_graph.storage import (
+    due_work,
+    embed_and_index,
+    full_text,
+    message_queries,
+    stored_vectors,
+    tables,
+)
+from langmem_graph.storage.message_queries import Counts
+from langmem_graph.storage.room import Room
+from langmem_graph.storage.services import Services
+from langmem_graph.storage.tables import EMBED, INDEX, LAYERS
+
+SAME = 0.9999  # cosine from which two vectors count as the same text
+ENOUGH_REACH = 0.9  # Chroma's index is approximate: it misses a few vectors by design
+
+
+def examine(services: Services, user_id: str, sample: int) -> Health:
+    """What there is, what is due, and what Chroma finds."""
+    if not services.has(user_id):
+        return _nobody(user_id)
+    with services.room(user_id) as room:
+        with room.database.read_transaction() as connection:
+            held = message_queries.counts(connection)
+            waiting = stored_vectors.count_waiting_vectors(connection)
+            embedder = tables.get_meta(connection, "embedder")
+            problems = message_queries.damage(connection)
+        indexed, sampled, reachable = _ask_index(room, held, waiting, sample, problems)
+    problems += _shortfalls(held, waiting, indexed, sampled, reachable, room.read_only)
+    return Health(
+        messages=held.messages,
+        sessions=held.sessions,
+        records=held.records,
+        vectors=held.vectors,
+        indexed=indexed,
+        waiting_to_embed=held.waiting.get(EMBED, 0),
+        waiting_to_index=held.waiting.get(INDEX, 0),
+        reachable=reachable,
+        sampled=sampled,
+        embedder=embedder,
+        problems=problems,
+    )
+
+
+def _nobody(user_id: str) -> Health:
+    nothing = dict.fromkeys(("messages", "sessions", "records", "vectors", "indexed"), 0)
+    due = dict.fromkeys(("waiting_to_embed", "waiting_to_index", "reachable", "sampled"), 0)
+    problems = [f"Nothing is stored of user {user_id!r}."]
+    return Health(**nothing, **due, embedder=None, problems=problems)
+
+
+def _ask_index(
+    room: Room, held: Counts, waiting: int, sample: int, problems: list[str]
+) -> tuple[int, int, int]:
+    """How many vectors Chroma holds, how many it was asked for, how many of them it found."""
+    if room.read_only or held.vectors == waiting:
+        return (-1 if room.read_only else 0), 0, 0
+    try:
+        with room.database.read_transaction() as connection:
+            there = [
+                layer for layer, ids in stored_vectors.indexed_vector_ids(connection).items() if ids
+            ]
+        indexed = sum(map(room.index.count, there))
+        sampled, reachable = _reach(room, sample) if indexed else (0, 0)
+    except IndexUnavailableError as error:
+        problems.append(str(error))
+        return -1, 0, 0
+    return indexed, sampled, reachable
+
+
+def _reach(room: Room, sample: int) -> tuple[int, int]:
+    """Asks Chroma for stored vectors: a lost one is counted by Chroma but never found."""
+    with room.database.read_transaction() as connection:
+        by_layer = stored_vectors.indexed_vector_ids(connection)
+        ids = [(layer, n) for layer in LAYERS for n in by_layer[layer]]
+        chosen = ids if sample == 0 else random.sample(ids, min(sample, len(ids)))
+        found = [
+            _is_found(room, connection, layer, vector)
+            for layer in LAYERS
+            for vector in stored_vectors.vectors_by_id(
+                connection, [n for own, n in chosen if own == layer]
+            ).matrix
+        ]
+    return len(found), sum(found)
+
+
+def _is_found(room: Room, connection: Connection, layer: str, vector: NDArray[np.float32]) -> bool:
+    nearest = stored_vectors.vectors_by_id(connection, room.index.query(layer, vector, 10))
+    return len(nearest) > 0 and float(np.max(nearest.matrix @ vector)) >= SAME
+
+
+def _shortfalls(
+    held: Counts, waiting: int, indexed: int, sampled: int, reachable: int, read_only: bool
+) -> list[str]:
+    problems = []
+    if due := held.waiting.get(EMBED, 0):
+        problems.append(
+            f"{due} messages or records have no vector yet; they are found by their words only. "
+            "The next add or opening embeds them."
+        )
+    expected = held.vectors - waiting
+    if not read_only and 0 <= indexed < expected:
+        problems.append(f"Chroma holds {indexed} of {expected} vectors: run rebuild.")
+    if sampled and reachable < ENOUGH_REACH * sampled:
+        problems.append(f"Chroma finds only {reachable} of {sampled} vectors: run rebuild.")
+    return problems
+
+
+def rebuild(services: Services, user_id: str, reembed: bool) -> Health:
+    """Drop the index and fill it from the ledger; with `reembed`, embed everything first."""
+    if not services.has(user_id):
+        return examine(services, user_id, sample=0)
+    with services.room(user_id) as room:
+        if reembed:
+            services.embedder.embed(["Does the embedder work?"])  # before anything is dropped
+        else:
+            room.check_embedder(services.embedder.name)
+        with room.working:
+            room.renew_index()
+            with room.database.write_transaction() as connection:
+                if reembed:
+                    due_work.embed_everything_again(connection)
+                else:
+                    due_work.index_everything_again(connection)
+        done = embed_and_index.drain_all(room, services.embedder, services.settings)
+        with room.database.write_transaction() as connection:
+            full_text.optimize_words(connection)
+    health = examine(services, user_id, sample=200)
+    return health.model_copy(update={"problems": [*health.problems, *done.warnings]})

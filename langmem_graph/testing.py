@@ -1,0 +1,263 @@
+"""What the tests of an application need instead of a provider: a scripted chat model, an embedder.
+
+Neither needs a key, a network or weights, and both are deterministic.
+"""
+
+import hashlib
+import itertools
+import json
+import re
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.embeddings import Embeddings
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolCall
+from langchain_core.messages.ai import UsageMetadata
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import BaseModel, Field, PrivateAttr
+
+__all__ = ["HashEmbeddings", "ScriptedChatModel", "each_turn", "recite"]
+
+_USAGE = UsageMetadata(input_tokens=10, output_tokens=5, total_tokens=15)
+_QUOTE = re.compile(r'^- (?P<day>\S+) \S+ user \[.*?\]: (?P<words>".*")$', re.MULTILINE)
+
+
+def _counters() -> dict[str, Iterator[int]]:
+    return defaultdict(itertools.count)
+
+
+class ScriptedChatModel(BaseChatModel):
+    """A LangChain chat model that answers what a test tells it to answer.
+
+    It works wherever a chat model does: `invoke` and `ainvoke`, streaming, `bind_tools`,
+    `with_structured_output`, and as the model of a `Memory`. It never uses the network.
+
+    An answer is one of these:
+
+    - a text, or an `AIMessage` (with tool calls, if it has any);
+    - a pydantic object: a call of the tool of that name, with its fields; the fields alone, as a
+      dict or as an object, where the question asks for a schema;
+    - an exception, which is raised;
+    - a function that returns one of these. In `script` it is given the messages, in `answers` the
+      text of the question (the first user message).
+
+    Args:
+        script: answers in order, the last one repeated; or one function of the messages.
+        answers: answers to questions that ask for a schema (`with_structured_output`), by the
+            name of the schema's class; a list holds answers in order, the last one repeated. A
+            schema that is not named is answered with empty lists and defaults.
+        delay: seconds before each answer.
+        record: False keeps neither `requests` nor `asked`, for long runs.
+
+    Attributes:
+        requests: the messages of each call.
+        asked: of each call that asked for a schema, the schema's name and the question.
+
+    Example:
+        >>> from langmem_graph.testing import ScriptedChatModel
+        >>> model = ScriptedChatModel(script=["Noted.", ConnectionError("the server is down")])
+        >>> model.invoke("I always take an aisle seat.").text
+        'Noted.'
+        >>> model.invoke("Which seat?")
+        Traceback (most recent call last):
+        ...
+        ConnectionError: the server is down
+        >>> [messages[0].text for messages in model.requests]
+        ['I always take an aisle seat.', 'Which seat?']
+    """
+
+    script: list[Any] | Callable[..., Any] = Field(default_factory=lambda: ["ok"])
+    answers: dict[str, Any] = Field(default_factory=dict)
+    delay: float = 0.0
+    record: bool = True
+    requests: list[list[BaseMessage]] = Field(default_factory=list)
+    asked: list[tuple[str, str]] = Field(default_factory=list)
+    _calls: Iterator[int] = PrivateAttr(default_factory=lambda: itertools.count(1))
+    _given: dict[str, Iterator[int]] = PrivateAttr(default_factory=_counters)
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def bind_tools(
+        self,
+        tools: Sequence[Any],
+        *,
+        ls_structured_output_format: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        """A model that is given these tools; it calls those that its answers call.
+
+        `with_structured_output` names its schema in `ls_structured_output_format`.
+        """
+        if ls_structured_output_format is not None:
+            options["schema"] = tools[0]
+        return self.bind(tools=list(tools), **options)
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **options: Any,
+    ) -> ChatResult:
+        message = self._answer(messages, options.get("schema"))
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **options: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        message = self._answer(messages, options.get("schema"))
+        words = re.findall(r"\S+\s*|\s+", str(message.content)) if _is_plain(message) else []
+        for word in words:
+            yield ChatGenerationChunk(message=AIMessageChunk(content=word, id=message.id))
+        last = message.model_dump(exclude={"type"}) | {"content": "" if words else message.content}
+        yield ChatGenerationChunk(message=AIMessageChunk(**last, chunk_position="last"))
+
+    def _answer(self, messages: list[BaseMessage], schema: Any) -> AIMessage:
+        time.sleep(self.delay)
+        if self.record:
+            self.requests.append(list(messages))
+        number = next(self._calls)
+        if schema is None:
+            return _message(self._next("", self.script, messages), None, number)
+        name, question = convert_to_openai_tool(schema)["function"]["name"], _question(messages)
+        if self.record:
+            self.asked.append((name, question))
+        answers = self.answers[name] if name in self.answers else _empty(schema)
+        return _message(self._next(name, answers, question), name, number)
+
+    def _next(self, name: str, answers: Any, given: Any) -> Any:
+        if isinstance(answers, list):
+            answers = answers[min(next(self._given[name]), len(answers) - 1)]
+        return answers(given) if callable(answers) else answers
+
+
+def _is_plain(message: AIMessage) -> bool:
+    return isinstance(message.content, str) and not message.tool_calls
+
+
+def _question(messages: Sequence[BaseMessage]) -> str:
+    return next((str(m.text) for m in messages if isinstance(m, HumanMessage)), "")
+
+
+def _empty(schema: Any) -> dict[str, Any]:
+    """Nothing found: the lists that the schema requires are empty, the rest is its defaults."""
+    parameters = convert_to_openai_tool(schema)["function"]["parameters"]
+    fields = parameters["properties"]
+    lists = [name for name in parameters.get("required", []) if fields[name].get("type") == "array"]
+    return {name: [] for name in lists}
+
+
+def _message(answer: Any, name: str | None, number: int) -> AIMessage:
+    """The answer as a message of its own: who receives it may change it."""
+    if isinstance(answer, Exception):
+        raise answer
+    if isinstance(answer, BaseModel) and not isinstance(answer, BaseMessage):
+        name, answer = name or type(answer).__name__, answer.model_dump()
+    if name and isinstance(answer, dict):
+        answer = AIMessage("", tool_calls=[ToolCall(name=name, args=answer, id=f"call-{number}")])
+    made = answer.model_copy(deep=True) if isinstance(answer, AIMessage) else AIMessage(str(answer))
+    made.usage_metadata = made.usage_metadata or UsageMetadata(**_USAGE)
+    made.response_metadata = {"model_name": "scripted", **made.response_metadata}
+    return made
+
+
+def each_turn(*answers: Any) -> Callable[[Sequence[BaseMessage]], Any]:
+    """A script that begins anew with every user message, for agents that call tools.
+
+    Which answer is next is read from the messages, so any number of conversations may share it.
+
+    Args:
+        answers: in order, the last one repeated.
+
+    Example:
+        >>> from langchain_core.messages import AIMessage
+        >>> from langmem_graph.testing import ScriptedChatModel, each_turn
+        >>> call = {"name": "weather", "args": {"city": "Oslo"}, "id": "1"}
+        >>> script = each_turn(AIMessage("", tool_calls=[call]), "Four degrees.")
+        >>> model = ScriptedChatModel(script=script)
+        >>> first = model.invoke([("user", "How cold is it?")])
+        >>> first.tool_calls[0]["name"]
+        'weather'
+        >>> model.invoke([("user", "How cold is it?"), first, ("user", "And now?")]).text
+        ''
+    """
+
+    def answer(messages: Sequence[BaseMessage]) -> Any:
+        said = 0
+        for message in messages:
+            said = 0 if isinstance(message, HumanMessage) else said + isinstance(message, AIMessage)
+        return answers[min(said, len(answers) - 1)]
+
+    return answer
+
+
+def recite(messages: Sequence[BaseMessage], most: int = 3) -> str:
+    """A script that quotes what memory put into the request, and makes nothing up.
+
+    It shows without a model what reached the model.
+
+    Args:
+        messages: the request.
+        most: quotes at most, the last ones.
+
+    Example:
+        >>> from langmem_graph.testing import ScriptedChatModel, recite
+        >>> ScriptedChatModel(script=recite).invoke("Which seat do I take?").text
+        'I have nothing in memory about that yet.'
+    """
+    shown = "\n".join(str(m.text) for m in messages if m.text.startswith("<memory>"))
+    quotes = [f"- {q['day']}: {json.loads(q['words'])}" for q in _QUOTE.finditer(shown)]
+    answer = "\n".join(["From memory, you said:", *quotes[-most:]])
+    return answer if quotes else "I have nothing in memory about that yet."
+
+
+class HashEmbeddings(Embeddings):
+    """A deterministic embedder that knows words, not meaning.
+
+    It counts hashed words and word pairs: texts that share words are close, and nothing else is.
+    `Memory(path, embeddings="hash")` uses it.
+
+    Args:
+        size: numbers per vector.
+
+    Example:
+        >>> from langmem_graph.testing import HashEmbeddings
+        >>> embedder = HashEmbeddings(size=64)
+        >>> len(embedder.embed_query("an aisle seat"))
+        64
+        >>> embedder.embed_query("An aisle seat!") == embedder.embed_query("an aisle seat")
+        True
+    """
+
+    def __init__(self, size: int = 128) -> None:
+        self.size = size
+        self.model_name = f"hash-{size}"
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """One unit vector per text."""
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        """The unit vector of one text."""
+        words = re.findall(r"\w+", text.lower()) or [""]
+        vector = np.zeros(self.size)
+        for feature in [*words, *map(" ".join, itertools.pairwise(words))]:
+            digest = int.from_bytes(hashlib.blake2b(feature.encode(), digest_size=8).digest())
+            vector[digest % self.size] += 1 if digest >> 63 else -1
+        length = float(np.linalg.norm(vector))
+        if length == 0:  # opposite words cancelled out
+            vector[0] = length = 1.0
+        return [float(number) for number in vector / length]

@@ -1,0 +1,216 @@
+"""What every memory tool does around its work: whose memory, how many turns, what if it fails."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, convert_to_messages
+from langchain_core.runnables import RunnableConfig
+from langgraph.prebuilt import ToolRuntime
+from langgraph.types import interrupt
+
+from langmem_graph.errors import InvalidInputError, for_log
+from langmem_graph.graphs.conversation import MARK, in_view, value_in, was_said
+from langmem_graph.graphs.identity import UserId, user_of
+from langmem_graph.memory import Memory, UserMemory, check_memory
+from langmem_graph.retrieval.formatting import as_data, framed, plain_id, quote
+from langmem_graph.retrieval.message_search import different
+from langmem_graph.schemas import Message, MessageHit, Record, RecordHit
+from langmem_graph.settings import Settings
+from langmem_graph.tokens import token_counter
+
+_log = logging.getLogger(__name__)
+
+MAX_TURNS = 4
+"""Turns with memory calls since the user's last message (NapMem 5.3)."""
+NAMES = frozenset(
+    {
+        *("search_records", "search_conversation", "get_records", "get_conversation"),
+        *("read_file", "remember", "forget"),
+    }
+)
+
+Answer = tuple[str, dict[str, Any]]
+"""What the model reads, and the same as data in the tool message's artifact."""
+
+MAX_HITS = 5
+"""Hits of one search (NapMem, Table 7)."""
+AMONG = 100
+"""Messages from which they are taken: what was said often is shown once."""
+MAX_IDS = 20
+"""Messages or records of one reading."""
+_NOTHING = "Nothing was found. Try other words, or answer without memory."
+_EMPTY = "The query is empty. Give words to look for."
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a tool's work needs to know."""
+
+    user: UserMemory
+    settings: Settings
+    seen: frozenset[str]
+    """Ids and texts of messages that the model sees anyway."""
+
+
+Work = Callable[..., Answer]
+"""Takes a `Call` and the model's arguments."""
+
+
+class Caller:
+    """Calls a tool's work; options as for `create_memory_tools`."""
+
+    def __init__(self, memory: Memory, user_id: UserId, fail_closed: bool) -> None:
+        check_memory(memory)
+        self._memory = memory
+        self._user_id = user_id
+        self._fail_closed = fail_closed
+
+    def answer(
+        self,
+        config: RunnableConfig,
+        runtime: ToolRuntime | None,
+        work: Work,
+        given: dict[str, Any],
+    ) -> Answer:
+        """The work's answer, or what the model should know instead."""
+        user_id = user_of(config, self._user_id)
+        conversation = _conversation(runtime)
+        if turns_spent(conversation) > MAX_TURNS:
+            return f"Memory was asked in {MAX_TURNS} turns. Answer with what you have.", dict(MARK)
+        try:
+            seen = frozenset(in_view(conversation))
+            call = Call(self._memory.user(user_id), self._memory.settings, seen)
+            text, data = work(call, **given)
+            return text, {**MARK, **data}
+        except InvalidInputError as error:
+            return str(error), dict(MARK)
+        except Exception as error:
+            if self._fail_closed:
+                raise
+            _log.warning("a memory tool failed: %s", for_log(error))
+            return "Memory cannot be read right now. Answer without it, and say so.", dict(MARK)
+
+
+def _conversation(runtime: ToolRuntime | None) -> list[BaseMessage]:
+    """The conversation that the tool is called in; empty when it is called by hand."""
+    messages = value_in(runtime.state, "messages") if runtime else None
+    return convert_to_messages(messages or [])
+
+
+def turns_spent(messages: Sequence[BaseMessage]) -> int:
+    """The assistant's messages with memory calls since the user last said something."""
+    spent = 0
+    for message in reversed(messages):
+        if isinstance(message, HumanMessage) and was_said(message):
+            break
+        calls = message.tool_calls if isinstance(message, AIMessage) else []
+        spent += any(call["name"] in NAMES for call in calls)
+    return spent
+
+
+def search_records(call: Call, query: str) -> Answer:
+    """The best records, best first."""
+    if not query.strip():
+        return _EMPTY, {"records": []}
+    hits = call.user.search_records(query, MAX_HITS)
+    lines = [_record_line(hit, hit.at.strftime("%Y-%m-%d")) for hit in hits]
+    data = [hit.model_dump(mode="json", exclude={"signals"}) for hit in hits]
+    return framed(lines, "best match first") if hits else _NOTHING, {"records": data}
+
+
+def search_conversation(call: Call, query: str) -> Answer:
+    """The best messages, best first, without those in view."""
+    if not query.strip():
+        return _EMPTY, {"messages": []}
+    found = call.user.search_conversation(query, AMONG + len(call.seen))
+    unseen = [hit for hit in found if not {hit.message_id, hit.text} & call.seen]
+    hits = different(unseen)[:MAX_HITS]
+    return _quoted(call, hits, "best match first") if hits else _NOTHING, _messages(hits)
+
+
+def get_conversation(call: Call, message_ids: list[str]) -> Answer:
+    """Messages in the order asked."""
+    ids = message_ids[:MAX_IDS]
+    found = call.user.get_conversation(ids)
+    if not found:
+        unknown = f"No message has these ids: {as_data(str(ids))}. Use ids as the searches show."
+        return unknown, _messages([])
+    return _quoted(call, found, _order(message_ids)), _messages(found)
+
+
+def get_records(call: Call, record_ids: list[str]) -> Answer:
+    """Records in the order asked, with their sources and what they superseded."""
+    found = call.user.get_records(record_ids[:MAX_IDS])
+    data = {"records": [record.model_dump(mode="json") for record in found]}
+    known = {record.record_id for record in found}
+    unknown = [one for one in record_ids[:MAX_IDS] if one not in known]
+    if not found:
+        named = as_data(str(unknown))
+        return f"No record has these ids: {named}. Use ids as search_records shows them.", data
+    lines = [_record_line(record, _dates(record)) + _relations(record) for record in found]
+    order = _order(record_ids) + (f"; unknown ids: {as_data(str(unknown))}" if unknown else "")
+    return framed(lines, order), data
+
+
+def read_file(call: Call, name: str) -> Answer:
+    """A topic track, the profile or the index, quoted line by line."""
+    text = call.user.read_file(name)
+    return framed(map(as_data, text.splitlines()), f"the file {name}"), {"name": name, "text": text}
+
+
+def remember(call: Call, text: str) -> Answer:
+    """Write a sentence down."""
+    record = call.user.remember(text)
+    return f"Remembered as {record.record_id}.", {"records": [record.model_dump(mode="json")]}
+
+
+def ask_a_human(record_id: str) -> str | None:
+    """Interrupt the graph before anything is deleted; a text when the human says no."""
+    agreed = interrupt({"action": "forget", "record_id": record_id})
+    return None if agreed is True else "The user did not agree; nothing was deleted."
+
+
+def forget(call: Call, record_id: str) -> Answer:
+    """Delete a record for good."""
+    report = call.user.forget(record=record_id)
+    text = "It is deleted." if report.records else f"There is no record {record_id!r}."
+    return text, {"forgotten": report.model_dump(mode="json")}
+
+
+def _order(ids: Sequence[str]) -> str:
+    left = len(ids) - MAX_IDS
+    return "in the order asked" + (f"; {left} ids too many were left out" if left > 0 else "")
+
+
+def _quoted(call: Call, found: Sequence[Message | MessageHit], order: str) -> str:
+    """As much of each message as the token budget allows."""
+    counter = token_counter(call.settings.encoding)
+    share = max(
+        call.settings.context.excerpt_tokens, call.settings.context.max_tokens // len(found)
+    )
+    return framed((quote(said, counter, share) for said in found), order)
+
+
+def _messages(found: Sequence[Message | MessageHit]) -> dict[str, Any]:
+    return {"messages": [one.model_dump(mode="json", exclude={"signals"}) for one in found]}
+
+
+def _record_line(record: Record | RecordHit, dates: str) -> str:
+    sources = ", ".join(as_data(one) for one in record.message_ids[:MAX_HITS])
+    kind = record.kind if record.confirmation == "confirmed" else record.confirmation
+    named = plain_id(record.record_id)
+    return f"- {dates} {kind} [{named}]: {as_data(record.text)} (from {sources})"
+
+
+def _dates(record: Record) -> str:
+    until = f" to {record.valid_to:%Y-%m-%d}" if record.valid_to else ""
+    return f"{record.valid_from:%Y-%m-%d}{until} {record.status}"
+
+
+def _relations(record: Record) -> str:
+    named = {"supersedes": record.supersedes, "superseded by": record.superseded_by}
+    return "".join(
+        f"; {name} {', '.join(map(plain_id, ids))}" for name, ids in named.items() if ids
+    )

@@ -1,0 +1,1 @@
+"""Topic tracks and the profile: Markdown files over the records (NapMem)."""

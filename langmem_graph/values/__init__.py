@@ -1,0 +1,1 @@
+"""Values in texts: where they begin and end, and whether a source contains them."""

@@ -1,1 +1,0 @@
-"""Writing: today `append`, the raw layer."""

@@ -1,0 +1,1 @@
+"""Conversations whose every prompt, report and answer is written down and compared."""

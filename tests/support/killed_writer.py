@@ -1,0 +1,165 @@
+"""A process that writes memory until it is killed; what it was promised goes to a file at once."""
+
+import os
+import signal
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from langmem_graph.memory import Memory
+from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
+from tests.support.minds import Mind
+
+SETTINGS = Settings(
+    storage=StorageSettings(index_batch=4, embed_batch=4),
+    extraction=ExtractionSettings(neighbour_floor=0.0, debounce_seconds=0.0),
+)
+POINTS = """
+    storage.message_writes:_insert_messages
+    storage.message_writes:_index_words
+    storage.add_messages:_report
+    storage.due_work:claim
+    storage.stored_vectors:store_vectors
+    storage.due_work:finish
+    storage.chroma_index:VectorIndex.upsert
+    storage.chroma_index:VectorIndex.delete
+    storage.chroma_index:blank_unused
+    storage.embed_and_index:_index_batch
+    storage.extraction_queue:claim
+    extraction.extract:_candidate
+    extraction.reconcile:compare
+    storage.record_writes:insert_record
+    storage.record_writes:supersede
+    storage.record_writes:_log
+    storage.record_writes:add_link
+    storage.extraction_queue:mark_read
+    extraction.commit:_commit
+    storage.graph_edges:join
+    storage.files:write_files
+    extraction.topics:_write
+    storage.deletion:forget_records
+    storage.deletion:_drop_layer
+    storage.full_text:optimize_words
+    storage.room:Room.renew_index
+    storage.secure_delete:note_deletion
+    storage.due_work:index_everything_again
+    storage.sqlite:Database.checkpoint
+""".split()
+"""Where it can be killed: before or after any call of these."""
+
+
+def text_of(n: int, part: int) -> str:
+    """What message `n.part` says; every third user message corrects where the user lives."""
+    if part == 0:
+        return f"I moved to place{n}." if n % 3 == 0 else f"My note number {n} is about thing{n}."
+    return f"I see, {n} it is." if part == 1 else f"And there is more{n} to it."
+
+
+def messages_of(n: int) -> list[dict[str, Any]]:
+    """One call's messages."""
+    roles = ("user", "assistant", "user")
+    return [
+        {"role": role, "content": text_of(n, part), "id": f"{n}.{part}"}
+        for part, role in enumerate(roles)
+    ]
+
+
+def mind() -> Mind:
+    """A record of every user message, and corrections of the user's home."""
+
+    def extract(question: str) -> dict[str, Any]:
+        new = [
+            line for line in question.split("New messages:\n")[1].splitlines() if "user:" in line
+        ]
+        rows = []
+        for line in new:
+            alias, said = line[1 : line.index("]")], line.split("user: ", 1)[1]
+            home = "moved to" in said
+            rows.append(
+                {
+                    "text": f"The user lives in {said.split()[-1]}" if home else f"Said: {said}",
+                    "sources": [alias],
+                    "attribute": "home" if home else said[:40],
+                }
+            )
+        return {"scene": "", "memories": rows}
+
+    def decide(question: str) -> dict[str, Any]:
+        older = [line for line in question.splitlines() if line.startswith("n") and "lives" in line]
+        new = question.split("New records:\n")[1].splitlines()
+        targets = [line.split(":")[0] for line in older][-4:]
+        return {
+            "decisions": [
+                {"record": line.split(":")[0], "action": "update", "targets": targets}
+                for line in new
+                if "lives" in line and targets
+            ]
+        }
+
+    def gather(question: str) -> dict[str, Any]:
+        new = question.split("New records:\n")[1].splitlines()
+        track = {"name": "all", "title": "All", "summary": "All.", "narrative": "All there is."}
+        return {"tracks": [{**track, "evidence": [line.split(":")[0] for line in new]}]}
+
+    return Mind(
+        Extraction=extract,
+        Reconciliation=decide,
+        TopicRound=gather,
+        ProfileText={"text": "Moves a lot.", "topics": ["all"]},
+    )
+
+
+def open_memory(path: Path) -> Memory:
+    """As the writer opens it."""
+    return Memory(path, model=mind(), embeddings="hash", settings=SETTINGS)
+
+
+def write(path: str, promises: str, point: str | None, call: int, before: bool) -> None:
+    """Write for a while; killed at the given call of a function, or from outside."""
+    told = os.open(promises, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def tell(*words: str) -> None:
+        os.write(told, (" ".join(words) + "\n").encode())
+
+    memory = open_memory(Path(path))
+    user = memory.user("u")
+    if point:
+        kill_at(point, call, before)
+    tell("ready")
+    for n in range(40):
+        report = user.add(messages_of(n), session_id=f"s{n // 7}")
+        tell("stored", *report.stored)
+        if n % 2:
+            tell("read", str(user.flush().pending))
+        if n % 5 == 4:
+            tell("forgetting", f"{n - 3}.0")
+            user.forget(message=f"{n - 3}.0")
+            tell("forgot", f"{n - 3}.0")
+    memory.close()
+
+
+def kill_at(point: str, call: int, before: bool) -> None:
+    """Kill this process at a call of a function."""
+    module, _, name = point.partition(":")
+    owner: Any = import_module(f"langmem_graph.{module}")
+    *outer, attribute = name.split(".")
+    for one in outer:
+        owner = getattr(owner, one)
+    setattr(owner, attribute, _deadly(getattr(owner, attribute), call, before))
+
+
+def _deadly(function: Callable[..., Any], call: int, before: bool) -> Callable[..., Any]:
+    calls = 0
+
+    def counted(*args: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == call and before:
+            os.kill(os.getpid(), signal.SIGKILL)
+        done = function(*args, **options)
+        if calls == call:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return done
+
+    return counted
