@@ -72,7 +72,8 @@ _WRITER = """
 import sys
 from langmem_graph import Memory, Settings
 path, url, me = sys.argv[1:]
-with Memory(path, chroma=url, embeddings="hash", settings=Settings(index_batch=4)) as memory:
+small = Settings(storage={"index_batch": 4})
+with Memory(path, chroma=url, embeddings="hash", settings=small) as memory:
     for n in range(40):
         memory.user("shared").add(
             {"role": "user", "content": f"{me} says {n}", "id": f"{me}.{n}"}, session_id=me
@@ -163,7 +164,8 @@ _PUTTER = """
 import sys
 from langmem_graph import ChromaStore, Settings
 path, url, me = sys.argv[1:]
-with ChromaStore(path, chroma=url, embeddings="hash", settings=Settings(index_batch=4)) as store:
+small = Settings(storage={"index_batch": 4})
+with ChromaStore(path, chroma=url, embeddings="hash", settings=small) as store:
     for n in range(30):
         store.put(("shared",), f"{me}.{n}", {"text": f"{me} says {n}"})
 """

@@ -129,7 +129,8 @@ from langmem_graph import Memory, Settings
 from tests.reliability.test_load import Times, message
 path, url, who, seconds = sys.argv[1:]
 times, kept = Times(), {"ann": [], "bob": [], "eve": []}
-with Memory(path, chroma=url, embeddings="hash", settings=Settings(index_batch=16)) as memory:
+small = Settings(storage={"index_batch": 16})
+with Memory(path, chroma=url, embeddings="hash", settings=small) as memory:
     until, n = time.monotonic() + float(seconds), 0
     while time.monotonic() < until or n < 3:
         user = list(kept)[n % 3]

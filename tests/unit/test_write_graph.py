@@ -15,7 +15,8 @@ from langmem_graph.graphs.write_graph import create_write_graph
 from langmem_graph.llm.structured_calls import Usage, model_runner
 from langmem_graph.memory import Memory
 from langmem_graph.settings import ExtractionSettings, ReasoningSettings, Settings
-from tests.scripted import Mind, ScriptedChatModel
+from langmem_graph.testing import ScriptedChatModel
+from tests.support.minds import Mind
 from tests.support.settings import nested
 from tests.unit.test_write_path import PROFILE, echo, gather, turn
 
