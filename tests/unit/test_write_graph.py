@@ -20,7 +20,7 @@ from tests.support.minds import Mind
 from tests.support.settings import nested
 from tests.unit.test_write_path import PROFILE, echo, gather, turn
 
-STEPS = ["claim", "extract", "ground_values", "reconcile", "evolve", "commit", "link", "schedule"]
+STEPS = ["claim", "extract", "verify", "reconcile", "commit", "link", "schedule"]
 ROUNDS = ["topics", "profile"]
 CONFIG: dict[str, Any] = {"configurable": {"user_id": "ana", "thread_id": "t"}}
 LEAST: Any = {"recursion_limit": 4}
