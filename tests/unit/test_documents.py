@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from langmem_graph.extraction import graph as extraction_graph
+from langmem_graph.grounding import graph as grounding_graph
+from langmem_graph.reasoning import goal_loop
 from langmem_graph.settings import Settings
 
 REPOSITORY = Path(__file__).parents[2]
@@ -85,11 +88,10 @@ def test_the_map_names_every_step_and_every_prompt() -> None:
     rows = text_of(MAP)
     prompts = (REPOSITORY / "langmem_graph/llm/prompts").glob("*.txt")
     assert [one.name for one in prompts if one.name not in rows] == []
-    for package in ("extraction", "grounding"):
-        steps = importlib.import_module(f"langmem_graph.{package}.graph")
-        for step in getattr(steps, "STEPS", None) or steps._STEPS:
-            file = step.__module__.removeprefix("langmem_graph.").replace(".", "/") + ".py"
-            assert file in rows, step.__name__
+    graphs = [extraction_graph.STEPS, goal_loop._STEPS, grounding_graph._STEPS]
+    for step in (step for steps in graphs for step in steps):
+        file = step.__module__.removeprefix("langmem_graph.").replace(".", "/") + ".py"
+        assert file in rows, step.__name__
 
 
 def blocks(page: Path) -> Iterator[str]:
