@@ -1,6 +1,6 @@
 """An agent with memory: one middleware, and tools to look things up by itself.
 
-python examples/agent_chatbot.py                        offline, a stand-in answers
+python examples/agent_chatbot.py                        offline, a scripted model answers
 python examples/agent_chatbot.py --base-url http://localhost:11434/v1 --model llama3.2
 """
 

@@ -1,4 +1,4 @@
-"""A companion for a project: it knows what is next, and what a proposed time collides with.
+"""A companion for a project: it knows what is next, and what a proposed time conflicts with.
 
 python examples/project_companion.py                        offline, with scripted answers
 python examples/project_companion.py --base-url http://localhost:11434/v1 --model llama3.2

@@ -1,6 +1,6 @@
 """A chatbot as a LangGraph StateGraph: recall before the model, write after it.
 
-python examples/state_graph_chatbot.py                        offline, a stand-in answers
+python examples/state_graph_chatbot.py                        offline, a scripted model answers
 python examples/state_graph_chatbot.py --base-url http://localhost:11434/v1 --model llama3.2
 """
 

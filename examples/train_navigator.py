@@ -1,9 +1,9 @@
-"""Learning to navigate memory: walks, their reward, and GRPO on them.
+"""Learning to navigate memory: rollouts, their reward, and GRPO on them.
 
 python examples/train_navigator.py                   offline, with a tiny model made on the spot
 python examples/train_navigator.py --model Qwen/Qwen3-0.6B --steps 200 --learning-rate 1e-6
 
-Training needs the extra: pip install "langmem-graph[train]". Without it the walks alone are shown.
+Training needs the extra: pip install ".[train]". Without it only rollouts are shown.
 """
 
 import argparse
@@ -100,7 +100,7 @@ def tiny_tokenizer(texts: Sequence[str]) -> Any:
 
 
 def tiny_model(shown: Sequence[Trajectory], steps: int, out: str) -> str:
-    """A small random model that has read the exported walks, so that it can call tools at all."""
+    """A small random model that has learned from the exported rollouts how to call tools."""
     from datasets import Dataset
     from transformers import Qwen3Config, Qwen3ForCausalLM, set_seed
     from trl import SFTConfig, SFTTrainer
@@ -179,7 +179,7 @@ def _usual() -> dict[str, Any]:
 
 
 def main() -> None:
-    """Show the walks, then train."""
+    """Show the rollouts, then train."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument(
         "--model", help="a model that can call tools; without it a tiny random one"

@@ -1,6 +1,6 @@
 """Recall as a service: send messages, get the context to show a model, and a report.
 
-With LANGMEM_GRAPH_MODEL it reasons: a loop of subgoals, and a look at what could go wrong.
+With LANGMEM_GRAPH_MODEL it reasons: a loop of subgoals, and a step that asks what could go wrong.
 """
 
 from langgraph.graph import START, StateGraph

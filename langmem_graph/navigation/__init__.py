@@ -1,7 +1,7 @@
 """Learning to navigate memory (NapMem 3.3, 3.4): environment, reward, metrics, trajectories.
 
 A policy answers questions about a user by reading the layers of their memory with five tools,
-within a tool budget. How to use it, and how to train a policy: docs/navigate.md.
+within a tool budget. How to use it, and how to train a policy: docs/navigation.md.
 
 - one rollout (turns, tool calls, the tool budget, the answer): `_walk.Rollout`
 - the environment for trainers, `reset` and `step`: `_env.NavigationEnv`

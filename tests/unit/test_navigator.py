@@ -251,7 +251,7 @@ def test_mistakes_of_the_caller_are_errors(known: Memory) -> None:
 
 
 def test_the_page_shows_what_happens(memory: Memory, capsys: pytest.CaptureFixture[str]) -> None:
-    page = (Path(__file__).parents[2] / "docs/navigate.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/navigation.md").read_text(encoding="utf-8")
     blocks = dict(re.findall(r"```python\n# (.+?)\n(.*?)```", page, re.DOTALL))
     said = {"role": "user", "content": "I always take an aisle seat.", "id": "m1"}
     memory.user("alice").add(said, session_id="s")

@@ -80,12 +80,6 @@ def test_an_integration_is_five_lines_or_fewer_beside_imports() -> None:
         assert 0 < sum("emory" in line for line in lines) <= 5, surface
 
 
-def test_every_link_of_the_documents_leads_somewhere() -> None:
-    for page in [*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md")]:
-        for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
-
-
 def test_the_commands_of_the_readme_exist() -> None:
     targets = set(re.findall(r"^make (\w+)", README, re.MULTILINE))
     makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
