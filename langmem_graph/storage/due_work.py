@@ -1,6 +1,7 @@
-"""What is written to the ledger after a message is safe: facts of the file, due work, vectors.
+"""The outbox: which texts must be embedded and which vectors must be indexed after a commit.
 
-Together with the other modules of `store` this is all the SQL there is.
+A process claims items for a limited time (the lease) before it works on them, so that two processes
+that share a directory do not do the same work.
 """
 
 from collections.abc import Iterable
@@ -36,7 +37,7 @@ from langmem_graph.storage.tables import (
 
 @dataclass(frozen=True)
 class Due:
-    """Which due items are meant: layer, task, a range of numbers, whether they failed before."""
+    """Selects due items: by layer, task, range of numbers, and whether they failed before."""
 
     layer: str
     task: str
@@ -46,9 +47,14 @@ class Due:
 
 
 def claim(connection: Connection, due: Due, limit: int, *, by: str, lease: float) -> list[int]:
-    """Take up to `limit` due items, oldest first.
+    """Claim up to `limit` due items, oldest first, and return their numbers.
 
-    Another process leaves them alone until the lease (seconds) has run out.
+    Args:
+        connection: a write transaction.
+        due: which items are meant.
+        limit: how many at most.
+        by: the process that claims them.
+        lease: seconds until another process may claim them.
     """
     wanted = [outbox.c.layer == due.layer, outbox.c.task == due.task]
     wanted.append(outbox.c.item.between(due.first, due.last))
@@ -58,32 +64,33 @@ def claim(connection: Connection, due: Due, limit: int, *, by: str, lease: float
     oldest = select(outbox.c.item).where(*wanted).order_by(outbox.c.item).limit(limit)
     items = list(connection.scalars(oldest))
     claimed = {"claimed_by": by, "claimed_until": time() + lease}
-    connection.execute(update(outbox).where(_are(due.layer, items)).values(**claimed))
+    connection.execute(update(outbox).where(entries_of(due.layer, items)).values(**claimed))
     return items
 
 
-def _are(layer: str, items: Iterable[int]) -> ColumnElement[bool]:
+def entries_of(layer: str, items: Iterable[int]) -> ColumnElement[bool]:
+    """Selects the outbox entries of these items."""
     return and_(outbox.c.layer == layer, outbox.c.item.in_(list(items)))
 
 
 def release(connection: Connection, layer: str, items: Iterable[int]) -> None:
-    """Give failed items back, to be tried again later."""
+    """Give up the claim on items that failed; they are tried again later."""
     freed = {"claimed_until": 0.0, "attempts": outbox.c.attempts + 1}
-    connection.execute(update(outbox).where(_are(layer, items)).values(**freed))
+    connection.execute(update(outbox).where(entries_of(layer, items)).values(**freed))
 
 
 def finish(connection: Connection, layer: str, items: Iterable[int]) -> None:
-    """Chroma agrees with the ledger about them: nothing is due any more."""
-    connection.execute(delete(outbox).where(_are(layer, items)))
+    """Delete the entries of items that are completely done."""
+    connection.execute(delete(outbox).where(entries_of(layer, items)))
 
 
 def free_all_claims(connection: Connection) -> None:
-    """For the one process that holds the lock: whoever claimed work before is dead."""
+    """Give up all claims; for the process that holds the lock, since all others have ended."""
     connection.execute(update(outbox).values(claimed_until=0.0))
 
 
 def index_everything_again(connection: Connection) -> None:
-    """Mark every stored vector as not yet in Chroma."""
+    """Mark every stored vector as due for the index."""
     connection.execute(
         text(
             "INSERT OR IGNORE INTO outbox(layer, item, task, attempts, claimed_until)"
@@ -94,16 +101,15 @@ def index_everything_again(connection: Connection) -> None:
 
 
 def embed_everything_again(connection: Connection) -> None:
-    """Drop all vectors and mark everything as due for embedding, for a change of embedder."""
+    """Delete all vectors and mark every text as due for embedding, for a change of embedder."""
     connection.execute(delete(vectors))
     connection.execute(delete(outbox))
     connection.execute(update(sessions).values(vector_sum=None, vector_count=0))
-    due = select(literal(MESSAGES), messages.c.n, literal(EMBED), literal(0), literal(0.0))
     columns = ["layer", "item", "task", "attempts", "claimed_until"]
-    found = due.where(messages.c.role != "system")
-    connection.execute(insert(outbox).from_select(columns, found))
-    due = select(literal(RECORDS), records.c.n, literal(EMBED), literal(0), literal(0.0))
-    connection.execute(insert(outbox).from_select(columns, due))
+    for layer, table in ((MESSAGES, messages), (RECORDS, records)):
+        due = select(literal(layer), table.c.n, literal(EMBED), literal(0), literal(0.0))
+        embedded = due.where(messages.c.role != "system") if table is messages else due
+        connection.execute(insert(outbox).from_select(columns, embedded))
     connection.execute(delete(clusters))
     connection.execute(update(records).values(cluster=None))
     connection.execute(delete(meta).where(meta.c.key.in_(["embedder", "dimension"])))

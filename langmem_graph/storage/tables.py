@@ -1,4 +1,4 @@
-"""The ledger's tables, and how an older ledger file becomes a current one.
+"""The tables of a user's ledger, and the migrations that bring an older file up to date.
 
 A file records the version of its tables in SQLite's `user_version`. Step `n` of `MIGRATIONS`
 turns version `n` into version `n + 1`; a new file starts at 0 and takes every step.
@@ -35,9 +35,9 @@ from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS
 _tables = MetaData()
 
 ACTIVE = "active"
-"""A record that is true now; the others are kept for history."""
+"""The status of a record that no other has superseded; the others are kept for history."""
 READ_ROLES = ("user", "assistant")
-"""Only what people and the assistant say becomes records; never system text or tool results."""
+"""Only messages of these roles are extracted; never system messages or tool results."""
 
 meta = Table(
     "meta",
@@ -45,7 +45,7 @@ meta = Table(
     Column("key", String, primary_key=True),
     Column("value", Text, nullable=False),
 )
-"""Facts about the file: whose it is, its own id, the embedder and size of its vectors."""
+"""Facts about the file: its user, its own id, the embedder and the size of its vectors."""
 
 sessions = Table(
     "sessions",
@@ -74,7 +74,7 @@ messages = Table(
     Index("messages_by_session", "session", "n"),
     sqlite_autoincrement=True,
 )
-"""The truth. `n` is the order of arrival; times are UTC; `extra` holds tool calls."""
+"""All messages. `n` is the order of arrival; times are UTC; `extra` holds tool calls."""
 
 vectors = Table(
     "vectors",
@@ -102,7 +102,7 @@ outbox = Table(
     Column("claimed_until", Float, nullable=False, default=0.0),
     Index("outbox_by_task", "layer", "task"),
 )
-"""Work that is still due for a committed row: `embed`, then `index`; the row is gone when done."""
+"""Work that is due for a stored item: `embed`, then `index`; the row is deleted when it is done."""
 
 attributes = Table(
     "attributes",
@@ -112,7 +112,7 @@ attributes = Table(
     Column("name", String, nullable=False),
     UniqueConstraint("subject", "name"),
 )
-"""What can change about a subject: only records of one attribute may supersede each other."""
+"""Properties of subjects; only records of one attribute may supersede each other."""
 
 records = Table(
     "records",
@@ -144,7 +144,7 @@ records = Table(
     Index("records_by_status", "status", "n"),
     sqlite_autoincrement=True,
 )
-"""What is known, each with its sources; nothing here is deleted by a model's answer."""
+"""What was extracted from messages or added by hand; no model's answer deletes a row."""
 
 record_sources = Table(
     "record_sources",
@@ -153,7 +153,7 @@ record_sources = Table(
     Column("message", ForeignKey("messages.n"), primary_key=True),
     Index("record_sources_by_message", "message"),
 )
-"""The messages a record was made of; every record has at least one."""
+"""The messages that a record cites; every record cites at least one."""
 
 links = Table(
     "links",
@@ -184,7 +184,7 @@ history = Table(
     Index("history_by_change", "change"),
     sqlite_autoincrement=True,
 )
-"""Every change of a record with what was there before; a change may touch several records."""
+"""Every change of a record with its former values; one change may touch several records."""
 
 clusters = Table(
     "clusters",
@@ -193,7 +193,7 @@ clusters = Table(
     Column("vector_sum", LargeBinary, nullable=False),
     Column("vector_count", Integer, nullable=False),
 )
-"""Groups of records about one thing, as ActMem's online clustering makes them."""
+"""Clusters of similar records, made by ActMem's online clustering."""
 
 files = Table(
     "files",
@@ -213,62 +213,57 @@ unread = Table(
     Column("claimed_until", Float, nullable=False, default=0.0),
     Column("attempts", Integer, nullable=False, default=0),
 )
-"""Messages that no model has read yet; a row goes in the transaction that stores its records."""
+"""Pending messages; a row is deleted in the transaction that stores its records."""
 
 MESSAGES, RECORDS = "messages", "records"
-"""The layers, in `vectors`, `outbox` and the names of Chroma's collections."""
+"""The layers, as they are named in `vectors`, `outbox` and the names of Chroma's collections."""
 LAYERS = (MESSAGES, RECORDS)
 EMBED, INDEX = "embed", "index"
 
 
-def _raw_layer(connection: Connection) -> None:
+def _create_message_tables(connection: Connection) -> None:
     _tables.create_all(connection, tables=[meta, sessions, messages, vectors, outbox])
     MESSAGE_WORDS.create(connection)
     connection.execute(insert(meta).values(key="ledger_id", value=uuid.uuid4().hex))
 
 
-def _pyramid(connection: Connection) -> None:
+def _create_record_tables(connection: Connection) -> None:
     made = [attributes, records, record_sources, links, history, clusters, files, unread]
     _tables.create_all(connection, tables=made)
     RECORD_WORDS.create(connection)
-    said = select(messages.c.n, literal(0.0), literal(0)).where(messages.c.role.in_(READ_ROLES))
+    pending = select(messages.c.n, literal(0.0), literal(0)).where(messages.c.role.in_(READ_ROLES))
     columns = ["message", "claimed_until", "attempts"]
-    connection.execute(insert(unread).from_select(columns, said))
+    connection.execute(insert(unread).from_select(columns, pending))
 
 
 Steps = Sequence[Callable[[Connection], None]]
-MIGRATIONS: Steps = [_raw_layer, _pyramid]
-
-
-def version_of(connection: Connection) -> int:
-    """The version of the tables in this file; 0 is a new file."""
-    return int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
+MIGRATIONS: Steps = [_create_message_tables, _create_record_tables]
 
 
 def refuse_newer(connection: Connection, steps: Steps) -> int:
-    """The file's version.
+    """The schema version of the file; that of a new file is 0.
 
     Raises:
-        SchemaTooNewError: when a newer version of the library wrote it.
+        SchemaTooNewError: a newer version of the library wrote the file.
     """
-    found = version_of(connection)
-    if found > len(steps):
+    version = int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
+    if version > len(steps):
         raise SchemaTooNewError(
-            f"The ledger has schema version {found}; this langmem-graph knows up to "
+            f"The ledger has schema version {version}; this langmem-graph knows up to "
             f"{len(steps)}. Nothing was changed. Upgrade: pip install -U langmem-graph."
         )
-    return found
+    return version
 
 
 def migrate(connection: Connection, steps: Steps) -> None:
-    """Bring the file to the current version, inside the caller's transaction."""
+    """Bring the file up to date, in the caller's transaction."""
     for step in range(refuse_newer(connection, steps), len(steps)):
         steps[step](connection)
         connection.exec_driver_sql(f"PRAGMA user_version = {step + 1}")
 
 
 def get_meta(connection: Connection, key: str) -> str | None:
-    """A fact about the file, or None."""
+    """The value of a fact about the file, or None."""
     return connection.scalar(select(meta.c.value).where(meta.c.key == key))
 
 

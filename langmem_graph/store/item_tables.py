@@ -1,7 +1,8 @@
-"""The tables of a store's ledger, and how an older file becomes a current one."""
+"""The tables of a store's ledger, and the queries about its texts and vectors."""
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from sqlalchemy import (
@@ -21,15 +22,15 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    literal,
     select,
-    text,
     update,
 )
 
 from langmem_graph.storage import tables
 from langmem_graph.storage.full_text import WordTable
 from langmem_graph.storage.sqlite import portions
-from langmem_graph.storage.stored_vectors import Piece, VectorRows
+from langmem_graph.storage.stored_vectors import Piece, VectorRows, vector_rows
 from langmem_graph.storage.tables import meta
 
 _tables = MetaData()
@@ -47,7 +48,7 @@ items = Table(
     Index("items_by_time", "updated_at", "n"),
     sqlite_autoincrement=True,
 )
-"""The truth. `namespace` is the labels joined by dots, which no label contains; times are UTC."""
+"""The items. `namespace` is the labels joined by dots, which no label contains; times are UTC."""
 
 texts = Table(
     "texts",
@@ -58,7 +59,7 @@ texts = Table(
     Index("texts_by_item", "item", "n"),
     sqlite_autoincrement=True,
 )
-"""What an item is found by: one row for each text at its indexed paths."""
+"""The texts that find an item: one row for each text at its indexed paths."""
 
 vectors = Table(
     "vectors",
@@ -70,7 +71,7 @@ vectors = Table(
     UniqueConstraint("text", "piece"),
     sqlite_autoincrement=True,
 )
-"""Unit vectors as float32 bytes; `n` is the id in Chroma and is never used again."""
+"""Unit vectors as float32 bytes; `n` is the id in Chroma and is never reused."""
 
 unembedded = Table(
     "unembedded",
@@ -81,28 +82,29 @@ unembedded = Table(
 """Texts that have no vectors yet."""
 
 unindexed = Table("unindexed", _tables, Column("vector", Integer, primary_key=True))
-"""Numbers of vectors, there or gone, about which Chroma and the ledger may differ."""
+"""Numbers of vectors, stored or deleted, that Chroma has yet to add or delete."""
 
 TEXT_WORDS = WordTable("text_words")
-"""Of `texts`."""
+"""The words of `texts`."""
 
-_with_item = select(vectors.c.n, texts.c.item, vectors.c.vector).join(
+_whole_item = (literal(0).label("start"), literal(0).label("end"))
+_with_item = select(vectors.c.n, texts.c.item, vectors.c.vector, *_whole_item).join(
     texts, texts.c.n == vectors.c.text
 )
 
 
-def _first(connection: Connection) -> None:
+def _create(connection: Connection) -> None:
     tables.meta.create(connection)
     _tables.create_all(connection)
     TEXT_WORDS.create(connection)
     tables.set_meta(connection, "ledger_id", uuid.uuid4().hex)
 
 
-MIGRATIONS: tables.Steps = [_first]
+MIGRATIONS: tables.Steps = [_create]
 
 
 def due_texts(connection: Connection, max_failures: int | None = None) -> list[int]:
-    """Texts without vectors, oldest first; of those that failed often none, if so wanted."""
+    """Texts without vectors, oldest first; those that failed `max_failures` times are left out."""
     due = select(unembedded.c.text).order_by(unembedded.c.text)
     if max_failures is not None:
         due = due.where(unembedded.c.failures < max_failures)
@@ -110,13 +112,13 @@ def due_texts(connection: Connection, max_failures: int | None = None) -> list[i
 
 
 def read_texts(connection: Connection, numbers: Sequence[int]) -> dict[int, str]:
-    """Those of the texts that are still there and still due."""
-    found = select(texts.c.n, texts.c.text).join(unembedded, unembedded.c.text == texts.c.n)
-    return {n: words for n, words in connection.execute(found.where(texts.c.n.in_(numbers)))}  # noqa: C416  # rows, not pairs
+    """Those of these texts that still exist and are still due."""
+    due = select(texts.c.n, texts.c.text).join(unembedded, unembedded.c.text == texts.c.n)
+    return {row.n: row.text for row in connection.execute(due.where(texts.c.n.in_(numbers)))}
 
 
 def store(connection: Connection, pieces: Sequence[Piece]) -> None:
-    """Keep vectors, due for Chroma; texts that were replaced meanwhile get none."""
+    """Store vectors and mark them due for the index; texts replaced meanwhile get none."""
     still_due = read_texts(connection, sorted({piece.item for piece in pieces}))
     for piece in pieces:
         if piece.item in still_due:
@@ -128,29 +130,29 @@ def store(connection: Connection, pieces: Sequence[Piece]) -> None:
 
 
 def note_failures(connection: Connection, numbers: Sequence[int]) -> None:
-    """These texts could not be embedded this time."""
+    """Count a failure for texts that could not be embedded."""
     failed = unembedded.c.text.in_(numbers)
     again = update(unembedded).where(failed).values(failures=unembedded.c.failures + 1)
     connection.execute(again)
 
 
 def forget_vectors(connection: Connection) -> None:
-    """Everything is due for embedding again, by whatever embedder comes."""
+    """Delete all vectors and mark every text as due for embedding, for a change of embedder."""
     connection.execute(delete(vectors))
     connection.execute(delete(unembedded))
-    every = select(texts.c.n, text("0"))
+    every = select(texts.c.n, literal(0))
     connection.execute(insert(unembedded).from_select(["text", "failures"], every))
     connection.execute(delete(meta).where(meta.c.key.in_(["embedder", "dimension"])))
 
 
 def index_everything_again(connection: Connection) -> None:
-    """Nothing is known to be in Chroma, and nothing else is in it."""
+    """Mark every stored vector, and nothing else, as due for an empty index."""
     connection.execute(delete(unindexed))
     connection.execute(insert(unindexed).from_select(["vector"], select(vectors.c.n)))
 
 
 def count_unindexed(connection: Connection) -> int:
-    """How many vectors Chroma has to be told of."""
+    """How many vectors Chroma has yet to add or delete."""
     return connection.scalar(select(func.count()).select_from(unindexed)) or 0
 
 
@@ -162,51 +164,50 @@ def count_indexed(connection: Connection) -> int:
 
 
 def some_unindexed(connection: Connection, limit: int) -> list[int]:
-    """Vectors that Chroma has to be told of, oldest first."""
+    """Vectors that Chroma has yet to add or delete, oldest first."""
     due = select(unindexed.c.vector).order_by(unindexed.c.vector).limit(limit)
     return list(connection.scalars(due))
 
 
 def by_number(connection: Connection, numbers: Sequence[int]) -> VectorRows:
-    """Those of the vectors that are there."""
+    """Those of these vectors that still exist."""
     return _rows(connection, _with_item.where(vectors.c.n.in_(numbers)))
 
 
 def settle(connection: Connection, there: Sequence[int], gone: Sequence[int]) -> None:
-    """Chroma agrees about these, except for what was replaced while it was told."""
-    still = select(vectors.c.n).where(vectors.c.n.in_(there))
-    told = unindexed.c.vector.in_(still) | unindexed.c.vector.in_(gone)
-    connection.execute(delete(unindexed).where(told))
+    """Remove the marks of vectors that were added or deleted, unless they were replaced meanwhile.
+
+    Args:
+        connection: a write transaction.
+        there: vectors that Chroma has added.
+        gone: vectors that Chroma has deleted.
+    """
+    stored = select(vectors.c.n).where(vectors.c.n.in_(there))
+    done = unindexed.c.vector.in_(stored) | unindexed.c.vector.in_(gone)
+    connection.execute(delete(unindexed).where(done))
 
 
 def waiting(connection: Connection) -> VectorRows:
-    """Vectors that Chroma may not have yet."""
+    """Vectors that are not yet in Chroma."""
     return _rows(connection, _with_item.where(vectors.c.n.in_(select(unindexed.c.vector))))
 
 
 def items_of(connection: Connection, numbers: Iterable[int]) -> set[int]:
-    """The items these vectors belong to; vectors that are gone are left out."""
-    found = select(texts.c.item).join(vectors, vectors.c.text == texts.c.n)
-    return set(connection.scalars(found.where(vectors.c.n.in_(list(numbers)))))
+    """The items that these vectors belong to; deleted vectors are left out."""
+    joined = select(texts.c.item).join(vectors, vectors.c.text == texts.c.n)
+    return set(connection.scalars(joined.where(vectors.c.n.in_(list(numbers)))))
 
 
 def of_items(connection: Connection, numbers: Sequence[int]) -> Iterator[VectorRows]:
-    """All vectors of these items, in blocks."""
+    """Yield all vectors of these items, in blocks."""
     for some in portions(numbers):
         yield _rows(connection, _with_item.where(texts.c.item.in_(some)))
 
 
 def count_texts(connection: Connection) -> int:
-    """How many texts items are found by."""
+    """How many texts are indexed."""
     return connection.scalar(select(func.count()).select_from(texts)) or 0
 
 
-def _rows(connection: Connection, found: "Select[tuple[int, int, bytes]]") -> VectorRows:
-    rows = connection.execute(found).all()
-    flat = np.frombuffer(b"".join(row.vector for row in rows), dtype=np.float32)
-    return VectorRows(
-        ids=np.array([row.n for row in rows], dtype=np.int64),
-        items=np.array([row.item for row in rows], dtype=np.int64),
-        spans=np.zeros((len(rows), 2), dtype=np.int64),
-        matrix=flat.reshape(len(rows), -1 if rows else 0),
-    )
+def _rows(connection: Connection, query: Select[Any]) -> VectorRows:
+    return vector_rows(connection.execute(query).all())
