@@ -78,14 +78,7 @@ def forget(
     message: str | None,
     session: str | None,
 ) -> ForgetReport:
-    """Delete one record, one message or one session, with everything derived from it.
-
-    Args:
-        services: the memory's dependencies.
-        user_id: whose memory it is.
-        record: a record's id, or
-        message: a message's id, or
-        session: a session's id.
+    """Delete the record, message or session of an id, with everything derived from it.
 
     Raises:
         InvalidInputError: none of the three, or several, were given.
@@ -124,12 +117,7 @@ def _forget(
 
 
 def forget_messages(connection: Connection, items: Collection[int]) -> Forgotten:
-    """Delete messages with everything derived from them.
-
-    Args:
-        connection: a write transaction.
-        items: the messages' numbers.
-    """
+    """Delete messages with everything derived from them."""
     affected = select(messages.c.session).where(messages.c.n.in_(items)).distinct()
     affected_sessions = list(connection.scalars(affected))
     citing = select(record_sources.c.record).where(record_sources.c.message.in_(items))

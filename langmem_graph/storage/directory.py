@@ -186,13 +186,7 @@ class MemoryDirectory:
 
     @contextmanager
     def room(self, user_id: str) -> Iterator[Room]:
-        """Keep the user's room open for as long as the block runs.
-
-        Raises:
-            ClosedMemoryError: the directory was closed.
-            ForkedProcessError: this is a child process after `fork`.
-            StorageError: the user's folder or ledger cannot be used.
-        """
+        """Keep the user's room open for as long as the block runs."""
         self._check_process()
         held = self._enter_room(user_id)
         try:
@@ -261,14 +255,7 @@ class MemoryDirectory:
 
     @contextmanager
     def emptied(self, user_id: str) -> Iterator[Path]:
-        """Close the user's room, and keep it closed for as long as the block runs.
-
-        Yields:
-            The user's folder.
-
-        Raises:
-            StorageError: another call uses the room and does not end in time.
-        """
+        """Close the user's room, and keep it closed for as long as the block runs; the folder."""
         self._check_process()
         name = folder_name(user_id)
         with self._call_ended:

@@ -8,17 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from time import time
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    and_,
-    delete,
-    insert,
-    literal,
-    select,
-    text,
-    update,
-)
+import sqlalchemy as sa
 
 from langmem_graph.storage.tables import (
     EMBED,
@@ -46,7 +36,7 @@ class Due:
     failed_before: bool | None = None
 
 
-def claim(connection: Connection, due: Due, limit: int, *, by: str, lease: float) -> list[int]:
+def claim(connection: sa.Connection, due: Due, limit: int, *, by: str, lease: float) -> list[int]:
     """Claim up to `limit` due items, oldest first, and return their numbers.
 
     Args:
@@ -61,38 +51,38 @@ def claim(connection: Connection, due: Due, limit: int, *, by: str, lease: float
     wanted.append((outbox.c.claimed_until < time()) | (outbox.c.claimed_by == by))
     if due.failed_before is not None:
         wanted.append((outbox.c.attempts > 0) == due.failed_before)
-    oldest = select(outbox.c.item).where(*wanted).order_by(outbox.c.item).limit(limit)
+    oldest = sa.select(outbox.c.item).where(*wanted).order_by(outbox.c.item).limit(limit)
     items = list(connection.scalars(oldest))
     claimed = {"claimed_by": by, "claimed_until": time() + lease}
-    connection.execute(update(outbox).where(entries_of(due.layer, items)).values(**claimed))
+    connection.execute(sa.update(outbox).where(entries_of(due.layer, items)).values(**claimed))
     return items
 
 
-def entries_of(layer: str, items: Iterable[int]) -> ColumnElement[bool]:
+def entries_of(layer: str, items: Iterable[int]) -> sa.ColumnElement[bool]:
     """Selects the outbox entries of these items."""
-    return and_(outbox.c.layer == layer, outbox.c.item.in_(list(items)))
+    return sa.and_(outbox.c.layer == layer, outbox.c.item.in_(list(items)))
 
 
-def release(connection: Connection, layer: str, items: Iterable[int]) -> None:
+def release(connection: sa.Connection, layer: str, items: Iterable[int]) -> None:
     """Give up the claim on items that failed; they are tried again later."""
     freed = {"claimed_until": 0.0, "attempts": outbox.c.attempts + 1}
-    connection.execute(update(outbox).where(entries_of(layer, items)).values(**freed))
+    connection.execute(sa.update(outbox).where(entries_of(layer, items)).values(**freed))
 
 
-def finish(connection: Connection, layer: str, items: Iterable[int]) -> None:
+def finish(connection: sa.Connection, layer: str, items: Iterable[int]) -> None:
     """Delete the entries of items that are completely done."""
-    connection.execute(delete(outbox).where(entries_of(layer, items)))
+    connection.execute(sa.delete(outbox).where(entries_of(layer, items)))
 
 
-def free_all_claims(connection: Connection) -> None:
+def free_all_claims(connection: sa.Connection) -> None:
     """Give up all claims; for the process that holds the lock, since all others have ended."""
-    connection.execute(update(outbox).values(claimed_until=0.0))
+    connection.execute(sa.update(outbox).values(claimed_until=0.0))
 
 
-def index_everything_again(connection: Connection) -> None:
+def index_everything_again(connection: sa.Connection) -> None:
     """Mark every stored vector as due for the index."""
     connection.execute(
-        text(
+        sa.text(
             "INSERT OR IGNORE INTO outbox(layer, item, task, attempts, claimed_until)"
             " SELECT DISTINCT layer, item, :task, 0, 0 FROM vectors"
         ),
@@ -100,16 +90,18 @@ def index_everything_again(connection: Connection) -> None:
     )
 
 
-def embed_everything_again(connection: Connection) -> None:
+def embed_everything_again(connection: sa.Connection) -> None:
     """Delete all vectors and mark every text as due for embedding, for a change of embedder."""
-    connection.execute(delete(vectors))
-    connection.execute(delete(outbox))
-    connection.execute(update(sessions).values(vector_sum=None, vector_count=0))
+    connection.execute(sa.delete(vectors))
+    connection.execute(sa.delete(outbox))
+    connection.execute(sa.update(sessions).values(vector_sum=None, vector_count=0))
     columns = ["layer", "item", "task", "attempts", "claimed_until"]
     for layer, table in ((MESSAGES, messages), (RECORDS, records)):
-        due = select(literal(layer), table.c.n, literal(EMBED), literal(0), literal(0.0))
+        due = sa.select(
+            sa.literal(layer), table.c.n, sa.literal(EMBED), sa.literal(0), sa.literal(0.0)
+        )
         embedded = due.where(messages.c.role != "system") if table is messages else due
-        connection.execute(insert(outbox).from_select(columns, embedded))
-    connection.execute(delete(clusters))
-    connection.execute(update(records).values(cluster=None))
-    connection.execute(delete(meta).where(meta.c.key.in_(["embedder", "dimension"])))
+        connection.execute(sa.insert(outbox).from_select(columns, embedded))
+    connection.execute(sa.delete(clusters))
+    connection.execute(sa.update(records).values(cluster=None))
+    connection.execute(sa.delete(meta).where(meta.c.key.in_(["embedder", "dimension"])))

@@ -10,18 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from sqlalchemy import (
-    Connection,
-    TableClause,
-    bindparam,
-    column,
-    delete,
-    func,
-    insert,
-    select,
-    table,
-    text,
-)
+import sqlalchemy as sa
 
 # Kana, Han (with extensions and compatibility forms) and Hangul.
 _CJK_RUN = re.compile(
@@ -43,9 +32,11 @@ MAX_QUERY_TERMS = 48  # the first words of a long query are considered
 MAX_TERMS = 12  # terms looked up; with 8 recall is the same, with 4 lower (docs/ranking.md)
 COMMON_SHARE, COMMON_FLOOR = 0.2, 20  # a term in more messages than this is left out
 
-_best_words = text(  # a message's own words count twice as much as those of the messages before it
-    "SELECT rowid, -bm25(words, 2.0, 1.0) AS score FROM words"
-    " WHERE words MATCH :terms ORDER BY score DESC LIMIT :limit"
+_best_words = (
+    sa.text(  # a message's own words count twice as much as those of the messages before it
+        "SELECT rowid, -bm25(words, 2.0, 1.0) AS score FROM words"
+        " WHERE words MATCH :terms ORDER BY score DESC LIMIT :limit"
+    )
 )
 
 
@@ -104,45 +95,45 @@ class WordTable:
     name: str
     columns: tuple[str, ...] = ("own",)
 
-    def create(self, connection: Connection) -> None:
+    def create(self, connection: sa.Connection) -> None:
         """Create the table in a new file."""
         connection.exec_driver_sql(
             f"CREATE VIRTUAL TABLE {self.name} USING"
             f" fts5({', '.join(self.columns)}, tokenize='porter unicode61')"
         )
 
-    def add(self, connection: Connection, rows: Mapping[int, Sequence[str]]) -> None:
+    def add(self, connection: sa.Connection, rows: Mapping[int, Sequence[str]]) -> None:
         """Index the texts of each number, one per column."""
         values = [
             {"rowid": n, **dict(zip(self.columns, map(searchable, texts), strict=True))}
             for n, texts in rows.items()
         ]
         if values:
-            connection.execute(insert(self._table), values)
+            connection.execute(sa.insert(self._table), values)
 
-    def drop(self, connection: Connection, numbers: Iterable[int]) -> None:
+    def drop(self, connection: sa.Connection, numbers: Iterable[int]) -> None:
         """Delete the rows of these numbers."""
         words = self._table
         if rows := [{"n": n} for n in numbers]:
-            connection.execute(delete(words).where(words.c.rowid == bindparam("n")), rows)
+            connection.execute(sa.delete(words).where(words.c.rowid == sa.bindparam("n")), rows)
 
-    def optimize(self, connection: Connection) -> None:
+    def optimize(self, connection: sa.Connection) -> None:
         """Merge the index into one segment, which removes deleted words from the file."""
-        command = table(self.name, column(self.name))  # FTS5 takes commands as inserted rows
-        connection.execute(insert(command).values({self.name: "optimize"}))
+        command = sa.table(self.name, sa.column(self.name))  # FTS5 takes commands as inserted rows
+        connection.execute(sa.insert(command).values({self.name: "optimize"}))
 
-    def counts(self, connection: Connection, terms: Iterable[str]) -> dict[str, int]:
+    def counts(self, connection: sa.Connection, terms: Iterable[str]) -> dict[str, int]:
         """In how many rows each term occurs, in any column."""
-        matching = column(self.name).match(bindparam("term"))
-        count = select(func.count()).select_from(self._table).where(matching)
+        matching = sa.column(self.name).match(sa.bindparam("term"))
+        count = sa.select(sa.func.count()).select_from(self._table).where(matching)
         return {
             term: connection.scalar(count, {"term": match_expression([term])}) or 0
             for term in terms
         }
 
     @property
-    def _table(self) -> TableClause:
-        return table(self.name, column("rowid"), *map(column, self.columns))
+    def _table(self) -> sa.TableClause:
+        return sa.table(self.name, sa.column("rowid"), *map(sa.column, self.columns))
 
 
 MESSAGE_WORDS = WordTable("words", ("own", "before"))
@@ -150,20 +141,20 @@ MESSAGE_WORDS = WordTable("words", ("own", "before"))
 RECORD_WORDS = WordTable("record_words")
 
 
-def optimize_words(connection: Connection) -> None:
+def optimize_words(connection: sa.Connection) -> None:
     """Optimize both full-text tables, which removes deleted words from the file."""
     for words in (MESSAGE_WORDS, RECORD_WORDS):
         words.optimize(connection)
 
 
 def words_search(
-    connection: Connection, terms: Sequence[str], limit: int
+    connection: sa.Connection, terms: Sequence[str], limit: int
 ) -> list[tuple[int, float]]:
     """Messages that contain any of the terms, with their BM25 scores, best (highest) first."""
     rows = connection.execute(_best_words, {"terms": match_expression(terms), "limit": limit})
     return [(number, score) for number, score in rows.all()]
 
 
-def word_counts(connection: Connection, terms: Iterable[str]) -> dict[str, int]:
+def word_counts(connection: sa.Connection, terms: Iterable[str]) -> dict[str, int]:
     """In how many messages each term occurs, in its own words or those before it."""
     return MESSAGE_WORDS.counts(connection, terms)

@@ -46,18 +46,7 @@ def all_clusters(connection: Connection) -> Clusters:
 
 
 def join(connection: Connection, held: Clusters, place: int, record: int, vector: Vector) -> int:
-    """Add a record to a cluster.
-
-    Args:
-        connection: a write transaction.
-        held: all clusters, which are updated too.
-        place: the cluster's position in `held`; -1 starts a new cluster.
-        record: the record's number.
-        vector: the record's unit vector.
-
-    Returns:
-        The cluster's number.
-    """
+    """Add a record to the cluster at a position of `held`, or to a new one (-1); its number."""
     if place < 0:
         new = insert(clusters).values(vector_sum=vector.tobytes(), vector_count=1)
         n: int = connection.execute(new.returning(clusters.c.n)).scalar_one()
@@ -89,14 +78,7 @@ def members(connection: Connection, cluster: int) -> list[int]:
 def link_semantically(
     connection: Connection, record: int, others: Sequence[tuple[int, float]], origin: str
 ) -> None:
-    """Add semantic edges, which have no direction, between a record and similar ones.
-
-    Args:
-        connection: a write transaction.
-        record: the record's number.
-        others: number and cosine of each similar record.
-        origin: what found them, kept with the edge.
-    """
+    """Add semantic edges, which have no direction, to records with their cosines."""
     for other, cosine in others:
         low, high = sorted((record, other))
         add_link(connection, low, high, SEMANTIC, weight=cosine, scorer="cosine", origin=origin)

@@ -19,13 +19,7 @@ _ENOUGH_REACH = 0.9  # Chroma's index is approximate: it misses a few vectors by
 
 
 def examine(services: Services, user_id: str, sample: int) -> Health:
-    """Examine a user's ledger and vector index.
-
-    Args:
-        services: the memory's dependencies.
-        user_id: whose memory is examined.
-        sample: how many stored vectors Chroma is asked for; 0 is all of them.
-    """
+    """Compare ledger and index, asking Chroma for `sample` stored vectors (0: for all)."""
     if not services.has(user_id):
         return _without_ledger(user_id)
     with services.room(user_id) as room:
@@ -117,13 +111,7 @@ def _shortfalls(
 
 
 def rebuild(services: Services, user_id: str, reembed: bool) -> Health:
-    """Start an empty vector index and fill it from the ledger.
-
-    Args:
-        services: the memory's dependencies.
-        user_id: whose index is rebuilt.
-        reembed: embed everything anew first, after a change of the embedder.
-    """
+    """Start an empty index and fill it from the ledger; `reembed` embeds everything anew first."""
     if not services.has(user_id):
         return examine(services, user_id, sample=0)
     with services.room(user_id) as room:

@@ -42,12 +42,7 @@ class Appended:
 
 
 def append(connection: Connection, new: Sequence[Message]) -> Appended:
-    """Store messages of one session with their words and their due work.
-
-    Args:
-        connection: a write transaction.
-        new: messages of one session, in order.
-    """
+    """Store messages of one session with their words and their due work."""
     done = Appended()
     unknown = _without_known(connection, new, done)
     if not unknown:

@@ -26,14 +26,7 @@ def get_records(services: Services, user_id: str, ids: Sequence[str]) -> list[Re
 def all_records(
     services: Services, user_id: str, as_of: datetime | None, *, history: bool = False
 ) -> list[Record]:
-    """Every record that holds now, oldest first.
-
-    Args:
-        services: the memory's dependencies.
-        user_id: whose records are asked for.
-        as_of: a time; the result is then the records that held at that time.
-        history: include the records that no longer hold.
-    """
+    """Every record that holds now, or held at a time, or (with `history`) ever; oldest first."""
 
     def query(connection: Connection) -> list[Record]:
         if as_of is not None:
@@ -61,10 +54,7 @@ def history(services: Services, user_id: str, record_id: str) -> list[HistoryEnt
 
 
 def undo(services: Services, user_id: str, record_id: str) -> list[Record]:
-    """Take back the latest change of a record.
-
-    Returns:
-        All records that the change had touched, as they are now.
+    """Undo the latest change of a record; returns all records it had touched, as they are now.
 
     Raises:
         InvalidInputError: there is no such record, or later changes build on this one.

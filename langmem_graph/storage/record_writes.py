@@ -68,18 +68,7 @@ def now() -> datetime:
 def insert_record(
     connection: Connection, record: Record, content_hash: str, sources: Iterable[int], by: Change
 ) -> int:
-    """Store a new record with its words, its due work, its sources and its first history entry.
-
-    Args:
-        connection: a write transaction.
-        record: the record; its id must be free.
-        content_hash: the hash of what it says.
-        sources: numbers of the messages that it cites.
-        by: who stores it.
-
-    Returns:
-        The record's number.
-    """
+    """Store a record with its words, due work, sources and first history entry; its number."""
     row = {name: getattr(record, name) for name in _PLAIN}
     row |= {name: naive(getattr(record, name)) for name in ("said_at", "valid_from", "valid_to")}
     row |= {name: naive(getattr(record, name)) for name in ("created_at", "updated_at")}
@@ -122,15 +111,7 @@ def add_sources(connection: Connection, n: int, sources: Iterable[int]) -> None:
 def change_record(
     connection: Connection, n: int, op: str, by: Change, values: dict[str, Any]
 ) -> None:
-    """Change fields of a record, and keep their former values in its history.
-
-    Args:
-        connection: a write transaction.
-        n: the record's number.
-        op: the kind of change, as its history shows it.
-        by: who changes it and why.
-        values: the new values by column.
-    """
+    """Set columns of a record to new values, and keep the former ones in its history."""
     columns = [records.c[name] for name in values]
     old = connection.execute(select(*columns).where(records.c.n == n)).one()._mapping
     before = {name: _jsonable(old[name]) for name in values}
@@ -159,17 +140,7 @@ def add_link(
     scorer: str | None = None,
     origin: str | None = None,
 ) -> None:
-    """Link two records; a link that exists already gets the new weight.
-
-    Args:
-        connection: a write transaction.
-        source: number of the record that the link starts from.
-        target: number of the record that it leads to.
-        kind: `supersedes`, `refines`, `semantic` or `causal`.
-        weight: how strong it is.
-        scorer: what computed the weight.
-        origin: what found the pair.
-    """
+    """Link two records; a link that exists already gets the new weight, scorer and origin."""
     row = {"source": source, "target": target, "kind": kind, "weight": weight}
     row |= {"scorer": scorer, "origin": origin, "created_at": now()}
     latest = {name: row[name] for name in ("weight", "scorer", "origin")}

@@ -90,13 +90,7 @@ class Services:
         return await asyncio.to_thread(inside)
 
     def embed_new(self, room: Room, layer: str, numbers: Iterable[int]) -> embed_and_index.Drained:
-        """Embed the items just stored, and index their layer if a full batch of vectors waits.
-
-        Args:
-            room: whose items they are.
-            layer: messages or records.
-            numbers: the items' numbers.
-        """
+        """Embed the items just stored, and index their layer if a full batch of vectors waits."""
         stored = list(numbers)
         rows = range(min(stored, default=0), max(stored, default=-1) + 1)
         batch = self.settings.storage.index_batch

@@ -8,19 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import sqlalchemy as sa
 from numpy.typing import NDArray
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Row,
-    and_,
-    func,
-    insert,
-    select,
-    true,
-    tuple_,
-    update,
-)
 
 from langmem_graph.errors import EmbeddingError
 from langmem_graph.storage.due_work import entries_of
@@ -54,7 +43,7 @@ class Piece:
     vector: NDArray[np.float32]
 
 
-def record_embedder(connection: Connection, name: str, sizes: Sequence[int]) -> None:
+def record_embedder(connection: sa.Connection, name: str, sizes: Sequence[int]) -> None:
     """Record the embedder's name and the vectors' size when the first vectors are stored.
 
     Raises:
@@ -74,13 +63,15 @@ def record_embedder(connection: Connection, name: str, sizes: Sequence[int]) -> 
             )
 
 
-def store_vectors(connection: Connection, layer: str, pieces: Sequence[Piece], *, by: str) -> None:
+def store_vectors(
+    connection: sa.Connection, layer: str, pieces: Sequence[Piece], *, by: str
+) -> None:
     """Store vectors, update the centroids of their sessions, and mark them due for the index.
 
     Items on which `by` no longer has a claim are left out: its lease has run out, and another
     process embeds them.
     """
-    claimed = select(outbox.c.item).where(outbox.c.task == EMBED, outbox.c.claimed_by == by)
+    claimed = sa.select(outbox.c.item).where(outbox.c.task == EMBED, outbox.c.claimed_by == by)
     own = set(connection.scalars(claimed.where(entries_of(layer, {p.item for p in pieces}))))
     pieces = [p for p in pieces if p.item in own]
     if not pieces:
@@ -90,17 +81,17 @@ def store_vectors(connection: Connection, layer: str, pieces: Sequence[Piece], *
         | {"vector": p.vector.astype(np.float32).tobytes()}
         for p in pieces
     ]
-    connection.execute(insert(vectors), rows)
+    connection.execute(sa.insert(vectors), rows)
     if layer == MESSAGES:
         _add_to_centroids(connection, pieces)
     items = sorted({p.item for p in pieces})
     embedded = {"task": INDEX, "claimed_until": 0.0, "attempts": 0}
-    connection.execute(update(outbox).where(entries_of(layer, items)).values(**embedded))
+    connection.execute(sa.update(outbox).where(entries_of(layer, items)).values(**embedded))
 
 
-def _add_to_centroids(connection: Connection, pieces: Sequence[Piece]) -> None:
+def _add_to_centroids(connection: sa.Connection, pieces: Sequence[Piece]) -> None:
     items = {p.item for p in pieces}
-    found = select(messages.c.n, messages.c.session).where(messages.c.n.in_(items))
+    found = sa.select(messages.c.n, messages.c.session).where(messages.c.n.in_(items))
     session_of = {row.n: row.session for row in connection.execute(found)}
     for session in set(session_of.values()):
         own = [p.vector for p in pieces if session_of[p.item] == session]
@@ -108,13 +99,13 @@ def _add_to_centroids(connection: Connection, pieces: Sequence[Piece]) -> None:
 
 
 def _add_to_centroid(
-    connection: Connection, session: int, added: NDArray[np.float32], count: int
+    connection: sa.Connection, session: int, added: NDArray[np.float32], count: int
 ) -> None:
-    row = connection.execute(select(sessions).where(sessions.c.n == session)).one()
+    row = connection.execute(sa.select(sessions).where(sessions.c.n == session)).one()
     if row.vector_sum is not None:
         added = added + np.frombuffer(row.vector_sum, dtype=np.float32)
     connection.execute(
-        update(sessions)
+        sa.update(sessions)
         .where(sessions.c.n == session)
         .values(
             vector_sum=added.astype(np.float32).tobytes(), vector_count=row.vector_count + count
@@ -143,52 +134,54 @@ class Centroids:
     matrix: Matrix
 
 
-_is_inactive = and_(
+_is_inactive = sa.and_(
     vectors.c.layer == RECORDS,
-    vectors.c.item.in_(select(records.c.n).where(records.c.status != ACTIVE)),
+    vectors.c.item.in_(sa.select(records.c.n).where(records.c.status != ACTIVE)),
 )
-IN_CHROMA = select(vectors.c.n, vectors.c.layer, vectors.c.item).where(~_is_inactive).subquery()
+IN_CHROMA = sa.select(vectors.c.n, vectors.c.layer, vectors.c.item).where(~_is_inactive).subquery()
 """The vectors that belong into Chroma: those of all messages and of active records."""
-_is_waiting = tuple_(IN_CHROMA.c.layer, IN_CHROMA.c.item).in_(
-    select(outbox.c.layer, outbox.c.item).where(outbox.c.task == INDEX)
+_is_waiting = sa.tuple_(IN_CHROMA.c.layer, IN_CHROMA.c.item).in_(
+    sa.select(outbox.c.layer, outbox.c.item).where(outbox.c.task == INDEX)
 )
 
 
-def vectors_by_id(connection: Connection, ids: Iterable[int]) -> VectorRows:
+def vectors_by_id(connection: sa.Connection, ids: Iterable[int]) -> VectorRows:
     """The vectors with these numbers; unknown numbers are left out."""
-    return _vector_rows(connection, vectors.c.n, ids, true())
+    return _vector_rows(connection, vectors.c.n, ids, sa.true())
 
 
-def vectors_of(connection: Connection, items: Iterable[int], layer: str = MESSAGES) -> VectorRows:
+def vectors_of(
+    connection: sa.Connection, items: Iterable[int], layer: str = MESSAGES
+) -> VectorRows:
     """All vectors of these messages or records."""
     return _vector_rows(connection, vectors.c.item, items, vectors.c.layer == layer)
 
 
 def _vector_rows(
-    connection: Connection, column: Any, values: Iterable[int], meant: ColumnElement[bool]
+    connection: sa.Connection, column: Any, values: Iterable[int], meant: sa.ColumnElement[bool]
 ) -> VectorRows:
-    ordered = select(vectors).where(meant).order_by(vectors.c.n)
+    ordered = sa.select(vectors).where(meant).order_by(vectors.c.n)
     return vector_rows(list(rows_where_in(connection, ordered, column, sorted(set(values)))))
 
 
-def newest_vector(connection: Connection) -> int:
+def newest_vector(connection: sa.Connection) -> int:
     """The number of the vector that was stored last; no more vectors than that are stored."""
-    return connection.scalar(select(func.max(vectors.c.n))) or 0
+    return connection.scalar(sa.select(sa.func.max(vectors.c.n))) or 0
 
 
-def items_of_vectors(connection: Connection, ids: Iterable[int]) -> list[int]:
+def items_of_vectors(connection: sa.Connection, ids: Iterable[int]) -> list[int]:
     """The items that these vectors belong to; unknown vectors are left out."""
-    rows = rows_where_in(connection, select(vectors.c.item), vectors.c.n, ids)
+    rows = rows_where_in(connection, sa.select(vectors.c.item), vectors.c.n, ids)
     return [row.item for row in rows]
 
 
 def all_vectors(
-    connection: Connection, layer: str = MESSAGES, size: int = 4_096
+    connection: sa.Connection, layer: str = MESSAGES, size: int = 4_096
 ) -> Iterator[VectorRows]:
     """Yield all vectors of a layer, in blocks."""
     after = 0
     while True:
-        found = select(vectors).where(vectors.c.layer == layer, vectors.c.n > after)
+        found = sa.select(vectors).where(vectors.c.layer == layer, vectors.c.n > after)
         rows = connection.execute(found.order_by(vectors.c.n).limit(size)).all()
         if not rows:
             return
@@ -196,20 +189,20 @@ def all_vectors(
         after = rows[-1].n
 
 
-def waiting_vectors(connection: Connection, layer: str = MESSAGES) -> VectorRows:
+def waiting_vectors(connection: sa.Connection, layer: str = MESSAGES) -> VectorRows:
     """The vectors of a layer that are not yet in Chroma."""
-    due = select(outbox.c.item).where(outbox.c.layer == layer, outbox.c.task == INDEX)
-    found = select(vectors).where(vectors.c.layer == layer, vectors.c.item.in_(due))
+    due = sa.select(outbox.c.item).where(outbox.c.layer == layer, outbox.c.task == INDEX)
+    found = sa.select(vectors).where(vectors.c.layer == layer, vectors.c.item.in_(due))
     return vector_rows(connection.execute(found.order_by(vectors.c.n)).all())
 
 
-def count_waiting_vectors(connection: Connection) -> int:
+def count_waiting_vectors(connection: sa.Connection) -> int:
     """How many vectors are not yet in Chroma."""
-    held = select(func.count()).select_from(IN_CHROMA).where(_is_waiting)
+    held = sa.select(sa.func.count()).select_from(IN_CHROMA).where(_is_waiting)
     return connection.scalar(held) or 0
 
 
-def vector_rows(rows: Sequence[Row[Any]]) -> VectorRows:
+def vector_rows(rows: Sequence[sa.Row[Any]]) -> VectorRows:
     """Rows with the columns n, item, start, end and vector, as arrays."""
     return VectorRows(
         ids=np.array([row.n for row in rows], dtype=np.int64),
@@ -224,9 +217,9 @@ def _matrix(stored: Sequence[bytes]) -> Matrix:
     return flat.reshape(len(stored), -1 if stored else 0)
 
 
-def centroids(connection: Connection) -> Centroids:
+def centroids(connection: sa.Connection) -> Centroids:
     """Mean vectors of all sessions, in the order the sessions began."""
-    found = select(sessions).where(sessions.c.vector_count > 0).order_by(sessions.c.n)
+    found = sa.select(sessions).where(sessions.c.vector_count > 0).order_by(sessions.c.n)
     rows = connection.execute(found).all()
     counts = np.array([[row.vector_count] for row in rows], dtype=np.float32)
     return Centroids(
@@ -235,15 +228,15 @@ def centroids(connection: Connection) -> Centroids:
     )
 
 
-def waiting_items(connection: Connection, task: str, first: int, last: int) -> set[int]:
+def waiting_items(connection: sa.Connection, task: str, first: int, last: int) -> set[int]:
     """The messages numbered from `first` to `last` that are due for this task."""
-    due = select(outbox.c.item).where(outbox.c.layer == MESSAGES, outbox.c.task == task)
+    due = sa.select(outbox.c.item).where(outbox.c.layer == MESSAGES, outbox.c.task == task)
     return set(connection.scalars(due.where(outbox.c.item.between(first, last))))
 
 
-def indexed_vector_ids(connection: Connection) -> dict[str, list[int]]:
+def indexed_vector_ids(connection: sa.Connection) -> dict[str, list[int]]:
     """The numbers of the vectors that Chroma should hold, by layer."""
-    held = connection.execute(select(IN_CHROMA.c.layer, IN_CHROMA.c.n).where(~_is_waiting))
+    held = connection.execute(sa.select(IN_CHROMA.c.layer, IN_CHROMA.c.n).where(~_is_waiting))
     by_layer: dict[str, list[int]] = {MESSAGES: [], RECORDS: []}
     for layer, n in held:
         by_layer[layer].append(n)

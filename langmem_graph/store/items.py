@@ -119,13 +119,7 @@ def how_many(connection: Connection, prefix: Namespace, at_most: int) -> int:
 
 
 def matching(connection: Connection, op: SearchOp, among: Collection[int] | None) -> list[int]:
-    """Numbers of the items that match the operation's prefix and filter, newest first.
-
-    Args:
-        connection: a read transaction.
-        op: the search operation.
-        among: numbers of the items to choose from; None means all.
-    """
+    """Numbers of the items, of all or `among` some, that match prefix and filter, newest first."""
     columns = (items.c.n, items.c.value) if op.filter else (items.c.n,)
     wanted = select(*columns).where(under(op.namespace_prefix)).order_by(*_NEWEST_FIRST)
     if among is not None:
