@@ -161,7 +161,7 @@ def _empty(schema: Any) -> dict[str, Any]:
 
 
 def _message(answer: Any, name: str | None, number: int) -> AIMessage:
-    """The answer as a new message, since whoever receives it may change it."""
+    """The answer as a new message, since the caller may change it."""
     if isinstance(answer, Exception):
         raise answer
     if isinstance(answer, BaseModel) and not isinstance(answer, BaseMessage):

@@ -33,6 +33,8 @@ T = TypeVar("T", bound=BaseModel)
 LONGEST_ANSWER = 60_000
 """Characters of a raw answer; a longer one is a repetition loop and is not sent back."""
 LONGEST_ERROR = 600
+_UNREACHABLE = re.compile("Connect|Timeout|RateLimit|Auth|Permission|Unavailable|Internal|Overload")
+"""Matches the names of errors that mean that the server gave no answer."""
 
 
 @dataclass
@@ -205,11 +207,8 @@ def model_runner(
     return ModelRunner(model, settings.structured_method, limits, settings.encoding)
 
 
-_UNREACHABLE = re.compile("Connect|Timeout|RateLimit|Auth|Permission|Unavailable|Internal|Overload")
-
-
 def _is_unreachable(error: Exception) -> bool:
-    """Whether trying again later may help; the names of such errors are alike in all providers."""
+    """Whether trying again later may help; providers use similar names for such errors."""
     names = [kind.__name__ for kind in type(error).__mro__]
     return isinstance(error, OSError) or any(map(_UNREACHABLE.search, names))
 

@@ -262,19 +262,15 @@ class MemoryDirectory:
             self._check_open()
             self._emptying.add(name)  # from here on no new call can use the room
             try:
-                if not self._call_ended.wait_for(lambda: self._is_idle(name), WAIT_SECONDS):
+                held = self._rooms.get(name)
+                if held and not self._call_ended.wait_for(lambda: not held.calls, WAIT_SECONDS):
                     raise StorageError("This user's memory is in use by another call; try again.")
-                held = self._rooms.pop(name, None)
-                if held is not None:
-                    held.room.close()
+                if remaining := self._rooms.pop(name, None):
+                    remaining.room.close()
                 yield self.folder(user_id)
             finally:
                 self._emptying.discard(name)
                 self._call_ended.notify_all()
-
-    def _is_idle(self, name: str) -> bool:
-        held = self._rooms.get(name)
-        return held is None or held.calls == 0
 
     def open_users(self) -> list[str]:
         """The ids of the users whose rooms are open now."""
@@ -295,18 +291,17 @@ class MemoryDirectory:
         """Refuse new calls, wait for running ones, close everything, and release the lock."""
         with self._call_ended:
             self._closed = True
-            if not self._call_ended.wait_for(self._is_unused, WAIT_SECONDS):
+            rooms = self._rooms.values()
+            idle = self._call_ended.wait_for(lambda: not any(r.calls for r in rooms), WAIT_SECONDS)
+            if not idle:
                 _log.warning("closing %s while calls are still running", self.path)
-            for held in self._rooms.values():
+            for held in rooms:
                 held.room.close()
             self._rooms.clear()
             if self._lock is not None:
                 self._lock.release()
             if self._client is not None and isinstance(self._chroma, str):
                 self._client.close()  # type: ignore[attr-defined]  # ours; on Client, not ClientAPI
-
-    def _is_unused(self) -> bool:
-        return all(held.calls == 0 for held in self._rooms.values())
 
 
 def remove_folder(folder: Path) -> None:

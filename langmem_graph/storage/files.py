@@ -49,8 +49,8 @@ def drop_files(connection: Connection, names: list[str]) -> None:
 
 def records_after(connection: Connection, checkpoint: int) -> list[int]:
     """Active records that were stored after the checkpoint, oldest first."""
-    found = select(records.c.n).where(records.c.n > checkpoint, records.c.status == ACTIVE)
-    return list(connection.scalars(found.order_by(records.c.n)))
+    query = select(records.c.n).where(records.c.n > checkpoint, records.c.status == ACTIVE)
+    return list(connection.scalars(query.order_by(records.c.n)))
 
 
 def stored_files(services: Services, user_id: str) -> dict[str, StoredFile]:

@@ -153,8 +153,3 @@ def words_search(
     """Messages that contain any of the terms, with their BM25 scores, best (highest) first."""
     rows = connection.execute(_best_words, {"terms": match_expression(terms), "limit": limit})
     return [(number, score) for number, score in rows.all()]
-
-
-def word_counts(connection: sa.Connection, terms: Iterable[str]) -> dict[str, int]:
-    """In how many messages each term occurs, in its own words or those before it."""
-    return MESSAGE_WORDS.counts(connection, terms)

@@ -65,14 +65,14 @@ def join(connection: Connection, held: Clusters, place: int, record: int, vector
 
 def unclustered(connection: Connection) -> list[int]:
     """Active records that are in no cluster yet, oldest first."""
-    found = select(records.c.n).where(records.c.cluster.is_(None), records.c.status == ACTIVE)
-    return list(connection.scalars(found.order_by(records.c.n)))
+    query = select(records.c.n).where(records.c.cluster.is_(None), records.c.status == ACTIVE)
+    return list(connection.scalars(query.order_by(records.c.n)))
 
 
 def members(connection: Connection, cluster: int) -> list[int]:
     """The active records of a cluster, oldest first."""
-    found = select(records.c.n).where(records.c.cluster == cluster, records.c.status == ACTIVE)
-    return list(connection.scalars(found.order_by(records.c.n)))
+    query = select(records.c.n).where(records.c.cluster == cluster, records.c.status == ACTIVE)
+    return list(connection.scalars(query.order_by(records.c.n)))
 
 
 def link_semantically(
@@ -89,15 +89,15 @@ def neighbours(connection: Connection, items: Sequence[int], kind: str) -> list[
 
     Edges count in either direction; each record comes with its best weight, the highest first.
     """
-    own, best = set(items), dict[int, float]()
+    given, best = set(items), dict[int, float]()
     for here, there in ((links.c.source, links.c.target), (links.c.target, links.c.source)):
-        found = (
+        query = (
             select(there, links.c.weight)
             .join(records, (records.c.n == there) & (records.c.status == ACTIVE))
-            .where(links.c.kind == kind, here.in_(own))
+            .where(links.c.kind == kind, here.in_(given))
         )
-        for n, weight in connection.execute(found):
-            if n not in own:
+        for n, weight in connection.execute(query):
+            if n not in given:
                 best[n] = max(weight, best.get(n, weight))
     return sorted(best.items(), key=lambda pair: -pair[1])
 
@@ -105,6 +105,6 @@ def neighbours(connection: Connection, items: Sequence[int], kind: str) -> list[
 def edges_of(connection: Connection, n: int) -> list[tuple[int, int, str, float]]:
     """Semantic and causal edges that touch a record: source, target, kind, weight."""
     near = (links.c.source == n) | (links.c.target == n)
-    found = select(links.c.source, links.c.target, links.c.kind, links.c.weight)
-    rows = connection.execute(found.where(near, links.c.kind.in_((SEMANTIC, CAUSAL))))
+    query = select(links.c.source, links.c.target, links.c.kind, links.c.weight)
+    rows = connection.execute(query.where(near, links.c.kind.in_((SEMANTIC, CAUSAL))))
     return [(row.source, row.target, row.kind, row.weight) for row in rows]

@@ -55,37 +55,34 @@ def _without_ledger(user_id: str) -> Health:
 def _ask_index(
     room: Room, held: Counts, waiting: int, sample: int, problems: list[str]
 ) -> tuple[int, int, int]:
-    """How many vectors Chroma holds, how many it was asked for, how many of them it found."""
+    """How many vectors Chroma holds, how many it was asked for, and how many of them it found."""
     if room.read_only or held.vectors == waiting:
         return (-1 if room.read_only else 0), 0, 0
+    with room.database.read_transaction() as connection:
+        by_layer = stored_vectors.indexed_vector_ids(connection)
     try:
-        with room.database.read_transaction() as connection:
-            expected = stored_vectors.indexed_vector_ids(connection)
-        indexed = sum(room.index.count(layer) for layer, ids in expected.items() if ids)
-        sampled, reachable = _reach(room, sample) if indexed else (0, 0)
+        indexed = sum(room.index.count(layer) for layer, ids in by_layer.items() if ids)
+        sampled, reachable = _reach(room, by_layer, sample) if indexed else (0, 0)
     except IndexUnavailableError as error:
         problems.append(str(error))
         return -1, 0, 0
     return indexed, sampled, reachable
 
 
-def _reach(room: Room, sample: int) -> tuple[int, int]:
+def _reach(room: Room, by_layer: dict[str, list[int]], sample: int) -> tuple[int, int]:
     """How many vectors Chroma was asked for, and how many it found.
 
     A damaged index may count a vector that no query finds any more.
     """
+    ids = [(layer, n) for layer in LAYERS for n in by_layer[layer]]
+    chosen = ids if sample == 0 else random.sample(ids, min(sample, len(ids)))
+    answers = []
     with room.database.read_transaction() as connection:
-        by_layer = stored_vectors.indexed_vector_ids(connection)
-        ids = [(layer, n) for layer in LAYERS for n in by_layer[layer]]
-        chosen = ids if sample == 0 else random.sample(ids, min(sample, len(ids)))
-        found = [
-            _is_found(room, connection, layer, vector)
-            for layer in LAYERS
-            for vector in stored_vectors.vectors_by_id(
-                connection, [n for chosen_layer, n in chosen if chosen_layer == layer]
-            ).matrix
-        ]
-    return len(found), sum(found)
+        for layer in LAYERS:
+            numbers = [n for chosen_layer, n in chosen if chosen_layer == layer]
+            rows = stored_vectors.vectors_by_id(connection, numbers)
+            answers += [_is_found(room, connection, layer, vector) for vector in rows.matrix]
+    return len(answers), sum(answers)
 
 
 def _is_found(room: Room, connection: Connection, layer: str, vector: NDArray[np.float32]) -> bool:

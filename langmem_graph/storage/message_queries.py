@@ -155,7 +155,7 @@ class SessionSummary:
 def session_summaries(connection: Connection) -> list[SessionSummary]:
     """Summaries of all sessions, in the order they began."""
     m = messages.c
-    found = (
+    query = (
         select(sessions.c.session_id, func.count(), func.min(m.at), func.max(m.at))
         .join(messages, m.session == sessions.c.n)
         .group_by(sessions.c.n)
@@ -163,7 +163,7 @@ def session_summaries(connection: Connection) -> list[SessionSummary]:
     )
     return [
         SessionSummary(name, count, first.replace(tzinfo=UTC), last.replace(tzinfo=UTC))
-        for name, count, first, last in connection.execute(found)
+        for name, count, first, last in connection.execute(query)
     ]
 
 

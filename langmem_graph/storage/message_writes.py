@@ -125,8 +125,8 @@ def _session_number(connection: Connection, session_id: str) -> int:
     connection.execute(
         upsert(sessions).values(session_id=session_id, vector_count=0).on_conflict_do_nothing()
     )
-    found = select(sessions.c.n).where(sessions.c.session_id == session_id)
-    return int(connection.execute(found).scalar_one())
+    query = select(sessions.c.n).where(sessions.c.session_id == session_id)
+    return int(connection.execute(query).scalar_one())
 
 
 def _latest_texts(connection: Connection, session: int) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, select, text
 
 from langmem_graph.schemas import HistoryEntry, Record
-from langmem_graph.storage.full_text import RECORD_WORDS, match_expression
+from langmem_graph.storage.full_text import match_expression
 from langmem_graph.storage.record_writes import REFINES, SUPERSEDES, TO_COME
 from langmem_graph.storage.sqlite import rows_where_in
 from langmem_graph.storage.tables import (
@@ -43,14 +43,14 @@ class RecordFacts:
 
 def texts_of(connection: Connection, items: Iterable[int]) -> dict[int, str]:
     """The texts of these records, as they are embedded, by number."""
-    found = select(records.c.n, records.c.text)
-    return {row.n: row.text for row in rows_where_in(connection, found, records.c.n, items)}
+    query = select(records.c.n, records.c.text)
+    return {row.n: row.text for row in rows_where_in(connection, query, records.c.n, items)}
 
 
 def active(connection: Connection, items: Iterable[int]) -> set[int]:
     """Those of these records that have the status "active"."""
-    found = select(records.c.n).where(records.c.status == ACTIVE)
-    return {row.n for row in rows_where_in(connection, found, records.c.n, items)}
+    query = select(records.c.n).where(records.c.status == ACTIVE)
+    return {row.n for row in rows_where_in(connection, query, records.c.n, items)}
 
 
 def true_now(connection: Connection) -> set[int] | None:
@@ -100,16 +100,11 @@ def words_search_any(connection: Connection, terms: Sequence[str]) -> dict[int, 
     return {n: score for n, score in connection.execute(every, {"t": match_expression(terms)})}  # noqa: C416
 
 
-def word_counts(connection: Connection, terms: Iterable[str]) -> dict[str, int]:
-    """In how many records each term occurs."""
-    return RECORD_WORDS.counts(connection, terms)
-
-
 def facts_of(connection: Connection, items: Iterable[int]) -> dict[int, RecordFacts]:
     """What ranking needs to know of these records, by number."""
     r = records.c
-    found = select(r.n, r.said_at, r.status, r.valid_from, r.valid_to)
-    rows = map(tuple, rows_where_in(connection, found, r.n, items))
+    query = select(r.n, r.said_at, r.status, r.valid_from, r.valid_to)
+    rows = map(tuple, rows_where_in(connection, query, r.n, items))
     return {facts[0]: RecordFacts(*facts) for facts in rows}
 
 
@@ -123,10 +118,10 @@ def numbers_true_at(connection: Connection, at: datetime) -> list[int]:
 def citing(connection: Connection, items: Iterable[int]) -> dict[int, list[int]]:
     """The numbers of the messages that each of these records cites."""
     s = record_sources.c
-    found: dict[int, list[int]] = defaultdict(list)
+    cited: dict[int, list[int]] = defaultdict(list)
     for row in rows_where_in(connection, select(s.record, s.message), s.record, items):
-        found[row.record].append(row.message)
-    return dict(found)
+        cited[row.record].append(row.message)
+    return dict(cited)
 
 
 def outdated(connection: Connection, items: Iterable[int]) -> set[int]:
@@ -142,8 +137,8 @@ def outdated(connection: Connection, items: Iterable[int]) -> set[int]:
 def replaced_by_message(connection: Connection, ids: Iterable[str]) -> dict[str, list[str]]:
     """The texts of records that no longer hold, by the ids of the messages they cite."""
     s, r, m = record_sources.c, records.c, messages.c
-    found = select(m.message_id, r.n, r.text).join(record_sources, s.message == m.n)
-    rows = list(rows_where_in(connection, found.join(records, r.n == s.record), m.message_id, ids))
+    query = select(m.message_id, r.n, r.text).join(record_sources, s.message == m.n)
+    rows = list(rows_where_in(connection, query.join(records, r.n == s.record), m.message_id, ids))
     holding = current(connection, {row.n for row in rows})
     replaced: dict[str, list[str]] = defaultdict(list)
     for row in rows:
@@ -154,8 +149,8 @@ def replaced_by_message(connection: Connection, ids: Iterable[str]) -> dict[str,
 
 def numbers_of(connection: Connection, ids: Iterable[str]) -> dict[str, int]:
     """The numbers of records by their ids; unknown ids are left out."""
-    found = select(records.c.record_id, records.c.n)
-    return {r.record_id: r.n for r in rows_where_in(connection, found, records.c.record_id, ids)}
+    query = select(records.c.record_id, records.c.n)
+    return {r.record_id: r.n for r in rows_where_in(connection, query, records.c.record_id, ids)}
 
 
 def records_by_number(connection: Connection, items: Iterable[int]) -> dict[int, Record]:
@@ -176,27 +171,27 @@ def _sources(connection: Connection, items: Sequence[int]) -> dict[int, list[str
         .join(messages, messages.c.n == s.message)
         .order_by(s.record, s.message)
     )
-    found: dict[int, list[str]] = defaultdict(list)
+    sources: dict[int, list[str]] = defaultdict(list)
     for row in rows_where_in(connection, named, s.record, items):
-        found[row.record].append(row.message_id)
-    return found
+        sources[row.record].append(row.message_id)
+    return sources
 
 
 def _related(connection: Connection, items: Sequence[int]) -> dict[int, dict[str, list[str]]]:
     """For each record, the ids of those that it supersedes, refines or is superseded by."""
-    found: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    related: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     kinds = links.c.kind.in_((SUPERSEDES, REFINES))
     down = select(links.c.source, links.c.kind, records.c.record_id)
     down = down.join(records, records.c.n == links.c.target).where(kinds)
     for row in rows_where_in(connection, down, links.c.source, items):
-        found[row.source][row.kind].append(row.record_id)
+        related[row.source][row.kind].append(row.record_id)
     up = select(links.c.target, records.c.record_id)
     up = up.join(records, records.c.n == links.c.source).where(links.c.kind == SUPERSEDES)
     for row in rows_where_in(
         connection, up.where(records.c.status != "discarded"), links.c.target, items
     ):
-        found[row.target]["superseded_by"].append(row.record_id)
-    return found
+        related[row.target]["superseded_by"].append(row.record_id)
+    return related
 
 
 def _record(row: Row[Any], sources: list[str], related: dict[str, list[str]]) -> Record:
@@ -226,45 +221,45 @@ def aware(at: datetime | None) -> Any:
 
 def all_numbers(connection: Connection, status: str | None = ACTIVE) -> list[int]:
     """The numbers of all records of a status (None: of every status), oldest first."""
-    found = select(records.c.n).order_by(records.c.n)
+    query = select(records.c.n).order_by(records.c.n)
     return list(
-        connection.scalars(found if status is None else found.where(records.c.status == status))
+        connection.scalars(query if status is None else query.where(records.c.status == status))
     )
 
 
 def with_facet(connection: Connection, facet: str) -> list[int]:
     """Active records of a facet, oldest first."""
-    found = select(records.c.n).where(records.c.facet == facet, records.c.status == ACTIVE)
-    return list(connection.scalars(found.order_by(records.c.n)))
+    query = select(records.c.n).where(records.c.facet == facet, records.c.status == ACTIVE)
+    return list(connection.scalars(query.order_by(records.c.n)))
 
 
 def current_with_facet(connection: Connection, facet: str) -> list[int]:
     """Records of a facet that hold now, oldest first."""
-    found = connection.scalars(select(records.c.n).where(records.c.facet == facet))
-    return sorted(current(connection, found))
+    numbers = connection.scalars(select(records.c.n).where(records.c.facet == facet))
+    return sorted(current(connection, numbers))
 
 
 def scheduled(connection: Connection) -> list[tuple[int, dict[str, Any]]]:
     """Number and event of every active schedule record, the newest first."""
     r = records.c
     timed = (r.facet == "schedule") & (r.status == ACTIVE) & r.event.is_not(None)
-    found = select(r.n, r.event).where(timed).order_by(r.n.desc())
-    return [(row.n, row.event) for row in connection.execute(found) if row.event]
+    query = select(r.n, r.event).where(timed).order_by(r.n.desc())
+    return [(row.n, row.event) for row in connection.execute(query) if row.event]
 
 
 def with_attributes(connection: Connection) -> list[tuple[int, str, str]]:
     """Number, subject and attribute of every record that holds now and has an attribute."""
     r, a = records.c, attributes.c
-    found = select(r.n, a.subject, a.name).join(attributes, a.n == r.attribute)
-    rows = list(connection.execute(found.where(r.status != "discarded", a.name != "")))
+    query = select(r.n, a.subject, a.name).join(attributes, a.n == r.attribute)
+    rows = list(connection.execute(query.where(r.status != "discarded", a.name != "")))
     holding = current(connection, [row.n for row in rows])
     return [(row.n, row.subject, row.name) for row in rows if row.n in holding]
 
 
 def history_of(connection: Connection, items: Iterable[int]) -> list[HistoryEntry]:
     """Every change of these records, oldest first."""
-    found = select(history, records.c.record_id).join(records, records.c.n == history.c.record)
-    rows = sorted(rows_where_in(connection, found, history.c.record, items), key=lambda row: row.n)
+    query = select(history, records.c.record_id).join(records, records.c.n == history.c.record)
+    rows = sorted(rows_where_in(connection, query, history.c.record, items), key=lambda row: row.n)
     return [
         HistoryEntry(
             change=row.change,
@@ -296,14 +291,14 @@ def message_numbers(
 ) -> dict[str, tuple[int, datetime, str]]:
     """Number, time and text of the messages with these ids; unknown ids are left out."""
     m = messages.c
-    found = select(m.message_id, m.n, m.at, m.text)
-    rows = rows_where_in(connection, found, m.message_id, ids)
+    query = select(m.message_id, m.n, m.at, m.text)
+    rows = rows_where_in(connection, query, m.message_id, ids)
     return {row.message_id: (row.n, row.at, row.text) for row in rows}
 
 
 def attributes_of(connection: Connection, subjects: Iterable[str]) -> list[tuple[str, str]]:
     """Subject and name of every attribute of these subjects, oldest first."""
     a = attributes.c
-    found = select(a.n, a.subject, a.name).where(a.name != "")
-    rows = sorted(rows_where_in(connection, found, a.subject, subjects), key=lambda row: row.n)
+    query = select(a.n, a.subject, a.name).where(a.name != "")
+    rows = sorted(rows_where_in(connection, query, a.subject, subjects), key=lambda row: row.n)
     return [(row.subject, row.name) for row in rows]

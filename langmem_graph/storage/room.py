@@ -159,11 +159,8 @@ class Room(LedgerFolder):
     """One user's folder, through which all reading and writing for this user goes.
 
     Args:
-        folder: the user's folder.
         user_id: the user, recorded in the ledger, so that a copied folder is noticed.
-        settings: how long to wait for another process's write.
-        connect: gives the client of a Chroma server; None means Chroma embedded in the folder.
-        read_only: read beside a running writer; Chroma is then not opened.
+        folder, settings, connect, read_only: see `LedgerFolder`.
     """
 
     def __init__(

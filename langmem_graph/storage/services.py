@@ -71,23 +71,19 @@ class Services:
 
     async def in_room(self, user_id: str, work: Callable[[Room], T]) -> T:
         """Do the work with the user's room, in a worker thread."""
-
-        def inside() -> T:
-            with self.room(user_id) as room:
-                return work(room)
-
-        return await asyncio.to_thread(inside)
+        return await asyncio.to_thread(self._in_room, user_id, work)
 
     async def in_known_room(self, user_id: str, work: Callable[[Room], T], nothing: T) -> T:
         """Like `in_room`, but the result is `nothing` for a user without a ledger."""
 
         def inside() -> T:
-            if not self.has(user_id):
-                return nothing
-            with self.room(user_id) as room:
-                return work(room)
+            return self._in_room(user_id, work) if self.has(user_id) else nothing
 
         return await asyncio.to_thread(inside)
+
+    def _in_room(self, user_id: str, work: Callable[[Room], T]) -> T:
+        with self.room(user_id) as room:
+            return work(room)
 
     def embed_new(self, room: Room, layer: str, numbers: Iterable[int]) -> embed_and_index.Drained:
         """Embed the items just stored, and index their layer if a full batch of vectors waits."""

@@ -64,10 +64,10 @@ class Database:
     def _prepare(self) -> None:
         if self._read_only:
             with self.read_transaction() as connection:
-                found = tables.refuse_newer(connection, self._migrations)
-            if found < len(self._migrations):
+                version = tables.refuse_newer(connection, self._migrations)
+            if version < len(self._migrations):
                 raise StorageError(
-                    f"The ledger {self.file} has schema version {found}, which is older than "
+                    f"The ledger {self.file} has schema version {version}, which is older than "
                     f"{len(self._migrations)}. Open it once without read_only=True: that brings it "
                     "up to date, and nothing is lost."
                 )
@@ -101,10 +101,10 @@ class Database:
 
     def _on_disk(self) -> tuple[int, int] | None:
         try:
-            found = self.file.stat()
+            status = self.file.stat()
         except FileNotFoundError:
             return None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
     def is_gone(self) -> bool:
         """Whether the file was deleted or replaced since it was opened."""

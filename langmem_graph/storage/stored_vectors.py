@@ -91,26 +91,18 @@ def store_vectors(
 
 def _add_to_centroids(connection: sa.Connection, pieces: Sequence[Piece]) -> None:
     items = {p.item for p in pieces}
-    found = sa.select(messages.c.n, messages.c.session).where(messages.c.n.in_(items))
-    session_of = {row.n: row.session for row in connection.execute(found)}
+    query = sa.select(messages.c.n, messages.c.session).where(messages.c.n.in_(items))
+    session_of = {row.n: row.session for row in connection.execute(query)}
     for session in set(session_of.values()):
-        own = [p.vector for p in pieces if session_of[p.item] == session]
-        _add_to_centroid(connection, session, np.sum(own, axis=0), len(own))
-
-
-def _add_to_centroid(
-    connection: sa.Connection, session: int, added: NDArray[np.float32], count: int
-) -> None:
-    row = connection.execute(sa.select(sessions).where(sessions.c.n == session)).one()
-    if row.vector_sum is not None:
-        added = added + np.frombuffer(row.vector_sum, dtype=np.float32)
-    connection.execute(
-        sa.update(sessions)
-        .where(sessions.c.n == session)
-        .values(
-            vector_sum=added.astype(np.float32).tobytes(), vector_count=row.vector_count + count
-        )
-    )
+        added = [p.vector for p in pieces if session_of[p.item] == session]
+        same = sessions.c.n == session
+        row = connection.execute(sa.select(sessions).where(same)).one()
+        if row.vector_sum is not None:
+            added.append(np.frombuffer(row.vector_sum, dtype=np.float32))
+        total = np.sum(added, axis=0).astype(np.float32).tobytes()
+        count = row.vector_count + len(added) - (row.vector_sum is not None)
+        values = {"vector_sum": total, "vector_count": count}
+        connection.execute(sa.update(sessions).where(same).values(**values))
 
 
 @dataclass(frozen=True)
@@ -181,8 +173,8 @@ def all_vectors(
     """Yield all vectors of a layer, in blocks."""
     after = 0
     while True:
-        found = sa.select(vectors).where(vectors.c.layer == layer, vectors.c.n > after)
-        rows = connection.execute(found.order_by(vectors.c.n).limit(size)).all()
+        query = sa.select(vectors).where(vectors.c.layer == layer, vectors.c.n > after)
+        rows = connection.execute(query.order_by(vectors.c.n).limit(size)).all()
         if not rows:
             return
         yield vector_rows(rows)
@@ -192,8 +184,8 @@ def all_vectors(
 def waiting_vectors(connection: sa.Connection, layer: str = MESSAGES) -> VectorRows:
     """The vectors of a layer that are not yet in Chroma."""
     due = sa.select(outbox.c.item).where(outbox.c.layer == layer, outbox.c.task == INDEX)
-    found = sa.select(vectors).where(vectors.c.layer == layer, vectors.c.item.in_(due))
-    return vector_rows(connection.execute(found.order_by(vectors.c.n)).all())
+    query = sa.select(vectors).where(vectors.c.layer == layer, vectors.c.item.in_(due))
+    return vector_rows(connection.execute(query.order_by(vectors.c.n)).all())
 
 
 def count_waiting_vectors(connection: sa.Connection) -> int:
@@ -219,8 +211,8 @@ def _matrix(stored: Sequence[bytes]) -> Matrix:
 
 def centroids(connection: sa.Connection) -> Centroids:
     """Mean vectors of all sessions, in the order the sessions began."""
-    found = sa.select(sessions).where(sessions.c.vector_count > 0).order_by(sessions.c.n)
-    rows = connection.execute(found).all()
+    query = sa.select(sessions).where(sessions.c.vector_count > 0).order_by(sessions.c.n)
+    rows = connection.execute(query).all()
     counts = np.array([[row.vector_count] for row in rows], dtype=np.float32)
     return Centroids(
         sessions=np.array([row.n for row in rows], dtype=np.int64),

@@ -355,7 +355,8 @@ _WRITER = """
 import sys
 from langmem_graph import Memory, Settings
 from langmem_graph.settings import StorageSettings
-memory = Memory(sys.argv[1], embeddings="hash", settings=Settings(storage=StorageSettings(index_batch=8)))
+settings = Settings(storage=StorageSettings(index_batch=8))
+memory = Memory(sys.argv[1], embeddings="hash", settings=settings)
 user = memory.user("u")
 for n in range(100_000):
     report = user.add(
