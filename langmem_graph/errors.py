@@ -1,4 +1,4 @@
-"""Every error this library raises on purpose; each message names the cause and the way out."""
+"""The errors of this library, each of whose messages names the cause and the way out."""
 
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ class MissingUserError(InvalidInputError):
 
 
 class ImportFormatError(InvalidInputError):
-    """A file to import is in no format we know, or is damaged."""
+    """A file to import is damaged or in an unknown format."""
 
 
 class StorageError(LangMemGraphError):
@@ -31,7 +31,7 @@ class MemoryLockedError(StorageError):
 
 
 class ReadOnlyError(StorageError):
-    """A change was asked of a memory opened with `read_only=True`."""
+    """A memory that was opened with `read_only=True` cannot be changed."""
 
 
 class SchemaTooNewError(StorageError):
@@ -47,7 +47,7 @@ class ClosedMemoryError(StorageError):
 
 
 class IndexUnavailableError(LangMemGraphError):
-    """Chroma cannot be reached or refuses; the ledger is untouched."""
+    """Chroma cannot be reached or used; the ledger is untouched."""
 
 
 class EmbeddingError(LangMemGraphError):
@@ -63,7 +63,7 @@ class ModelFileError(EmbeddingError):
 
 
 class ChatModelError(LangMemGraphError):
-    """The chat model cannot be made or reached."""
+    """The chat model cannot be created, reached, or used for structured output."""
 
 
 class CausalModelError(LangMemGraphError):
@@ -71,7 +71,7 @@ class CausalModelError(LangMemGraphError):
 
 
 class MissingExtraError(LangMemGraphError, ImportError):
-    """A package is needed that comes with an extra of this library."""
+    """A package is missing that an extra of this library installs."""
 
 
 class TokenCountWarning(UserWarning):
@@ -79,10 +79,10 @@ class TokenCountWarning(UserWarning):
 
 
 def for_log(error: BaseException) -> str:
-    """What a log may say of an error: never what somebody has said.
+    """What a log may say about an error, without any user's text.
 
-    Other people's errors may quote a text they were given, so only their kind is named; the whole
-    of it is in the reports. Errors of disk and index hold no texts.
+    Errors of other libraries, and those about input, may quote a text, so only their class is
+    named; reports hold the whole message. Errors about files and the index quote no texts.
     """
     kind = type(error).__name__
     if isinstance(error, StorageError | IndexUnavailableError):
@@ -96,9 +96,9 @@ def for_log(error: BaseException) -> str:
 
 def explain(error: "ValidationError") -> str:
     """What pydantic found wrong, in one line: `start: not a time; time_zone: unknown`."""
-    found = []
+    problems = []
     for detail in error.errors(include_url=False, include_context=False, include_input=False):
         place = ".".join(map(str, detail["loc"]))
         message = detail["msg"].removeprefix("Value error, ")
-        found.append(f"{place}: {message}" if place else message)
-    return "; ".join(found)
+        problems.append(f"{place}: {message}" if place else message)
+    return "; ".join(problems)

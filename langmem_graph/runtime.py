@@ -1,14 +1,15 @@
-"""The one event loop on which a `Memory` does its work with a model, in a thread of its own.
+"""How steps run: the event loop of a `Memory`, threads for blocking calls, and graph nodes.
 
-Callers may be synchronous or on any loop; the steps run here. The model itself is called in a
-thread beside it, see `in_own_thread`.
+A `Memory` runs its work with a model on one event loop in a thread of its own, so that callers may
+be synchronous or on any event loop. The chat model is called in a further thread, see
+`in_own_thread`. `as_node` turns a step into a LangGraph node.
 """
 
 import asyncio
 import contextvars
 import os
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -22,11 +23,11 @@ from langmem_graph.errors import ClosedMemoryError, ForkedProcessError, InvalidI
 T = TypeVar("T")
 
 Event = dict[str, Any]
-"""A stream event, as JSON: its kind under `event`, and what belongs to that kind."""
+"""A stream event as a JSON object: its kind under `event`, and the fields of that kind."""
 
 
 class LoopThread:
-    """Starts with the first call and ends with `close`."""
+    """An event loop in a thread of its own, which starts at the first call and ends at `close`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -37,10 +38,15 @@ class LoopThread:
         self._thread: threading.Thread | None = None
 
     def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        """Run it on the loop, in a context of its own; the future is the caller's.
+        """Start work on the loop and return its future.
 
-        The caller's context stays outside: a LangGraph run would otherwise stream, save and limit
-        what happens here as a part of itself.
+        The work runs in an empty context: with the caller's, a LangGraph run would stream, save and
+        limit it as part of itself.
+
+        Raises:
+            InvalidInputError: the caller is on the loop itself, and waiting would never end.
+            ClosedMemoryError: the loop was closed.
+            ForkedProcessError: this is a child process after `fork`.
         """
         try:
             if threading.current_thread() is self._thread:
@@ -54,7 +60,7 @@ class LoopThread:
                     self._start()
                 assert self._loop is not None
                 empty = contextvars.Context()
-                empty.run(tracing.resume, tracing.current())  # a span may reach in
+                empty.run(tracing.resume, tracing.current())  # only the span is handed over
                 return empty.run(asyncio.run_coroutine_threadsafe, work, self._loop)
         except BaseException:
             work.close()
@@ -63,7 +69,7 @@ class LoopThread:
     def _check(self) -> None:
         if self._closed:
             raise ClosedMemoryError("This Memory is closed. Open it again: Memory(path).")
-        if self._pid != os.getpid():
+        if self.is_foreign:
             raise ForkedProcessError(
                 "This Memory was opened before a fork; its loop is in the parent process. Open a "
                 "Memory in the child, against a Chroma server."
@@ -71,21 +77,21 @@ class LoopThread:
 
     @property
     def is_foreign(self) -> bool:
-        """True in a child process after a fork."""
+        """Whether this is a child process after `fork`."""
         return self._pid != os.getpid()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run it on the loop and wait."""
+        """Run work on the loop and wait for its result."""
         future = self.submit(work)
         try:
             return future.result()
         except CancelledError as error:
             raise ClosedMemoryError(
-                "The Memory was closed meanwhile; what is due stays."
+                "The Memory was closed meanwhile; due work is done when it is opened again."
             ) from error
 
     async def arun(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run it on the loop and wait without blocking the caller's loop."""
+        """Run work on the loop and wait for its result without blocking the caller's loop."""
         future = self.submit(work)
         try:
             return await asyncio.wrap_future(future)
@@ -101,7 +107,7 @@ class LoopThread:
         self._thread.start()
 
     def close(self) -> None:
-        """Cancel what still runs, then end the thread."""
+        """Cancel running work, then end the thread."""
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop, self._thread, self._closed = None, None, True
@@ -123,11 +129,11 @@ async def _cancel_all() -> None:
 
 
 async def in_own_thread(work: Callable[[], T]) -> T:
-    """Do it in a thread that nobody waits for once the caller has given up.
+    """Run blocking work in a thread, which is abandoned if the caller is cancelled.
 
     Chat models are called this way, and not by their async methods: providers share async HTTP
-    connections between all models of a process, which are bound to the loop that opened them. Used
-    on the memory's loop, they would break the application's own calls.
+    connections between all models of a process, and these are bound to the loop that opened them.
+    Used on the memory's loop, they would break the application's own calls.
     """
     loop, done = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
     context = contextvars.copy_context()
@@ -140,7 +146,7 @@ async def in_own_thread(work: Callable[[], T]) -> T:
     def run() -> None:
         try:
             outcome: tuple[Any, BaseException | None] = (context.run(work), None)
-        except BaseException as error:  # noqa: BLE001  # it is raised where the caller waits
+        except BaseException as error:  # noqa: BLE001  # raised again in the caller's coroutine
             outcome = (None, error)
         if not loop.is_closed():
             loop.call_soon_threadsafe(settle, *outcome)
@@ -152,7 +158,7 @@ async def in_own_thread(work: Callable[[], T]) -> T:
 
 @dataclass
 class TraceRecorder:
-    """Records events in the trace and sends each at once as a stream event."""
+    """Adds events to a trace and sends each of them at once as a stream event."""
 
     emit: Callable[[Event], None]
     trace: list[Event]
@@ -174,25 +180,25 @@ class StepRun:
     """Sends a custom stream event."""
 
     def recorder(self, trace: Sequence[Event]) -> TraceRecorder:
-        """A recorder that continues a copy of the trace."""
+        """A recorder that continues a copy of the given trace."""
         return TraceRecorder(self.emit, list(trace))
 
 
 Step = Callable[[Any, Any, StepRun], Coroutine[Any, Any, Any]]
-"""`async def step(deps, state, run) -> update`: the one form of a step, in every graph here."""
+"""`async def step(deps, state, run) -> update`: the form of every step in every graph."""
 
 
 def as_node(
     step: Step, deps: Any, user_of: Callable[[RunnableConfig], str]
 ) -> RunnableLambda[Any, Any]:
-    """A node, named after the step.
+    """Make a LangGraph node, named after the step, that records a span.
 
     It runs on the caller's event loop, or, under `invoke`, on an event loop of its own.
 
     Args:
         step: takes its dependencies, the state and the run, and returns the state's update.
-        deps: what the step works with.
-        user_of: the user of a run; called where the run's context can be seen.
+        deps: the step's dependencies.
+        user_of: gives the user of a run; it is called inside the run's context.
     """
 
     def node(state: Any, config: RunnableConfig) -> Any:
@@ -212,13 +218,13 @@ async def _traced(step: Step, deps: Any, state: Any, run: StepRun) -> Any:
 
 
 def configured_user(config: RunnableConfig) -> str:
-    """The user of a run that the library itself started, with the user in its config."""
+    """The user of a run that the library itself started, taken from the run's config."""
     user_id: str = config["configurable"]["user_id"]
     return user_id
 
 
 def emitter() -> Callable[[Event], None]:
-    """The running graph's stream writer, for use in any thread; outside a graph, nothing."""
+    """The running graph's stream writer, usable in any thread; outside a graph it does nothing."""
     try:
         runtime = get_runtime()
     except (RuntimeError, KeyError):
@@ -226,21 +232,19 @@ def emitter() -> Callable[[Event], None]:
     if runtime is None:  # a runnable's config without a graph
         return lambda event: None
     write, here = runtime.stream_writer, contextvars.copy_context()
-    return lambda event: here.copy().run(write, event)  # it looks for the run in its context
+    return lambda event: here.copy().run(write, event)  # the writer finds its run in the context
 
 
 def run_apart(work: Coroutine[Any, Any, T]) -> T:
-    """Run it on a loop of its own, in a thread of its own: the caller may be inside a loop.
+    """Run work on an event loop in a thread of its own, since the caller may be inside a loop.
 
-    The thread does not have the caller's context, so model calls are no part of the caller's run.
+    The thread does not have the caller's context, so model calls are not part of the caller's run.
     """
-    with ThreadPoolExecutor(1, thread_name_prefix="langmem-graph-step") as pool:
-        return pool.submit(_run, work, tracing.current()).result()
+    caller = tracing.current()
 
-
-def _run(work: Awaitable[T], caller: Any) -> T:
     async def inside() -> T:
         tracing.resume(caller)
         return await work
 
-    return asyncio.run(inside())
+    with ThreadPoolExecutor(1, thread_name_prefix="langmem-graph-step") as pool:
+        return pool.submit(lambda: asyncio.run(inside())).result()

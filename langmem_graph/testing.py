@@ -1,6 +1,6 @@
-"""What the tests of an application need instead of a provider: a scripted chat model, an embedder.
+"""For the tests of applications: a scripted chat model and an embedder, both deterministic.
 
-Neither needs a key, a network or weights, and both are deterministic.
+Neither needs an API key, a network or model weights.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ def _counters() -> dict[str, Iterator[int]]:
 
 
 class ScriptedChatModel(BaseChatModel):
-    """A LangChain chat model that answers what a test tells it to answer.
+    """A LangChain chat model that gives the answers of a test's script.
 
     It works wherever a chat model does: `invoke` and `ainvoke`, streaming, `bind_tools`,
     `with_structured_output`, and as the model of a `Memory`. It never uses the network.
@@ -153,7 +153,7 @@ def _question(messages: Sequence[BaseMessage]) -> str:
 
 
 def _empty(schema: Any) -> dict[str, Any]:
-    """Nothing found: the lists that the schema requires are empty, the rest is its defaults."""
+    """An empty answer: the lists that the schema requires are empty, other fields are defaults."""
     parameters = convert_to_openai_tool(schema)["function"]["parameters"]
     fields = parameters["properties"]
     lists = [name for name in parameters.get("required", []) if fields[name].get("type") == "array"]
@@ -161,7 +161,7 @@ def _empty(schema: Any) -> dict[str, Any]:
 
 
 def _message(answer: Any, name: str | None, number: int) -> AIMessage:
-    """The answer as a message of its own: who receives it may change it."""
+    """The answer as a new message, since the caller may change it."""
     if isinstance(answer, Exception):
         raise answer
     if isinstance(answer, BaseModel) and not isinstance(answer, BaseMessage):
@@ -175,9 +175,9 @@ def _message(answer: Any, name: str | None, number: int) -> AIMessage:
 
 
 def each_turn(*answers: Any) -> Callable[[Sequence[BaseMessage]], Any]:
-    """A script that begins anew with every user message, for agents that call tools.
+    """A script that starts again at every user message, for agents that call tools.
 
-    Which answer is next is read from the messages, so any number of conversations may share it.
+    The next answer follows from the messages, so that any number of conversations may share it.
 
     Args:
         answers: in order, the last one repeated.
@@ -196,39 +196,40 @@ def each_turn(*answers: Any) -> Callable[[Sequence[BaseMessage]], Any]:
     """
 
     def answer(messages: Sequence[BaseMessage]) -> Any:
-        said = 0
+        given = 0
         for message in messages:
-            said = 0 if isinstance(message, HumanMessage) else said + isinstance(message, AIMessage)
-        return answers[min(said, len(answers) - 1)]
+            is_answer = isinstance(message, AIMessage)
+            given = 0 if isinstance(message, HumanMessage) else given + is_answer
+        return answers[min(given, len(answers) - 1)]
 
     return answer
 
 
 def recite(messages: Sequence[BaseMessage], most: int = 3) -> str:
-    """A script that quotes what memory put into the request, and makes nothing up.
+    """A script that quotes the recalled messages in the request, and says nothing else.
 
-    It shows without a model what reached the model.
+    It shows which context the model would get.
 
     Args:
         messages: the request.
-        most: quotes at most, the last ones.
+        most: the greatest number of quotes; the last ones are taken.
 
     Example:
         >>> from langmem_graph.testing import ScriptedChatModel, recite
         >>> ScriptedChatModel(script=recite).invoke("Which seat do I take?").text
         'I have nothing in memory about that yet.'
     """
-    shown = "\n".join(str(m.text) for m in messages if m.text.startswith("<memory>"))
-    quotes = [f"- {q['day']}: {json.loads(q['words'])}" for q in _QUOTE.finditer(shown)]
+    context = "\n".join(str(m.text) for m in messages if m.text.startswith("<memory>"))
+    quotes = [f"- {q['day']}: {json.loads(q['words'])}" for q in _QUOTE.finditer(context)]
     answer = "\n".join(["From memory, you said:", *quotes[-most:]])
     return answer if quotes else "I have nothing in memory about that yet."
 
 
 class HashEmbeddings(Embeddings):
-    """A deterministic embedder that knows words, not meaning.
+    """A deterministic embedder: a hashed bag of words and word pairs, for tests.
 
-    It counts hashed words and word pairs: texts that share words are close, and nothing else is.
-    `Memory(path, embeddings="hash")` uses it.
+    Texts that share words are similar; meaning does not count. `Memory(path, embeddings="hash")`
+    uses it.
 
     Args:
         size: numbers per vector.

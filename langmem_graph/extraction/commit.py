@@ -18,7 +18,6 @@ from langmem_graph.extraction.state import (
 from langmem_graph.runtime import StepRun
 from langmem_graph.storage import extraction_queue, record_queries, record_writes, tables
 from langmem_graph.storage.add_records import Draft, UnusableRecordError, draft, with_free_id
-from langmem_graph.storage.embed_and_index import drain
 from langmem_graph.storage.record_writes import REFINES, Change
 from langmem_graph.storage.room import Room
 from langmem_graph.storage.services import Services
@@ -38,11 +37,7 @@ async def commit(
     def work(room: Room) -> ExtractionState:
         with room.database.write_transaction() as connection:
             changed, counts = _commit(connection, services, state)
-        settings = services.settings
-        rows = range(min(changed, default=0), max(changed, default=-1) + 1)
-        drain(
-            room, services.embedder, settings, RECORDS, rows, at_least=settings.storage.index_batch
-        )
+        services.embed_new(room, RECORDS, changed)
         return {"changed": changed, "counts": counts}
 
     return await services.in_room(run.user, work)

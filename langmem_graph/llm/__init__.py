@@ -1,4 +1,4 @@
-"""Language models: which one is asked, and how."""
+"""Chat models, structured calls, prompts, and the schemas of the answers."""
 
 from langmem_graph.llm.chat_models import load_chat_model
 

@@ -1,6 +1,7 @@
-"""What the model's answers look like. Every text and list has a greatest length.
+"""The schemas of the model's answers; every text and list has a maximum length.
 
-Small models otherwise run to the length limit, and a repetition loop must not become a belief.
+Without one, small models may repeat themselves up to the token limit, and the repeated text would
+be stored.
 """
 
 from typing import Annotated, Literal
@@ -9,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
 
 def _one_line(text: str) -> str:
-    """Words of a model go into later prompts, where a line of its own would be read as a fact."""
+    """Join the lines: in later prompts, a separate line could be mistaken for a quoted fact."""
     return " ".join(text.split())
 
 
@@ -17,19 +18,19 @@ _OneLine = AfterValidator(_one_line)
 
 
 def _first(most: int) -> BeforeValidator:
-    """A list that is too long is cut, where the rest would only repeat it."""
+    """Cut a list that is too long, where rejecting the answer would lose its good beginning."""
     return BeforeValidator(lambda items: items[:most] if isinstance(items, list) else items)
 
 
 Alias = Annotated[str, Field(max_length=8), _OneLine]
-"""A short stand-in for an id, valid in one call: m3 is a message, r1 a record, a2 an attribute."""
+"""A short alias of an id, valid in one call: m3 is a message, r1 a record, a2 an attribute."""
 Name = Annotated[str, Field(max_length=80), _OneLine]
 Time = Annotated[str, Field(max_length=40), _OneLine]
 Sentence = Annotated[str, Field(max_length=400), _OneLine]
 Statement = Annotated[str, Field(max_length=200), _OneLine]
 VariableName = Annotated[str, Field(max_length=32), _OneLine]
 Relation = Literal["semantic", "temporal", "causal", "entity"]
-"""Where to look (Goal-Mem 2.2): by likeness, by date, along causal edges, or by exact words."""
+"""How to search (Goal-Mem 2.2): by similarity, date, causal edges, or exact words."""
 
 
 class NewMemory(BaseModel):

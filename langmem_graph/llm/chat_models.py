@@ -1,4 +1,4 @@
-"""The chat model of the command line, the examples and the served chatbot."""
+"""Chat models: from a name, from a server's URL, or checked as they are given."""
 
 import os
 from typing import Any
@@ -16,7 +16,7 @@ MAX_TOKENS = 1_024
 def load_chat_model(
     model: str | None = None, base_url: str | None = None, **options: Any
 ) -> BaseChatModel | None:
-    """The chat model to talk to, or None where none is configured.
+    """Make a chat model; None if no model is named and none is configured.
 
     Args:
         model: a name that `init_chat_model` takes, such as `openai:gpt-4o-mini`; with `base_url`
@@ -45,10 +45,10 @@ def load_chat_model(
 
 
 def as_chat_model(model: Any) -> BaseChatModel:
-    """A chat model that memory can ask, from a name that `init_chat_model` takes, or from one.
+    """The chat model of a name that `init_chat_model` takes, or the given one, checked.
 
     Raises:
-        ChatModelError: it is neither, cannot be made, or cannot answer in a schema.
+        ChatModelError: it is neither, cannot be made, or does not support structured output.
     """
     if isinstance(model, BaseChatModel):
         return _answering_in_a_schema(model)
@@ -68,7 +68,7 @@ class _Answer(BaseModel):
 
 
 def _answering_in_a_schema(model: BaseChatModel) -> BaseChatModel:
-    """Said here, since every later call would fail like an answer that cannot be used."""
+    """Check for structured output now; later, each call would just count as unusable."""
     try:
         model.with_structured_output(_Answer, include_raw=True)
     except NotImplementedError as error:
@@ -96,7 +96,7 @@ def _first_model(base_url: str, key: str) -> str:
     from openai import OpenAI
 
     with OpenAI(base_url=base_url, api_key=key, timeout=TIMEOUT_SECONDS) as client:
-        served = [found.id for found in client.models.list()]
+        served = [model.id for model in client.models.list()]
     if not served:
         raise LookupError("the server lists no models; name one")
     return served[0]

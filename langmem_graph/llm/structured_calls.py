@@ -1,7 +1,8 @@
-"""One structured call of a chat model: asked, checked, repaired once, counted.
+"""Structured calls of a chat model: the request, the check, one repair, and what they cost.
 
-The model proposes, code disposes: whatever comes back is parsed into a schema and checked by the
-step that asked. What cannot be used is None, and the step falls back to something safe.
+An answer is parsed into a schema and then checked by the step that asked. If it cannot be used even
+after one repair, the result is None, and the step falls back to something safe. The prompts of all
+steps are files in `prompts/`.
 """
 
 import asyncio
@@ -30,37 +31,39 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=BaseModel)
 LONGEST_ANSWER = 60_000
-"""Characters of a raw answer; a longer one is a repetition loop and is not shown to it again."""
+"""Characters of a raw answer; a longer one is a repetition loop and is not sent back."""
 LONGEST_ERROR = 600
+_UNREACHABLE = re.compile("Connect|Timeout|RateLimit|Auth|Permission|Unavailable|Internal|Overload")
+"""Matches the names of errors that mean that the server gave no answer."""
 
 
 @dataclass
 class Usage:
-    """What model calls have cost so far, and what is left."""
+    """What model calls have cost so far, and what went wrong."""
 
     calls: int = 0
     repairs: int = 0
-    """Calls that had to be made again; they are part of `calls`."""
+    """Second calls after an unusable answer; they are part of `calls`."""
     input_tokens: int = 0
     output_tokens: int = 0
     tokens_exact: bool = True
-    """False where the server counts no tokens and they were estimated."""
+    """False if the server does not count tokens and they were estimated."""
     milliseconds: float = 0.0
     unreachable: int = 0
-    """Calls that the server did not answer: no connection, no time, no right, too many requests."""
+    """Calls without an answer: no connection, time-out, no permission, or too many requests."""
     problems: list[str] = field(default_factory=list)
     """Answers that could not be used, one line each."""
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-shaped, for reports and graph state."""
+        """As a JSON object, for reports and graph state."""
         return dict(vars(self), problems=list(self.problems))
 
     def copy(self) -> "Usage":
-        """An equal one, which may be added to without changing this one."""
+        """A copy, to which calls can be added without changing this one."""
         return Usage(**self.as_dict())
 
     def __add__(self, other: "Usage") -> "Usage":
-        """Both together; exact when both are."""
+        """The sum of both; its tokens are exact if those of both are."""
         return Usage(
             calls=self.calls + other.calls,
             repairs=self.repairs + other.repairs,
@@ -74,18 +77,18 @@ class Usage:
 
     @classmethod
     def of(cls, counted: dict[str, Any] | None) -> "Usage":
-        """From `as_dict`."""
+        """The usage that `as_dict` wrote."""
         return cls(**(counted or {}))
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a run may spend on model calls; a call that would go beyond is not made."""
+    """What a run may spend on model calls; once it is spent, no further call is made."""
 
     calls: int
     tokens: int
     seconds: float
-    """For one call."""
+    """The time limit of a single call."""
 
 
 class ModelRunner:
@@ -94,7 +97,7 @@ class ModelRunner:
     Args:
         model: any LangChain chat model.
         method: how structured output is asked for (`json_schema`, `function_calling`, `json_mode`);
-            None is the model's own way. Servers differ.
+            None is the model's default. Servers differ in what they support.
         limits: calls, tokens and seconds.
         encoding: for counting tokens where the server does not.
     """
@@ -102,7 +105,7 @@ class ModelRunner:
     def __init__(
         self, model: BaseChatModel, method: str | None, limits: Limits, encoding: str
     ) -> None:
-        _prompts()  # read now, not while an event loop waits
+        _prompts()  # reads the files now and not later, on an event loop
         self._model = model
         self._method = {"method": method} if method else {}
         self._limits = limits
@@ -116,14 +119,14 @@ class ModelRunner:
         usage: Usage,
         check: Callable[[T], str | None] = lambda _: None,
     ) -> T | None:
-        """The answer, or None when it cannot be used even after one repair.
+        """Ask for one answer; the result is None if it is unusable even after one repair.
 
         Args:
-            schema: pydantic model; its strings and lists should have a greatest length.
-            prompt: the step's rules, the same in every call.
-            question: what differs from call to call.
-            usage: is added to.
-            check: says what is wrong with an answer that fits the schema; None when it is good.
+            schema: pydantic model; its strings and lists should have a maximum length.
+            prompt: the system message: the step's rules, the same in every call.
+            question: the user message, which differs from call to call.
+            usage: the cost of the call is added to it.
+            check: says what is wrong with an answer that fits the schema; None if nothing is.
         """
         messages: list[BaseMessage] = [SystemMessage(prompt), HumanMessage(question)]
         for attempt in range(2):
@@ -144,7 +147,7 @@ class ModelRunner:
         return None
 
     def is_spent(self, usage: Usage) -> bool:
-        """True when no further call may be made."""
+        """Whether the limits allow no further call."""
         tokens = usage.input_tokens + usage.output_tokens
         return usage.calls >= self._limits.calls or tokens >= self._limits.tokens
 
@@ -199,26 +202,13 @@ def model_runner(
         settings: the memory's settings.
         purpose: `extraction` reads messages, `recall` answers a request.
     """
-    if purpose == "extraction":
-        limits = Limits(
-            settings.extraction.max_calls,
-            settings.extraction.max_tokens,
-            settings.extraction.call_seconds,
-        )
-    else:
-        limits = Limits(
-            settings.reasoning.max_calls,
-            settings.reasoning.max_tokens,
-            settings.reasoning.call_seconds,
-        )
+    group = settings.extraction if purpose == "extraction" else settings.reasoning
+    limits = Limits(group.max_calls, group.max_tokens, group.call_seconds)
     return ModelRunner(model, settings.structured_method, limits, settings.encoding)
 
 
-_UNREACHABLE = re.compile("Connect|Timeout|RateLimit|Auth|Permission|Unavailable|Internal|Overload")
-
-
 def _is_unreachable(error: Exception) -> bool:
-    """Trying again later may help. Providers agree on the names of such errors, if on nothing."""
+    """Whether trying again later may help; providers use similar names for such errors."""
     names = [kind.__name__ for kind in type(error).__mro__]
     return isinstance(error, OSError) or any(map(_UNREACHABLE.search, names))
 
@@ -243,7 +233,7 @@ def _parsed(schema: type[T], answer: Any) -> tuple[T | None, str | None]:
 def prompt_tokens(
     counter: TokenCounter, schema: type[BaseModel], messages: Sequence[BaseMessage]
 ) -> int:
-    """What a call sends: schema and messages."""
+    """How many tokens a call sends, with schema and messages."""
     shape = json.dumps(convert_to_openai_tool(schema), ensure_ascii=False)  # as it is sent
     return counter.count(shape) + sum(counter.count(str(m.content)) for m in messages)
 
@@ -253,7 +243,7 @@ def _repair(problem: str) -> HumanMessage:
 
 
 def load_prompt(name: str) -> str:
-    """The text of a prompt file."""
+    """The text of the prompt file of this name, without its ending."""
     return _prompts()[name]
 
 

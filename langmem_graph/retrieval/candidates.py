@@ -76,7 +76,7 @@ def _cited(connection: Connection, ranked: RankedRecords, depths: Depths) -> dic
 def _by_words(connection: Connection, query: str, depth: int) -> dict[int, float]:
     terms = query_terms(query)
     messages = message_queries.newest_message(connection)
-    chosen = telling_terms(full_text.word_counts(connection, terms), messages)
+    chosen = telling_terms(full_text.MESSAGE_WORDS.counts(connection, terms), messages)
     return dict(full_text.words_search(connection, chosen, depth)) if chosen else {}
 
 

@@ -24,7 +24,7 @@ from langmem_graph.retrieval.search_common import (
 from langmem_graph.schedule.parsing import day_fit, named_days
 from langmem_graph.schemas import Record, RecordHit
 from langmem_graph.storage import record_queries, stored_vectors
-from langmem_graph.storage.full_text import query_terms, telling_terms
+from langmem_graph.storage.full_text import RECORD_WORDS, query_terms, telling_terms
 from langmem_graph.storage.record_writes import naive
 from langmem_graph.storage.room import Room
 from langmem_graph.storage.services import Services
@@ -101,7 +101,7 @@ def _by_words(
     connection: Connection, query: str, depth: int, allowed: set[int] | None
 ) -> dict[int, float]:
     terms = query_terms(query)
-    counts = record_queries.word_counts(connection, terms)
+    counts = RECORD_WORDS.counts(connection, terms)
     chosen = telling_terms(counts, record_queries.newest_record(connection))
     if not chosen:
         return {}

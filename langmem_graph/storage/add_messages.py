@@ -1,4 +1,8 @@
-"""append: messages reach the ledger before anything else happens to them (rule 1)."""
+"""Adding messages: they are stored in the ledger before anything else happens to them.
+
+A caller may also give a whole conversation again and again; the part that is already stored is then
+recognized, even under other ids.
+"""
 
 from collections.abc import Sequence
 from time import perf_counter
@@ -7,10 +11,9 @@ from sqlalchemy import Connection
 
 from langmem_graph.errors import ReadOnlyError
 from langmem_graph.messages import is_bare_call, parse_messages, session_key
-from langmem_graph.reports import AddReport, FlushReport, RejectedMessage
+from langmem_graph.reports import AddReport, FlushReport
 from langmem_graph.schemas import Message
 from langmem_graph.storage import (
-    embed_and_index,
     extraction_queue,
     message_queries,
     message_writes,
@@ -32,9 +35,19 @@ def add_messages(
     *,
     read: bool = True,
 ) -> AddReport:
-    """Store messages, acknowledge them, then embed and index what is due.
+    """Store messages in one transaction, then embed and index what is due.
 
-    With `read=False` no model will read them: their record is made already.
+    Args:
+        services: the memory's dependencies.
+        user_id: whose messages they are.
+        messages: messages in any of the supported forms.
+        session_id: the session that the messages belong to.
+        at: the time for messages that have none of their own.
+        whole_conversation: whether the messages may begin with some that are stored already.
+        read: False when extraction shall not read them, since their record is made by hand.
+
+    Raises:
+        ReadOnlyError: the memory was opened with `read_only=True`.
     """
     start = perf_counter()
     if services.read_only:
@@ -51,17 +64,17 @@ def add_messages(
             if not read:
                 extraction_queue.mark_read(connection, list(done.rows))
             done.already_known[:0] = [message.id for message in known]
-        own = range(min(done.rows), max(done.rows) + 1) if done.rows else range(0)
-        drained = embed_and_index.drain(
-            room,
-            services.embedder,
-            services.settings,
-            MESSAGES,
-            own,
-            at_least=services.settings.storage.index_batch,
-        )
-        pending = _not_yet_embedded(room, done)
-    return _report(done, rejected, pending, drained.warnings, start)
+        drained = services.embed_new(room, MESSAGES, done.rows)
+        not_yet_embedded = _not_yet_embedded(room, done)
+    return AddReport(
+        stored=done.stored,
+        already_known=done.already_known,
+        renamed=done.renamed,
+        rejected=rejected,
+        not_yet_embedded=not_yet_embedded,
+        warnings=drained.warnings,
+        milliseconds=(perf_counter() - start) * 1_000,
+    )
 
 
 def _not_yet_embedded(room: Room, done: Appended) -> list[str]:
@@ -72,79 +85,61 @@ def _not_yet_embedded(room: Room, done: Appended) -> list[str]:
     return [message_id for n, message_id in done.rows.items() if n in waiting]
 
 
-def _report(
-    done: Appended,
-    rejected: list[RejectedMessage],
-    pending: list[str],
-    warnings: list[str],
-    start: float,
-) -> AddReport:
-    return AddReport(
-        stored=done.stored,
-        already_known=done.already_known,
-        renamed=done.renamed,
-        rejected=rejected,
-        not_yet_embedded=pending,
-        warnings=warnings,
-        milliseconds=(perf_counter() - start) * 1_000,
-    )
-
-
 def known_again(connection: Connection, conversation: Sequence[Message]) -> list[Message]:
-    """The conversation's first messages, as far as they are stored already under other ids.
+    """The first messages of the conversation that are already stored under other ids.
 
-    A known id means that ids are stable here, and nothing is taken for repeated. Otherwise the
-    beginning is compared with the end of the session, and, for a client that gets a new thread for
-    every run, with what was stored last.
+    If the first id is stored already, the caller's ids are stable, and nothing counts as repeated.
+    Otherwise the beginning is compared with the end of the session, and, for clients that get a new
+    thread for every run, with the messages stored last.
     """
     if not conversation or message_queries.messages_by_id(connection, [conversation[0].id]):
         return []
-    depth = 4 * len(conversation)  # a spoken message may stand for several with tool calls
+    depth = 4 * len(conversation)  # tool calls and results between the spoken messages count too
     in_session = message_queries.session_end(connection, conversation[0].session_id, depth)
     latest = message_queries.latest_messages(connection, depth)
-    return _repeated(in_session, conversation, own=True) or _repeated(
-        latest, conversation, own=False
+    return _repeated(in_session, conversation, same_session=True) or _repeated(
+        latest, conversation, same_session=False
     )
 
 
-def _repeated(stored: Sequence[Message], sent: Sequence[Message], *, own: bool) -> list[Message]:
-    """The longest beginning of `sent` that what is stored ends with, up to its last spoken words.
+def _repeated(
+    stored: Sequence[Message], sent: Sequence[Message], *, same_session: bool
+) -> list[Message]:
+    """The longest beginning of `sent` that equals the end of what is stored.
 
-    Tool calls and their results are not compared: clients often send the words alone.
+    Tool calls and their results are not compared, since clients often send only spoken messages.
     """
-    said, spoken = _spoken(stored), _spoken(sent)
-    for size in range(min(len(said), len(spoken)), 0, -1):
-        tail = said[-size:]
-        if all(map(_same, tail, spoken)) and _is_telling(tail, spoken, own):
+    before, spoken = _spoken(stored), _spoken(sent)
+    for size in range(min(len(before), len(spoken)), 0, -1):
+        tail = before[-size:]
+        if all(map(_same, tail, spoken)) and _is_resent(tail, spoken, same_session):
             return list(sent[: sent.index(spoken[size - 1]) + 1])
     return []
 
 
-def _is_telling(tail: list[Message], spoken: list[Message], own: bool) -> bool:
-    """Whether the repetition can only be the conversation again, and not the same said again.
+def _is_resent(tail: list[Message], spoken: list[Message], same_session: bool) -> bool:
+    """Whether the equal messages are the old ones sent again, and not new ones of the same words.
 
-    Two messages with more to follow are; so is one that was never answered; so is a question asked
-    again after a failure, with all that was before it.
+    They are when two or more are followed by new messages; when a single user message of the same
+    session was never answered; and when an unanswered question is repeated, after a failure, with
+    at least two messages before it.
     """
-    more = len(spoken) > len(tail)
     unanswered = tail[-1].role == "user"
-    if more:
-        return len(tail) >= 2 or (own and unanswered)
+    if len(spoken) > len(tail):
+        return len(tail) >= 2 or (same_session and unanswered)
     return unanswered and len(tail) >= 3
 
 
 def _spoken(messages: Sequence[Message]) -> list[Message]:
-    """Without tool results and bare tool calls."""
+    """The messages of user and assistant, without tool results and bare tool calls."""
     return [m for m in messages if m.role in ("user", "assistant") and not is_bare_call(m)]
 
 
-def _same(one: Message, other: Message) -> bool:
-    return (one.role, one.text) == (other.role, other.text)
+def _same(stored: Message, sent: Message) -> bool:
+    return (stored.role, stored.text) == (sent.role, sent.text)
 
 
 def no_model_report(services: Services, user_id: str) -> FlushReport:
     """The report of a flush without a model: how many messages are pending."""
-    if not services.has(user_id):
-        return FlushReport(status="no_model")
-    with services.room(user_id) as room, room.database.read_transaction() as connection:
-        return FlushReport(status="no_model", pending=extraction_queue.count_unread(connection))
+    pending = services.read(user_id, extraction_queue.count_unread, 0)
+    return FlushReport(status="no_model", pending=pending)

@@ -1,7 +1,7 @@
-"""add_records: records made elsewhere, or by hand, without a model.
+"""Adding records that were made elsewhere, or by hand, without a model.
 
-Each needs a text and the messages it was made of. What says exactly the same as a record that is
-true now is that record: its sources are joined.
+Each needs a text and the ids of the messages it comes from. A record with the same content as an
+active one is not stored a second time: its sources are added to the stored one.
 """
 
 import hashlib
@@ -21,7 +21,6 @@ from langmem_graph.reports import RecordsReport, RejectedRecord
 from langmem_graph.schedule.times import checked_event, time_key
 from langmem_graph.schemas import Record
 from langmem_graph.storage import add_messages, record_queries, record_writes
-from langmem_graph.storage.embed_and_index import drain
 from langmem_graph.storage.extraction_queue import BY_HAND as BY_HAND_SESSION
 from langmem_graph.storage.record_history import get_records
 from langmem_graph.storage.record_writes import BY_HAND, REFINES, Change
@@ -29,13 +28,13 @@ from langmem_graph.storage.services import Services
 from langmem_graph.storage.tables import RECORDS
 
 _RECORD_ID = re.compile("[!-~]{1,100}")
-"""What topic tracks can cite."""
+"""Ids of this form can be cited in topic tracks."""
 _ALLOWED = frozenset(Record.model_fields) - {"superseded_by", "created_at", "updated_at"}
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A record that can be stored, and the numbers of its source messages."""
+    """A checked record, the hash of its content, and the numbers of its source messages."""
 
     record: Record
     content_hash: str
@@ -43,11 +42,22 @@ class Draft:
 
 
 class UnusableRecordError(Exception):
-    """One record cannot be stored; the text says why."""
+    """A record cannot be stored; the message says why."""
 
 
 def add_records(services: Services, user_id: str, given: object, made_by: str) -> RecordsReport:
-    """Store records, acknowledge them, then embed and index them."""
+    """Store records in one transaction, then embed and index them.
+
+    Args:
+        services: the memory's dependencies.
+        user_id: whose records they are.
+        given: one record or several, each a dict or a `Record`.
+        made_by: who made them, kept in each record and in its history.
+
+    Raises:
+        ReadOnlyError: the memory was opened with `read_only=True`.
+        InvalidInputError: what was given is no list of records.
+    """
     start = perf_counter()
     if services.read_only:
         raise ReadOnlyError("add_records needs a memory opened for writing, not read_only=True.")
@@ -60,14 +70,7 @@ def add_records(services: Services, user_id: str, given: object, made_by: str) -
             made = _store_all(
                 connection, rows, services.settings.storage.max_record_chars, change, report
             )
-        done = drain(
-            room,
-            services.embedder,
-            services.settings,
-            RECORDS,
-            range(min(made, default=0), max(made, default=-1) + 1),
-            at_least=services.settings.storage.index_batch,
-        )
+        done = services.embed_new(room, RECORDS, made)
     spent = (perf_counter() - start) * 1_000
     return report.model_copy(
         update={"warnings": [*report.warnings, *done.warnings], "milliseconds": spent}
@@ -92,7 +95,7 @@ def _store_all(
     change: Change,
     report: RecordsReport,
 ) -> list[int]:
-    """The numbers of the records that are new; the report is filled in."""
+    """Store all records that can be stored, complete the report, and return the new numbers."""
     messages = record_queries.message_numbers(connection, _cited(rows))
     made = []
     for position, row in enumerate(rows):
@@ -113,7 +116,7 @@ def _store_all(
 
 
 def _unusable_time(record: Record) -> list[str]:
-    """A schedule item whose time is none is kept, but collides with nothing: say so."""
+    """A warning for a schedule record without a usable time: it cannot conflict with anything."""
     try:
         if record.facet == "schedule":
             checked_event(record.event_time)
@@ -123,13 +126,13 @@ def _unusable_time(record: Record) -> list[str]:
 
 
 def _cited(rows: Sequence[object]) -> set[str]:
-    return {one for row in rows if isinstance(row, Mapping) for one in _source_ids(row)}
+    return {source for row in rows if isinstance(row, Mapping) for source in _source_ids(row)}
 
 
 def _source_ids(row: Mapping[str, Any]) -> list[str]:
     ids = row.get("source_message_ids", row.get("message_ids")) or []
     several = ids if isinstance(ids, Iterable) and not isinstance(ids, str | bytes) else [ids]
-    return [str(one) for one in several]
+    return [str(message_id) for message_id in several]
 
 
 def draft(
@@ -141,10 +144,13 @@ def draft(
     """A record from a dict, checked and completed.
 
     Args:
-        row: the fields.
+        row: a dict of the record's fields, or a `Record`.
         messages: number, time and text of the messages that may be cited.
-        max_chars: longest text.
-        made_by: recorded with it.
+        max_chars: the greatest length of the text.
+        made_by: who made it, kept in the record.
+
+    Raises:
+        UnusableRecordError: a field is missing, unknown or unusable.
     """
     if isinstance(row, Record):
         row = row.model_dump(exclude={"superseded_by", "created_at", "updated_at"})
@@ -156,7 +162,7 @@ def draft(
     words = _words(row.get("text"), max_chars)
     sources = _sources(row, messages)
     _check_id(row.get("record_id"))
-    said_at = max(messages[one][1] for one in sources).replace(tzinfo=UTC)
+    said_at = max(messages[source][1] for source in sources).replace(tzinfo=UTC)
     fields = {name: value for name, value in row.items() if name in _ALLOWED and value is not None}
     stamp = datetime.now(UTC)
     fields |= {"text": words, "message_ids": sources, "made_by": made_by}
@@ -167,13 +173,12 @@ def draft(
     when = time_key(record.facet, record.event_time)
     if "record_id" not in row or row["record_id"] is None:
         record = record.model_copy(update={"record_id": record_id(words, sources, when)})
-    return Draft(
-        record, hash_of(words, record.subject, when), [messages[one][0] for one in sources]
-    )
+    numbers = [messages[source][0] for source in sources]
+    return Draft(record, hash_of(words, record.subject, when), numbers)
 
 
-def _check_id(own: object) -> None:
-    if own is not None and not (isinstance(own, str) and _RECORD_ID.fullmatch(own)):
+def _check_id(given: object) -> None:
+    if given is not None and not (isinstance(given, str) and _RECORD_ID.fullmatch(given)):
         raise UnusableRecordError(
             "record_id: 1 to 100 ASCII letters, digits and signs, without spaces; or leave it out"
         )
@@ -199,7 +204,7 @@ def _sources(
         raise UnusableRecordError(
             "no source_message_ids: a record needs the messages it comes from"
         )
-    missing = [one for one in ids if one not in messages]
+    missing = [message_id for message_id in ids if message_id not in messages]
     if missing:
         raise UnusableRecordError(
             f"unknown source_message_ids: {', '.join(missing[:5])}; add those messages first"
@@ -224,20 +229,26 @@ def _validated(fields: dict[str, Any]) -> Record:
 
 
 def hash_of(words: str, subject: object, when: str = "") -> str:
-    """The same for records that say the same of the same; `when` is an appointment's time."""
-    said = " ".join(words.casefold().split()).rstrip(".!")
-    key = "\n".join([record_writes.plain(str(subject or "")), said, *([when] if when else [])])
+    """A hash that is equal for records of the same content.
+
+    Args:
+        words: the record's text; case, spaces and final punctuation do not count.
+        subject: whom or what it is about.
+        when: the time of an appointment, or nothing.
+    """
+    text = " ".join(words.casefold().split()).rstrip(".!")
+    key = "\n".join([record_writes.plain(str(subject or "")), text, *([when] if when else [])])
     return hashlib.sha256(key.encode()).hexdigest()
 
 
 def record_id(words: str, sources: Sequence[str], when: str = "") -> str:
-    """Stable: the same record made again of the same messages has the same id."""
+    """An id that is the same whenever the same record is made from the same messages."""
     key = "\n".join([words, *sorted(sources), *([when] if when else [])])
     return f"r-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
 
 
 def _store(connection: Connection, new: Draft, change: Change, report: RecordsReport) -> int | None:
-    """The number of the record if it is new."""
+    """Store a record with its links; returns its number, or None if it was stored before."""
     same = record_writes.active_with_hash(connection, [new.content_hash]).get(new.content_hash)
     taken = record_queries.numbers_of(connection, [new.record.record_id])
     known = _known(connection, new, same, taken.get(new.record.record_id))
@@ -257,7 +268,7 @@ def _store(connection: Connection, new: Draft, change: Change, report: RecordsRe
 
 
 def _known(connection: Connection, new: Draft, same: int | None, taken: int | None) -> int | None:
-    """The record that this is: one that says the same now, or one with its id and status."""
+    """The stored record that equals this one: of the same content, or of the same id and status."""
     if same is not None and new.record.status == "active":
         return same
     if taken is not None:
@@ -268,44 +279,48 @@ def _known(connection: Connection, new: Draft, same: int | None, taken: int | No
 
 
 def with_free_id(connection: Connection, new: Draft) -> Draft:
-    """The draft under an id that no record has."""
+    """The draft under an id that no stored record has."""
     free = record_writes.free_id(connection, new.record.record_id)
     return replace(new, record=new.record.model_copy(update={"record_id": free}))
 
 
 def _related(connection: Connection, record: Record) -> dict[str, list[int]]:
-    """Numbers of the records it names as superseded or refined."""
-    found = {}
+    """The numbers of the records that it supersedes or refines."""
+    related = {}
     for name in ("supersedes", "refines"):
         ids = getattr(record, name)
         numbers = record_queries.numbers_of(connection, ids)
-        if missing := [one for one in ids if one not in numbers]:
+        if missing := [named for named in ids if named not in numbers]:
             raise UnusableRecordError(f"{name}: unknown records {', '.join(missing[:5])}")
-        found[name] = list(numbers.values())
-    return found
+        related[name] = list(numbers.values())
+    return related
 
 
 def remember(services: Services, user_id: str, text: str) -> Record:
-    """Store a sentence as a message of its own and as a record that cites it."""
+    """Store a sentence as a message of its own and as a record that cites it.
+
+    Raises:
+        InvalidInputError: the text is empty or too long.
+    """
     if not isinstance(text, str) or not text.strip():
         raise InvalidInputError("There is nothing to remember: give a text with words in it.")
-    most = services.settings.storage.max_record_chars
-    if len(text.strip()) > most:
+    longest = services.settings.storage.max_record_chars
+    if len(text.strip()) > longest:
         raise InvalidInputError(
-            f"{len(text):,} characters; at most {most:,} (Settings.storage.max_record_chars)."
+            f"{len(text):,} characters; at most {longest:,} (Settings.storage.max_record_chars)."
         )
     digest = hashlib.sha256(text.strip().encode("utf-8", "replace")).hexdigest()[:16]
-    said = {"role": "user", "content": text.strip(), "id": f"remembered-{digest}"}
+    message = {"role": "user", "content": text.strip(), "id": f"remembered-{digest}"}
     add_messages.add_messages(
         services,
         user_id,
-        [said],
+        [message],
         session_id=BY_HAND_SESSION,
         at=None,
         whole_conversation=False,
         read=False,
     )
-    row = {"text": text.strip(), "source_message_ids": [said["id"]], "subject": "user"}
+    row = {"text": text.strip(), "source_message_ids": [message["id"]], "subject": "user"}
     report = add_records(services, user_id, [row], BY_HAND)
     if report.rejected:
         raise InvalidInputError(report.rejected[0].reason)

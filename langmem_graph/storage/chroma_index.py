@@ -1,7 +1,11 @@
-"""Chroma: finds candidates among the vectors of one user, a collection per layer.
+"""The vector index in Chroma, embedded or on a server, with one collection per layer.
 
-Chroma holds ids (the ledger's vector numbers) and vectors, no text and no metadata. It can always
-be rebuilt from the ledger.
+Chroma holds ids (the numbers of vectors in the ledger) and vectors, but no text and no metadata, so
+it can always be rebuilt from the ledger.
+
+An embedded Chroma is guarded in two ways. When it is closed, the checksums of its files are written
+down; a file that differs at the next opening is damaged. After each write, unused space in its
+files is overwritten with zeros, since Chroma fills it with fragments of the process's memory.
 """
 
 import json
@@ -26,17 +30,21 @@ if TYPE_CHECKING:
     from chromadb.api import ClientAPI
 
 MAX_BATCH = 5_461  # Chroma's own limit for one write
-
+REBUILD = "langmem-graph rebuild --user USER"
+"""How a user builds the index anew."""
 CHECKSUM_FILE = "langmem-graph.seal"
 _BLOCK = 1 << 20
-
-_HEADER = struct.Struct("<iQQQQ")  # version, offset, room for, vectors held, bytes of one
-_VERSION = 1  # of a format with other fields nothing is touched
-_LENGTH_BYTES = 4  # one float a vector
+_HEADER = struct.Struct("<iQQQQ")  # version, offset, capacity, vectors held, bytes of each
+_VERSION = 1  # files of another version are left alone: their fields are unknown
+_LENGTH_BYTES = 4  # one float for each vector
 
 
 def check_chroma(chroma: object) -> None:
-    """Raise unless it is None, a URL such as `http://localhost:8000`, or a Chroma client."""
+    """Check the `chroma` argument: None, a URL such as `http://localhost:8000`, or a client.
+
+    Raises:
+        InvalidInputError: it is none of these.
+    """
     if chroma is None or hasattr(chroma, "get_or_create_collection"):
         return
     url = urlsplit(chroma) if isinstance(chroma, str) else None
@@ -45,7 +53,11 @@ def check_chroma(chroma: object) -> None:
 
 
 def connect(chroma: Any) -> "ClientAPI":
-    """The client that was given, or one for the URL that was given, with its name and password."""
+    """A Chroma client: the given one, or one for the given URL, with its user and password.
+
+    Raises:
+        IndexUnavailableError: the server cannot be reached.
+    """
     if not isinstance(chroma, str):
         client: ClientAPI = chroma
         return client
@@ -67,16 +79,13 @@ def connect(chroma: Any) -> "ClientAPI":
 def _authorization(url: SplitResult) -> dict[str, str]:
     if url.username is None:
         return {}
-    said = f"{unquote(url.username)}:{unquote(url.password or '')}"
-    return {"Authorization": f"Basic {b64encode(said.encode()).decode()}"}
-
-
-_REMEDY = "langmem-graph rebuild --user USER"
+    credentials = f"{unquote(url.username)}:{unquote(url.password or '')}"
+    return {"Authorization": f"Basic {b64encode(credentials.encode()).decode()}"}
 
 
 @contextmanager
-def _explained(where: object, remedy: str = _REMEDY) -> Iterator[None]:
-    """Turn whatever Chroma raises (its own, httpx's, even AttributeError) into one error."""
+def _explained(where: object, remedy: str = REBUILD) -> Iterator[None]:
+    """Turn any error that Chroma raises (its own, httpx's, even AttributeError) into ours."""
     try:
         yield
     except (IndexUnavailableError, InvalidInputError):
@@ -89,13 +98,13 @@ def _explained(where: object, remedy: str = _REMEDY) -> Iterator[None]:
 
 
 class VectorIndex:
-    """The vectors of one user; opened at first use, by one thread at a time.
+    """The vector index of one ledger; opened at first use, by one thread at a time.
 
     Args:
-        name: the end of the collections' names, which begin with the layer.
-        directory: where Chroma keeps it (embedded mode), or
+        name: ends the collections' names, which begin with the layer.
+        directory: the directory of an embedded Chroma, or
         connect: gives the client of a server, which is shared and never closed here.
-        remedy: what to run when the index is damaged.
+        remedy: how a user rebuilds a damaged index.
     """
 
     def __init__(
@@ -104,7 +113,7 @@ class VectorIndex:
         *,
         directory: Path | None = None,
         connect: "Callable[[], ClientAPI] | None" = None,
-        remedy: str = _REMEDY,
+        remedy: str = REBUILD,
     ) -> None:
         self.name = name
         self._remedy = remedy
@@ -124,27 +133,27 @@ class VectorIndex:
 
     @property
     def identity(self) -> str:
-        """Tells this index from one in another place, so that a change of place is noticed."""
-        return f"{self.place}:messages-{self.name}"  # as the first version wrote it
+        """A text that differs for an index in another place, so that a change is noticed."""
+        return f"{self.place}:messages-{self.name}"  # older ledgers hold it in this form
 
     @property
     def embedded(self) -> bool:
-        """True when Chroma runs in this process, in the user's folder."""
+        """Whether Chroma runs in this process and keeps its files in the folder."""
         return self._directory is not None
 
     def count(self, layer: str) -> int:
-        """How many vectors of the layer Chroma holds."""
+        """How many vectors of a layer Chroma holds."""
         return int(self._with_collection(layer, methodcaller("count")))
 
     def upsert(self, layer: str, ids: Sequence[int], matrix: NDArray[np.float32]) -> None:
-        """Add vectors or replace them, in batches within Chroma's limit."""
+        """Add or replace vectors, in batches within Chroma's limit."""
         for start in range(0, len(ids), MAX_BATCH):
             some = slice(start, start + MAX_BATCH)
             batch = {"ids": [str(n) for n in ids[some]], "embeddings": matrix[some]}
             self._with_collection(layer, methodcaller("upsert", **batch), writes=True)
 
     def delete(self, layer: str, ids: Sequence[int]) -> None:
-        """Take vectors out; unknown ids are no error."""
+        """Delete vectors; unknown ids are ignored."""
         for start in range(0, len(ids), MAX_BATCH):
             batch = [str(n) for n in ids[start : start + MAX_BATCH]]
             self._with_collection(layer, methodcaller("delete", ids=batch), writes=True)
@@ -153,7 +162,7 @@ class VectorIndex:
         """The ids of the nearest vectors by cosine, nearest first."""
         asked = {"query_embeddings": vector[None, :], "n_results": limit, "include": []}
         answer = self._with_collection(layer, methodcaller("query", **asked))
-        return [int(found) for found in answer["ids"][0]]
+        return [int(number) for number in answer["ids"][0]]
 
     def drop(self) -> None:
         """Delete the collections of all layers, where they exist."""
@@ -165,7 +174,7 @@ class VectorIndex:
                     client.delete_collection(collection.name)
 
     def close(self) -> None:
-        """Release an embedded Chroma's files; a closed index cannot be used again."""
+        """Release the files of an embedded Chroma; a closed index cannot be used again."""
         with self._opening:
             self._closed = True
             self._collections.clear()
@@ -181,19 +190,19 @@ class VectorIndex:
     def _with_collection(
         self, layer: str, work: Callable[[Any], Any], *, writes: bool = False
     ) -> Any:
-        """Do it; once more if another process dropped and made the collection anew meanwhile."""
+        """Do the work; repeat it if another process has just replaced the collection."""
         from chromadb.errors import NotFoundError
 
         with _explained(self._where, self._remedy):
             try:
-                return self._blanked_after(layer, work, writes)
+                return self._do(layer, work, writes)
             except NotFoundError:
                 with self._opening:
                     self._collections.pop(layer, None)
-                return self._blanked_after(layer, work, writes)
+                return self._do(layer, work, writes)
 
-    def _blanked_after(self, layer: str, work: Callable[[Any], Any], writes: bool) -> Any:
-        """Do it; what may make Chroma's files, any write and the first call, is done alone."""
+    def _do(self, layer: str, work: Callable[[Any], Any], writes: bool) -> Any:
+        """Do the work; alone, and blanking the files after it, if it may create or extend them."""
         collection = self._open(layer)
         if self._directory is None or (layer in self._blanked and not writes):
             return work(collection)
@@ -228,13 +237,13 @@ class VectorIndex:
         from chromadb.config import Settings
 
         assert self._directory is not None
-        remove_checksums(self._directory)
+        remove_checksums(self._directory, self._remedy)
         quiet = Settings(anonymized_telemetry=False)
         return chromadb.PersistentClient(str(self._directory), settings=quiet)
 
     def _checked(self, collection: Any) -> Any:
         space = (collection.configuration_json.get("hnsw") or {}).get("space")
-        if space != "cosine":  # Chroma keeps an existing collection's distance without a word
+        if space != "cosine":  # Chroma silently keeps the distance of an existing collection
             raise IndexUnavailableError(
                 f"Chroma's collection {collection.name} measures {space!r}, not cosine. "
                 f"Run: {self._remedy}"
@@ -243,30 +252,28 @@ class VectorIndex:
 
 
 def write_checksums(directory: Path) -> None:
-    """Note every index file; called when Chroma has let go of them."""
+    """Write down the checksums of all index files, which Chroma must have closed."""
     if directory.is_dir():
         try:
             (directory / CHECKSUM_FILE).write_text(json.dumps(_sums(directory)), encoding="utf-8")
-        except OSError:  # a full disk: without a seal the files are taken as they are
+        except OSError:  # a full disk: without checksums the files are used unchecked
             (directory / CHECKSUM_FILE).unlink(missing_ok=True)
 
 
-def remove_checksums(directory: Path) -> None:
-    """Take the seal away, since Chroma will change the files.
+def remove_checksums(directory: Path, remedy: str = REBUILD) -> None:
+    """Compare the index files with their checksums, and delete these, since Chroma writes now.
 
     Raises:
-        IndexUnavailableError: a file is not what it was; the seal stays.
+        IndexUnavailableError: a file has changed since it was closed; the checksums are kept.
     """
     try:
-        sealed = json.loads((directory / CHECKSUM_FILE).read_text(encoding="utf-8"))
+        expected = json.loads((directory / CHECKSUM_FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return
-    except ValueError:  # written by half
-        sealed = None
-    if sealed is not None and sealed != _sums(directory):
-        raise IndexUnavailableError(
-            f"The index files in {directory} are damaged. Run: langmem-graph rebuild --user USER"
-        )
+    except ValueError:  # the process was killed while it wrote them
+        expected = None
+    if expected is not None and expected != _sums(directory):
+        raise IndexUnavailableError(f"The index files in {directory} are damaged. Run: {remedy}")
     (directory / CHECKSUM_FILE).unlink(missing_ok=True)
 
 
@@ -284,22 +291,22 @@ def _sum(file: Path) -> int:
 
 
 def blank_unused(directory: Path) -> None:
-    """Blank what lies behind the last vector in every index below a Chroma directory.
+    """Overwrite the unused space behind the last vector in all index files of a directory.
 
-    Nobody may write there meanwhile: the number of vectors is read first.
+    Nothing may write to the files meanwhile, since the number of vectors is read first.
     """
     for header in directory.glob("*/header.bin"):
         fields = header.read_bytes()[: _HEADER.size]
         if len(fields) < _HEADER.size:
-            continue  # damaged; Chroma will say so
+            continue  # damaged; Chroma reports it on opening
         version, _, _, held, size = _HEADER.unpack(fields)
         if version == _VERSION:
-            _blank_behind(header.with_name("data_level0.bin"), held * size)
-            _blank_behind(header.with_name("length.bin"), held * _LENGTH_BYTES)
+            _blank_after(header.with_name("data_level0.bin"), held * size)
+            _blank_after(header.with_name("length.bin"), held * _LENGTH_BYTES)
 
 
-def _blank_behind(file: Path, used: int) -> None:
-    """Cut the file and give it its size again: what comes back is zeros."""
+def _blank_after(file: Path, used: int) -> None:
+    """Truncate the file and extend it to its former size, which fills the space with zeros."""
     size = file.stat().st_size if file.exists() else 0
     if size > used:
         os.truncate(file, used)

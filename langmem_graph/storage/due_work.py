@@ -1,23 +1,14 @@
-"""What is written to the ledger after a message is safe: facts of the file, due work, vectors.
+"""The outbox: which texts must be embedded and which vectors must be indexed after a commit.
 
-Together with the other modules of `store` this is all the SQL there is.
+A process claims items for a limited time (the lease) before it works on them, so that two processes
+that share a directory do not do the same work.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from time import time
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    and_,
-    delete,
-    insert,
-    literal,
-    select,
-    text,
-    update,
-)
+import sqlalchemy as sa
 
 from langmem_graph.storage.tables import (
     EMBED,
@@ -36,7 +27,7 @@ from langmem_graph.storage.tables import (
 
 @dataclass(frozen=True)
 class Due:
-    """Which due items are meant: layer, task, a range of numbers, whether they failed before."""
+    """Selects due items: by layer, task, range of numbers, and whether they failed before."""
 
     layer: str
     task: str
@@ -45,47 +36,53 @@ class Due:
     failed_before: bool | None = None
 
 
-def claim(connection: Connection, due: Due, limit: int, *, by: str, lease: float) -> list[int]:
-    """Take up to `limit` due items, oldest first.
+def claim(connection: sa.Connection, due: Due, limit: int, *, by: str, lease: float) -> list[int]:
+    """Claim up to `limit` due items, oldest first, and return their numbers.
 
-    Another process leaves them alone until the lease (seconds) has run out.
+    Args:
+        connection: a write transaction.
+        due: which items are meant.
+        limit: how many at most.
+        by: the process that claims them.
+        lease: seconds until another process may claim them.
     """
     wanted = [outbox.c.layer == due.layer, outbox.c.task == due.task]
     wanted.append(outbox.c.item.between(due.first, due.last))
     wanted.append((outbox.c.claimed_until < time()) | (outbox.c.claimed_by == by))
     if due.failed_before is not None:
         wanted.append((outbox.c.attempts > 0) == due.failed_before)
-    oldest = select(outbox.c.item).where(*wanted).order_by(outbox.c.item).limit(limit)
+    oldest = sa.select(outbox.c.item).where(*wanted).order_by(outbox.c.item).limit(limit)
     items = list(connection.scalars(oldest))
     claimed = {"claimed_by": by, "claimed_until": time() + lease}
-    connection.execute(update(outbox).where(_are(due.layer, items)).values(**claimed))
+    connection.execute(sa.update(outbox).where(entries_of(due.layer, items)).values(**claimed))
     return items
 
 
-def _are(layer: str, items: Iterable[int]) -> ColumnElement[bool]:
-    return and_(outbox.c.layer == layer, outbox.c.item.in_(list(items)))
+def entries_of(layer: str, items: Iterable[int]) -> sa.ColumnElement[bool]:
+    """Selects the outbox entries of these items."""
+    return sa.and_(outbox.c.layer == layer, outbox.c.item.in_(list(items)))
 
 
-def release(connection: Connection, layer: str, items: Iterable[int]) -> None:
-    """Give failed items back, to be tried again later."""
+def release(connection: sa.Connection, layer: str, items: Iterable[int]) -> None:
+    """Give up the claim on items that failed; they are tried again later."""
     freed = {"claimed_until": 0.0, "attempts": outbox.c.attempts + 1}
-    connection.execute(update(outbox).where(_are(layer, items)).values(**freed))
+    connection.execute(sa.update(outbox).where(entries_of(layer, items)).values(**freed))
 
 
-def finish(connection: Connection, layer: str, items: Iterable[int]) -> None:
-    """Chroma agrees with the ledger about them: nothing is due any more."""
-    connection.execute(delete(outbox).where(_are(layer, items)))
+def finish(connection: sa.Connection, layer: str, items: Iterable[int]) -> None:
+    """Delete the entries of items that are completely done."""
+    connection.execute(sa.delete(outbox).where(entries_of(layer, items)))
 
 
-def free_all_claims(connection: Connection) -> None:
-    """For the one process that holds the lock: whoever claimed work before is dead."""
-    connection.execute(update(outbox).values(claimed_until=0.0))
+def free_all_claims(connection: sa.Connection) -> None:
+    """Give up all claims; for the process that holds the lock, since all others have ended."""
+    connection.execute(sa.update(outbox).values(claimed_until=0.0))
 
 
-def index_everything_again(connection: Connection) -> None:
-    """Mark every stored vector as not yet in Chroma."""
+def index_everything_again(connection: sa.Connection) -> None:
+    """Mark every stored vector as due for the index."""
     connection.execute(
-        text(
+        sa.text(
             "INSERT OR IGNORE INTO outbox(layer, item, task, attempts, claimed_until)"
             " SELECT DISTINCT layer, item, :task, 0, 0 FROM vectors"
         ),
@@ -93,17 +90,18 @@ def index_everything_again(connection: Connection) -> None:
     )
 
 
-def embed_everything_again(connection: Connection) -> None:
-    """Drop all vectors and mark everything as due for embedding, for a change of embedder."""
-    connection.execute(delete(vectors))
-    connection.execute(delete(outbox))
-    connection.execute(update(sessions).values(vector_sum=None, vector_count=0))
-    due = select(literal(MESSAGES), messages.c.n, literal(EMBED), literal(0), literal(0.0))
+def embed_everything_again(connection: sa.Connection) -> None:
+    """Delete all vectors and mark every text as due for embedding, for a change of embedder."""
+    connection.execute(sa.delete(vectors))
+    connection.execute(sa.delete(outbox))
+    connection.execute(sa.update(sessions).values(vector_sum=None, vector_count=0))
     columns = ["layer", "item", "task", "attempts", "claimed_until"]
-    found = due.where(messages.c.role != "system")
-    connection.execute(insert(outbox).from_select(columns, found))
-    due = select(literal(RECORDS), records.c.n, literal(EMBED), literal(0), literal(0.0))
-    connection.execute(insert(outbox).from_select(columns, due))
-    connection.execute(delete(clusters))
-    connection.execute(update(records).values(cluster=None))
-    connection.execute(delete(meta).where(meta.c.key.in_(["embedder", "dimension"])))
+    for layer, table in ((MESSAGES, messages), (RECORDS, records)):
+        due = sa.select(
+            sa.literal(layer), table.c.n, sa.literal(EMBED), sa.literal(0), sa.literal(0.0)
+        )
+        embedded = due.where(messages.c.role != "system") if table is messages else due
+        connection.execute(sa.insert(outbox).from_select(columns, embedded))
+    connection.execute(sa.delete(clusters))
+    connection.execute(sa.update(records).values(cluster=None))
+    connection.execute(sa.delete(meta).where(meta.c.key.in_(["embedder", "dimension"])))

@@ -1,4 +1,4 @@
-"""Topic tracks and the profile in the ledger: a round is written whole or not at all."""
+"""Topic tracks and the profile as they are stored in the ledger: reading and writing them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from langmem_graph.topics.files import is_file_name
 
 @dataclass(frozen=True)
 class StoredFile:
-    """One file as it is kept."""
+    """A topic track or the profile, as it is stored."""
 
     name: str
     body: str
@@ -23,20 +23,18 @@ class StoredFile:
 
 
 def all_files(connection: Connection) -> dict[str, StoredFile]:
-    """Every file by its name."""
-    found = select(files.c.name, files.c.body, files.c.version).order_by(files.c.name)
-    return {row.name: StoredFile(*row) for row in connection.execute(found)}
+    """All files by their names."""
+    columns = select(files.c.name, files.c.body, files.c.version).order_by(files.c.name)
+    return {row.name: StoredFile(*row) for row in connection.execute(columns)}
 
 
 def versions(connection: Connection) -> dict[str, int]:
     """How often each file was written, by its name."""
-    return {
-        row.name: row.version for row in connection.execute(select(files.c.name, files.c.version))
-    }
+    return {name: file.version for name, file in all_files(connection).items()}
 
 
 def write_files(connection: Connection, bodies: Mapping[str, str]) -> None:
-    """Write these files, in the caller's transaction; others stay."""
+    """Write these files in the caller's transaction; other files stay as they are."""
     before = versions(connection)
     for name, body in bodies.items():
         row = {"body": body, "version": before.get(name, 0) + 1, "updated_at": now()}
@@ -45,28 +43,29 @@ def write_files(connection: Connection, bodies: Mapping[str, str]) -> None:
 
 
 def drop_files(connection: Connection, names: list[str]) -> None:
-    """Tracks that another one has absorbed."""
+    """Delete topic tracks whose content was merged into another one."""
     connection.execute(delete(files).where(files.c.name.in_(names)))
 
 
 def records_after(connection: Connection, checkpoint: int) -> list[int]:
-    """Records that are true now and were stored after the checkpoint, oldest first."""
-    found = select(records.c.n).where(records.c.n > checkpoint, records.c.status == ACTIVE)
-    return list(connection.scalars(found.order_by(records.c.n)))
+    """Active records that were stored after the checkpoint, oldest first."""
+    query = select(records.c.n).where(records.c.n > checkpoint, records.c.status == ACTIVE)
+    return list(connection.scalars(query.order_by(records.c.n)))
 
 
 def stored_files(services: Services, user_id: str) -> dict[str, StoredFile]:
-    """Every file of a user by its name."""
-    if not services.has(user_id):
-        return {}
-    with services.room(user_id) as room, room.database.read_transaction() as connection:
-        return all_files(connection)
+    """All files of a user by their names."""
+    return services.read(user_id, all_files, {})
 
 
 def read_file(services: Services, user_id: str, name: object) -> str:
-    """The text of one file."""
-    there = stored_files(services, user_id)
-    if not is_file_name(name) or str(name) not in there:
-        names = ", ".join(there) or "none yet"
+    """The text of one file.
+
+    Raises:
+        InvalidInputError: there is no file of this name; the message lists those that exist.
+    """
+    stored = stored_files(services, user_id)
+    if not is_file_name(name) or str(name) not in stored:
+        names = ", ".join(stored) or "none yet"
         raise InvalidInputError(f"There is no file {str(name)[:100]!r}. There are: {names}.")
-    return there[str(name)].body
+    return stored[str(name)].body

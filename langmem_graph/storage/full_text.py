@@ -1,7 +1,7 @@
-"""The words of texts, and the full-text tables that store them and look them up.
+"""Full-text search with SQLite's FTS5: preparing texts and queries, and the index tables.
 
-SQLite's tokenizer splits at spaces and punctuation. Chinese and Japanese have none, so runs of
-their characters are written as overlapping pairs, in the index and in the query alike.
+FTS5's tokenizer splits at spaces and punctuation. Chinese and Japanese words are not separated by
+spaces, so runs of their characters become overlapping pairs, in the index and in queries alike.
 """
 
 import re
@@ -10,18 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from sqlalchemy import (
-    Connection,
-    TableClause,
-    bindparam,
-    column,
-    delete,
-    func,
-    insert,
-    select,
-    table,
-    text,
-)
+import sqlalchemy as sa
 
 # Kana, Han (with extensions and compatibility forms) and Hangul.
 _CJK_RUN = re.compile(
@@ -39,18 +28,20 @@ _STOP_WORDS = frozenset(
     which while who whom whose why will with would you your yours
     """.split()
 )
-MAX_QUERY_TERMS = 48  # of a query as long as a report, the first
-MAX_TERMS = 12  # looked up; with 8 instead recall is the same, with 4 lower (docs/ranking.md)
+MAX_QUERY_TERMS = 48  # the first words of a long query are considered
+MAX_TERMS = 12  # terms looked up; with 8 recall is the same, with 4 lower (docs/ranking.md)
 COMMON_SHARE, COMMON_FLOOR = 0.2, 20  # a term in more messages than this is left out
 
-_best_words = text(  # a message's own words count twice as much as those before it (DESIGN)
-    "SELECT rowid, -bm25(words, 2.0, 1.0) AS score FROM words"
-    " WHERE words MATCH :terms ORDER BY score DESC LIMIT :limit"
+_best_words = (
+    sa.text(  # a message's own words count twice as much as those of the messages before it
+        "SELECT rowid, -bm25(words, 2.0, 1.0) AS score FROM words"
+        " WHERE words MATCH :terms ORDER BY score DESC LIMIT :limit"
+    )
 )
 
 
 def searchable(text: str) -> str:
-    """The text as it goes into the index: CJK runs become pairs of characters."""
+    """The text as it is indexed: runs of CJK characters become pairs of characters."""
     plain = unicodedata.normalize("NFC", text.replace("\0", " "))
     return _CJK_RUN.sub(lambda run: f" {_pairs(run.group())} {run.group()[-1]} ", plain)
 
@@ -60,7 +51,7 @@ def _pairs(run: str) -> str:
 
 
 def query_terms(query: str) -> list[str]:
-    """The query's distinct words without stop words; all words where nothing else is left."""
+    """The query's distinct words without stop words; all its words if it has only stop words."""
     plain = unicodedata.normalize("NFC", query.replace("\0", " "))
     paired = _CJK_RUN.sub(lambda run: f" {_pairs(run.group()) or run.group()} ", plain)
     words = list({word.lower(): word for word in _TOKEN.findall(paired)}.values())
@@ -69,7 +60,7 @@ def query_terms(query: str) -> list[str]:
 
 
 def telling_terms(counts: dict[str, int], messages: int) -> list[str]:
-    """The rarest terms of a query; very common ones cost time and tell nothing.
+    """The rarest terms of a query; very common ones cost time and do not discriminate.
 
     Args:
         counts: in how many messages each term occurs.
@@ -82,88 +73,83 @@ def telling_terms(counts: dict[str, int], messages: int) -> list[str]:
 
 
 def match_expression(terms: Sequence[str]) -> str:
-    """An FTS5 expression that matches any term. Quoting keeps FTS5's own syntax out.
+    """An FTS5 expression that matches any of the terms.
 
-    A single CJK character also matches the pairs that begin with it.
+    The terms are quoted, so that none is read as FTS5 syntax. A single CJK character also matches
+    the pairs that begin with it.
     """
-    alone = (
+    return " OR ".join(
         f'"{term}"{"*" if _CJK_RUN.fullmatch(term) and len(term) == 1 else ""}' for term in terms
     )
-    return " OR ".join(alone)
 
 
 @dataclass(frozen=True)
 class WordTable:
-    """A full-text table of a ledger; a row has the number of what it is found for.
+    """A full-text table of a ledger; each row has the number of the item that it indexes.
 
     Args:
-        name: of the table in SQLite.
-        columns: the texts of a row that are indexed.
+        name: the table's name in SQLite.
+        columns: the indexed texts of a row.
     """
 
     name: str
     columns: tuple[str, ...] = ("own",)
 
-    def create(self, connection: Connection) -> None:
-        """Make the table in a new file."""
+    def create(self, connection: sa.Connection) -> None:
+        """Create the table in a new file."""
         connection.exec_driver_sql(
             f"CREATE VIRTUAL TABLE {self.name} USING"
             f" fts5({', '.join(self.columns)}, tokenize='porter unicode61')"
         )
 
-    def add(self, connection: Connection, rows: Mapping[int, Sequence[str]]) -> None:
+    def add(self, connection: sa.Connection, rows: Mapping[int, Sequence[str]]) -> None:
         """Index the texts of each number, one per column."""
         values = [
             {"rowid": n, **dict(zip(self.columns, map(searchable, texts), strict=True))}
             for n, texts in rows.items()
         ]
         if values:
-            connection.execute(insert(self._table), values)
+            connection.execute(sa.insert(self._table), values)
 
-    def drop(self, connection: Connection, numbers: Iterable[int]) -> None:
+    def drop(self, connection: sa.Connection, numbers: Iterable[int]) -> None:
         """Delete the rows of these numbers."""
         words = self._table
         if rows := [{"n": n} for n in numbers]:
-            connection.execute(delete(words).where(words.c.rowid == bindparam("n")), rows)
+            connection.execute(sa.delete(words).where(words.c.rowid == sa.bindparam("n")), rows)
 
-    def optimize(self, connection: Connection) -> None:
-        """Merge the table into one segment; deleted words leave the file."""
-        command = table(self.name, column(self.name))  # FTS5 takes commands as rows like this
-        connection.execute(insert(command).values({self.name: "optimize"}))
+    def optimize(self, connection: sa.Connection) -> None:
+        """Merge the index into one segment, which removes deleted words from the file."""
+        command = sa.table(self.name, sa.column(self.name))  # FTS5 takes commands as inserted rows
+        connection.execute(sa.insert(command).values({self.name: "optimize"}))
 
-    def counts(self, connection: Connection, terms: Iterable[str]) -> dict[str, int]:
-        """In how many rows each term occurs, in whatever column."""
-        matching = column(self.name).match(bindparam("term"))
-        count = select(func.count()).select_from(self._table).where(matching)
+    def counts(self, connection: sa.Connection, terms: Iterable[str]) -> dict[str, int]:
+        """In how many rows each term occurs, in any column."""
+        matching = sa.column(self.name).match(sa.bindparam("term"))
+        count = sa.select(sa.func.count()).select_from(self._table).where(matching)
         return {
             term: connection.scalar(count, {"term": match_expression([term])}) or 0
             for term in terms
         }
 
     @property
-    def _table(self) -> TableClause:
-        return table(self.name, column("rowid"), *map(column, self.columns))
+    def _table(self) -> sa.TableClause:
+        return sa.table(self.name, sa.column("rowid"), *map(sa.column, self.columns))
 
 
 MESSAGE_WORDS = WordTable("words", ("own", "before"))
-"""Of messages; `before` holds the words of the two earlier messages of the session."""
+"""Words of messages; `before` holds those of the two preceding messages of the session."""
 RECORD_WORDS = WordTable("record_words")
 
 
-def optimize_words(connection: Connection) -> None:
-    """Merge the full-text indexes into one segment each; deleted words leave the file."""
+def optimize_words(connection: sa.Connection) -> None:
+    """Optimize both full-text tables, which removes deleted words from the file."""
     for words in (MESSAGE_WORDS, RECORD_WORDS):
         words.optimize(connection)
 
 
 def words_search(
-    connection: Connection, terms: Sequence[str], limit: int
+    connection: sa.Connection, terms: Sequence[str], limit: int
 ) -> list[tuple[int, float]]:
-    """Messages that hold any of the terms, by BM25, best first; higher is better."""
+    """Messages that contain any of the terms, with their BM25 scores, best (highest) first."""
     rows = connection.execute(_best_words, {"terms": match_expression(terms), "limit": limit})
     return [(number, score) for number, score in rows.all()]
-
-
-def word_counts(connection: Connection, terms: Iterable[str]) -> dict[str, int]:
-    """In how many messages each term occurs, its own words and those before it alike."""
-    return MESSAGE_WORDS.counts(connection, terms)

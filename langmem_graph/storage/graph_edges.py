@@ -1,4 +1,7 @@
-"""Clusters of records: a running sum of vectors each, so that a centroid costs nothing."""
+"""Clusters of records, and the semantic and causal edges between records.
+
+A cluster keeps the sum of its records' vectors, so that its centroid need not be recomputed.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,14 +19,14 @@ Vector = NDArray[np.float32]
 
 @dataclass
 class Clusters:
-    """All clusters' numbers, sums and sizes; sums belong to unit vectors."""
+    """All clusters: their numbers, the sums of their unit vectors, and their sizes."""
 
     numbers: list[int]
     sums: list[Vector]
     counts: list[int]
 
     def nearest(self, vector: Vector) -> tuple[int, float]:
-        """Place and cosine of the nearest centroid; (-1, -1) when there is none."""
+        """Position and cosine of the nearest centroid; (-1, -1) when there are no clusters."""
         if not self.numbers:
             return -1, -1.0
         matrix = np.stack(self.sums)
@@ -33,7 +36,7 @@ class Clusters:
 
 
 def all_clusters(connection: Connection) -> Clusters:
-    """Every cluster."""
+    """Load all clusters."""
     rows = connection.execute(select(clusters).order_by(clusters.c.n)).all()
     return Clusters(
         [row.n for row in rows],
@@ -43,10 +46,10 @@ def all_clusters(connection: Connection) -> Clusters:
 
 
 def join(connection: Connection, held: Clusters, place: int, record: int, vector: Vector) -> int:
-    """Put a record into the cluster at a place, or into one of its own (-1); its number."""
+    """Add a record to the cluster at a position of `held`, or to a new one (-1); its number."""
     if place < 0:
-        fresh = insert(clusters).values(vector_sum=vector.tobytes(), vector_count=1)
-        n: int = connection.execute(fresh.returning(clusters.c.n)).scalar_one()
+        new = insert(clusters).values(vector_sum=vector.tobytes(), vector_count=1)
+        n: int = connection.execute(new.returning(clusters.c.n)).scalar_one()
         held.numbers.append(n)
         held.sums.append(vector)
         held.counts.append(1)
@@ -61,40 +64,40 @@ def join(connection: Connection, held: Clusters, place: int, record: int, vector
 
 
 def unclustered(connection: Connection) -> list[int]:
-    """Records that are true now and in no cluster yet, oldest first."""
-    found = select(records.c.n).where(records.c.cluster.is_(None), records.c.status == ACTIVE)
-    return list(connection.scalars(found.order_by(records.c.n)))
+    """Active records that are in no cluster yet, oldest first."""
+    query = select(records.c.n).where(records.c.cluster.is_(None), records.c.status == ACTIVE)
+    return list(connection.scalars(query.order_by(records.c.n)))
 
 
 def members(connection: Connection, cluster: int) -> list[int]:
-    """The records of a cluster that are true now, oldest first."""
-    found = select(records.c.n).where(records.c.cluster == cluster, records.c.status == ACTIVE)
-    return list(connection.scalars(found.order_by(records.c.n)))
+    """The active records of a cluster, oldest first."""
+    query = select(records.c.n).where(records.c.cluster == cluster, records.c.status == ACTIVE)
+    return list(connection.scalars(query.order_by(records.c.n)))
 
 
 def link_semantically(
-    connection: Connection, one: int, others: Sequence[tuple[int, float]], origin: str
+    connection: Connection, record: int, others: Sequence[tuple[int, float]], origin: str
 ) -> None:
-    """Edges between a record and those like it; both ways are one edge."""
+    """Add semantic edges, which have no direction, to records with their cosines."""
     for other, cosine in others:
-        low, high = sorted((one, other))
+        low, high = sorted((record, other))
         add_link(connection, low, high, SEMANTIC, weight=cosine, scorer="cosine", origin=origin)
 
 
 def neighbours(connection: Connection, items: Sequence[int], kind: str) -> list[tuple[int, float]]:
-    """Records that edges of a kind join to these, in either direction, with the best weight.
+    """Active records that edges of a kind connect to these, without these themselves.
 
-    Only what is true now, without the items themselves; the heaviest first.
+    Edges count in either direction; each record comes with its best weight, the highest first.
     """
-    own, best = set(items), dict[int, float]()
+    given, best = set(items), dict[int, float]()
     for here, there in ((links.c.source, links.c.target), (links.c.target, links.c.source)):
-        found = (
+        query = (
             select(there, links.c.weight)
             .join(records, (records.c.n == there) & (records.c.status == ACTIVE))
-            .where(links.c.kind == kind, here.in_(own))
+            .where(links.c.kind == kind, here.in_(given))
         )
-        for n, weight in connection.execute(found):
-            if n not in own:
+        for n, weight in connection.execute(query):
+            if n not in given:
                 best[n] = max(weight, best.get(n, weight))
     return sorted(best.items(), key=lambda pair: -pair[1])
 
@@ -102,6 +105,6 @@ def neighbours(connection: Connection, items: Sequence[int], kind: str) -> list[
 def edges_of(connection: Connection, n: int) -> list[tuple[int, int, str, float]]:
     """Semantic and causal edges that touch a record: source, target, kind, weight."""
     near = (links.c.source == n) | (links.c.target == n)
-    found = select(links.c.source, links.c.target, links.c.kind, links.c.weight)
-    rows = connection.execute(found.where(near, links.c.kind.in_((SEMANTIC, CAUSAL))))
+    query = select(links.c.source, links.c.target, links.c.kind, links.c.weight)
+    rows = connection.execute(query.where(near, links.c.kind.in_((SEMANTIC, CAUSAL))))
     return [(row.source, row.target, row.kind, row.weight) for row in rows]

@@ -1,4 +1,4 @@
-"""doctor and rebuild: the ledger against the index, and the index made anew from the ledger."""
+"""`doctor` and `rebuild`: compares the vector index with the ledger, and builds it anew."""
 
 import random
 
@@ -8,27 +8,20 @@ from sqlalchemy import Connection
 
 from langmem_graph.errors import IndexUnavailableError
 from langmem_graph.reports import Health
-from langmem_graph.storage import (
-    due_work,
-    embed_and_index,
-    full_text,
-    message_queries,
-    stored_vectors,
-    tables,
-)
+from langmem_graph.storage import due_work, full_text, message_queries, stored_vectors, tables
 from langmem_graph.storage.message_queries import Counts
 from langmem_graph.storage.room import Room
 from langmem_graph.storage.services import Services
 from langmem_graph.storage.tables import EMBED, INDEX, LAYERS
 
-SAME = 0.9999  # cosine from which two vectors count as the same text
-ENOUGH_REACH = 0.9  # Chroma's index is approximate: it misses a few vectors by design
+_SAME = 0.9999  # cosine from which two vectors count as the same text
+_ENOUGH_REACH = 0.9  # Chroma's index is approximate: it misses a few vectors by design
 
 
 def examine(services: Services, user_id: str, sample: int) -> Health:
-    """What there is, what is due, and what Chroma finds."""
+    """Compare ledger and index, asking Chroma for `sample` stored vectors (0: for all)."""
     if not services.has(user_id):
-        return _nobody(user_id)
+        return _without_ledger(user_id)
     with services.room(user_id) as room:
         with room.database.read_transaction() as connection:
             held = message_queries.counts(connection)
@@ -52,7 +45,7 @@ def examine(services: Services, user_id: str, sample: int) -> Health:
     )
 
 
-def _nobody(user_id: str) -> Health:
+def _without_ledger(user_id: str) -> Health:
     nothing = dict.fromkeys(("messages", "sessions", "records", "vectors", "indexed"), 0)
     due = dict.fromkeys(("waiting_to_embed", "waiting_to_index", "reachable", "sampled"), 0)
     problems = [f"Nothing is stored of user {user_id!r}."]
@@ -62,41 +55,39 @@ def _nobody(user_id: str) -> Health:
 def _ask_index(
     room: Room, held: Counts, waiting: int, sample: int, problems: list[str]
 ) -> tuple[int, int, int]:
-    """How many vectors Chroma holds, how many it was asked for, how many of them it found."""
+    """How many vectors Chroma holds, how many it was asked for, and how many of them it found."""
     if room.read_only or held.vectors == waiting:
         return (-1 if room.read_only else 0), 0, 0
+    with room.database.read_transaction() as connection:
+        by_layer = stored_vectors.indexed_vector_ids(connection)
     try:
-        with room.database.read_transaction() as connection:
-            there = [
-                layer for layer, ids in stored_vectors.indexed_vector_ids(connection).items() if ids
-            ]
-        indexed = sum(map(room.index.count, there))
-        sampled, reachable = _reach(room, sample) if indexed else (0, 0)
+        indexed = sum(room.index.count(layer) for layer, ids in by_layer.items() if ids)
+        sampled, reachable = _reach(room, by_layer, sample) if indexed else (0, 0)
     except IndexUnavailableError as error:
         problems.append(str(error))
         return -1, 0, 0
     return indexed, sampled, reachable
 
 
-def _reach(room: Room, sample: int) -> tuple[int, int]:
-    """Asks Chroma for stored vectors: a lost one is counted by Chroma but never found."""
+def _reach(room: Room, by_layer: dict[str, list[int]], sample: int) -> tuple[int, int]:
+    """How many vectors Chroma was asked for, and how many it found.
+
+    A damaged index may count a vector that no query finds any more.
+    """
+    ids = [(layer, n) for layer in LAYERS for n in by_layer[layer]]
+    chosen = ids if sample == 0 else random.sample(ids, min(sample, len(ids)))
+    answers = []
     with room.database.read_transaction() as connection:
-        by_layer = stored_vectors.indexed_vector_ids(connection)
-        ids = [(layer, n) for layer in LAYERS for n in by_layer[layer]]
-        chosen = ids if sample == 0 else random.sample(ids, min(sample, len(ids)))
-        found = [
-            _is_found(room, connection, layer, vector)
-            for layer in LAYERS
-            for vector in stored_vectors.vectors_by_id(
-                connection, [n for own, n in chosen if own == layer]
-            ).matrix
-        ]
-    return len(found), sum(found)
+        for layer in LAYERS:
+            numbers = [n for chosen_layer, n in chosen if chosen_layer == layer]
+            rows = stored_vectors.vectors_by_id(connection, numbers)
+            answers += [_is_found(room, connection, layer, vector) for vector in rows.matrix]
+    return len(answers), sum(answers)
 
 
 def _is_found(room: Room, connection: Connection, layer: str, vector: NDArray[np.float32]) -> bool:
     nearest = stored_vectors.vectors_by_id(connection, room.index.query(layer, vector, 10))
-    return len(nearest) > 0 and float(np.max(nearest.matrix @ vector)) >= SAME
+    return len(nearest) > 0 and float(np.max(nearest.matrix @ vector)) >= _SAME
 
 
 def _shortfalls(
@@ -111,13 +102,13 @@ def _shortfalls(
     expected = held.vectors - waiting
     if not read_only and 0 <= indexed < expected:
         problems.append(f"Chroma holds {indexed} of {expected} vectors: run rebuild.")
-    if sampled and reachable < ENOUGH_REACH * sampled:
+    if sampled and reachable < _ENOUGH_REACH * sampled:
         problems.append(f"Chroma finds only {reachable} of {sampled} vectors: run rebuild.")
     return problems
 
 
 def rebuild(services: Services, user_id: str, reembed: bool) -> Health:
-    """Drop the index and fill it from the ledger; with `reembed`, embed everything first."""
+    """Start an empty index and fill it from the ledger; `reembed` embeds everything anew first."""
     if not services.has(user_id):
         return examine(services, user_id, sample=0)
     with services.room(user_id) as room:
@@ -132,7 +123,7 @@ def rebuild(services: Services, user_id: str, reembed: bool) -> Health:
                     due_work.embed_everything_again(connection)
                 else:
                     due_work.index_everything_again(connection)
-        done = embed_and_index.drain_all(room, services.embedder, services.settings)
+        done = services.drain(room)
         with room.database.write_transaction() as connection:
             full_text.optimize_words(connection)
     health = examine(services, user_id, sample=200)

@@ -1,15 +1,15 @@
-"""Everything that is read from the ledger."""
+"""Queries about messages, sessions and the size of a ledger, and what a user may read of it."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, Row, Select, func, select
 
 from langmem_graph.schemas import Message, message_row
-from langmem_graph.storage.sqlite import portions
-from langmem_graph.storage.stored_vectors import _in_chroma
+from langmem_graph.storage.sqlite import rows_where_in
+from langmem_graph.storage.stored_vectors import IN_CHROMA
 from langmem_graph.storage.tables import ACTIVE, messages, outbox, records, sessions
 
 if TYPE_CHECKING:
@@ -30,14 +30,10 @@ class Facts:
 
 
 def facts_of(connection: Connection, items: Iterable[int]) -> dict[int, Facts]:
-    """What ranking needs of these messages, by number."""
+    """What ranking needs to know of these messages, by number."""
     m = messages.c
-    columns = (m.n, m.session, m.role, m.name, m.at, m.chars, m.is_question)
-    found: dict[int, Facts] = {}
-    for some in portions(list(items)):
-        rows = connection.execute(select(*columns).where(m.n.in_(some))).all()
-        found |= {n: Facts(n, *others) for n, *others in rows}
-    return found
+    columns = select(m.n, m.session, m.role, m.name, m.at, m.chars, m.is_question)
+    return {row.n: Facts(*tuple(row)) for row in rows_where_in(connection, columns, m.n, items)}
 
 
 def newest_message(connection: Connection) -> int:
@@ -50,35 +46,33 @@ _whole = select(messages, sessions.c.session_id).join(sessions, sessions.c.n == 
 
 def messages_by_number(connection: Connection, items: Iterable[int]) -> dict[int, Message]:
     """Whole messages by their numbers."""
-    rows: list[Row[Any]] = []
-    for some in portions(list(items)):
-        rows += connection.execute(_whole.where(messages.c.n.in_(some)))
+    rows = rows_where_in(connection, _whole, messages.c.n, items)
     return {row.n: _message(row) for row in rows}
 
 
 def messages_by_id(connection: Connection, ids: Iterable[str]) -> dict[str, Message]:
     """Whole messages by their ids; unknown ids are left out."""
-    rows: list[Row[Any]] = []
-    for some in portions(list(ids)):
-        rows += connection.execute(_whole.where(messages.c.message_id.in_(some)))
+    rows = rows_where_in(connection, _whole, messages.c.message_id, ids)
     return {row.message_id: _message(row) for row in rows}
 
 
 def session_end(connection: Connection, session_id: str, count: int) -> list[Message]:
     """The last messages of a session, in the order they arrived."""
-    own = sessions.c.session_id == session_id
-    latest = _whole.where(own).order_by(messages.c.n.desc()).limit(count)
-    return [_message(row) for row in connection.execute(latest).all()[::-1]]
+    return _latest(connection, _whole.where(sessions.c.session_id == session_id), count)
 
 
 def latest_messages(connection: Connection, count: int) -> list[Message]:
     """The messages that arrived last, of all sessions, in the order they arrived."""
-    latest = _whole.order_by(messages.c.n.desc()).limit(count)
+    return _latest(connection, _whole, count)
+
+
+def _latest(connection: Connection, query: Select[Any], count: int) -> list[Message]:
+    latest = query.order_by(messages.c.n.desc()).limit(count)
     return [_message(row) for row in connection.execute(latest).all()[::-1]]
 
 
 def all_messages(connection: Connection) -> Iterator[Message]:
-    """Every message, in the order of arrival."""
+    """Yield every message, in the order of arrival."""
     after = 0
     while True:
         page = _whole.where(messages.c.n > after).order_by(messages.c.n).limit(1_000)
@@ -104,55 +98,53 @@ def _message(row: Row[Any]) -> Message:
 
 
 def texts_of(connection: Connection, items: Iterable[int]) -> dict[int, str]:
-    """What is embedded of these messages: the speaker, where there is one, and the words."""
-    rows: list[Row[Any]] = []
-    for some in portions(list(items)):
-        found = select(messages.c.n, messages.c.name, messages.c.text)
-        rows += connection.execute(found.where(messages.c.n.in_(some)))
+    """The texts of these messages as they are embedded: with the speaker's name, where known."""
+    columns = select(messages.c.n, messages.c.name, messages.c.text)
+    rows = rows_where_in(connection, columns, messages.c.n, items)
     return {row.n: f"{row.name}: {row.text}" if row.name else row.text for row in rows}
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How much there is of everything."""
+    """How many rows of each kind a ledger holds."""
 
     messages: int
     sessions: int
     records: int
-    """Records that are true now."""
+    """Active records."""
     vectors: int
-    """Of messages and of records that are true now."""
+    """Of messages and of active records."""
     waiting: dict[str, int]
     """Items per due task."""
 
 
 def counts(connection: Connection) -> Counts:
-    """How much there is of everything."""
+    """Count the messages, sessions, active records, vectors and due items."""
     due = select(outbox.c.task, func.count()).group_by(outbox.c.task)
     return Counts(
         messages=connection.scalar(select(func.count()).select_from(messages)) or 0,
         sessions=connection.scalar(select(func.count()).select_from(sessions)) or 0,
         records=connection.scalar(select(func.count()).where(records.c.status == ACTIVE)) or 0,
-        vectors=connection.scalar(select(func.count()).select_from(_in_chroma)) or 0,
+        vectors=connection.scalar(select(func.count()).select_from(IN_CHROMA)) or 0,
         waiting={task: count for task, count in connection.execute(due)},  # noqa: C416  # rows, not pairs
     )
 
 
 def counts_waiting(connection: Connection, layer: str, task: str) -> int:
-    """How many items of a layer wait for this task."""
+    """How many items of a layer are due for this task."""
     due = select(func.count()).where(outbox.c.layer == layer, outbox.c.task == task)
     return connection.scalar(due) or 0
 
 
 def damage(connection: Connection) -> list[str]:
-    """What SQLite finds wrong with the file; nothing when it is sound."""
-    found = connection.exec_driver_sql("PRAGMA quick_check").scalars().all()
-    return [f"The ledger is damaged: {line}" for line in found if line != "ok"]
+    """What SQLite finds wrong with the file; an empty list when it is intact."""
+    lines = connection.exec_driver_sql("PRAGMA quick_check").scalars().all()
+    return [f"The ledger is damaged: {line}" for line in lines if line != "ok"]
 
 
 @dataclass(frozen=True)
 class SessionSummary:
-    """One session at a glance."""
+    """A session's id, its number of messages, and the times of the first and the last one."""
 
     session_id: str
     messages: int
@@ -161,9 +153,9 @@ class SessionSummary:
 
 
 def session_summaries(connection: Connection) -> list[SessionSummary]:
-    """All sessions in the order they began."""
+    """Summaries of all sessions, in the order they began."""
     m = messages.c
-    found = (
+    query = (
         select(sessions.c.session_id, func.count(), func.min(m.at), func.max(m.at))
         .join(messages, m.session == sessions.c.n)
         .group_by(sessions.c.n)
@@ -171,30 +163,29 @@ def session_summaries(connection: Connection) -> list[SessionSummary]:
     )
     return [
         SessionSummary(name, count, first.replace(tzinfo=UTC), last.replace(tzinfo=UTC))
-        for name, count, first, last in connection.execute(found)
+        for name, count, first, last in connection.execute(query)
     ]
 
 
 def get_conversation(services: "Services", user_id: str, ids: Sequence[str]) -> list[Message]:
     """A user's messages with these ids, in the order asked; unknown ids are left out."""
-    if not services.has(user_id):
-        return []
-    with services.room(user_id) as room, room.database.read_transaction() as connection:
-        found = messages_by_id(connection, ids)
-    return [found[one] for one in dict.fromkeys(ids) if one in found]
+
+    def query(connection: Connection) -> list[Message]:
+        by_id = messages_by_id(connection, ids)
+        return [by_id[message_id] for message_id in dict.fromkeys(ids) if message_id in by_id]
+
+    return services.read(user_id, query, [])
 
 
 def list_sessions(services: "Services", user_id: str) -> list[SessionSummary]:
-    """A user's sessions at a glance, in the order they began."""
-    if not services.has(user_id):
-        return []
-    with services.room(user_id) as room, room.database.read_transaction() as connection:
-        return session_summaries(connection)
+    """Summaries of a user's sessions, in the order they began."""
+    return services.read(user_id, session_summaries, [])
 
 
 def export_messages(services: "Services", user_id: str) -> list[dict[str, Any]]:
-    """A user's messages as rows that an import takes back."""
-    if not services.has(user_id):
-        return []
-    with services.room(user_id) as room, room.database.read_transaction() as connection:
+    """A user's messages as JSON rows, in the form that an import reads."""
+
+    def rows(connection: Connection) -> list[dict[str, Any]]:
         return [message_row(message) for message in all_messages(connection)]
+
+    return services.read(user_id, rows, [])

@@ -1,7 +1,7 @@
-"""Messages into the ledger: with their words and their due work, in one transaction.
+"""Storing messages with their words, their outbox entries and their place in the queue.
 
-Nothing that is there is overwritten: the same id with the same text is already known, with another
-text it is kept beside as `id~2`.
+Stored messages are never overwritten. A message with a known id and the same text and role is
+already stored; with another text or role it is stored beside the first one, as `id~2`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 from langmem_graph.reports import RenamedMessage
 from langmem_graph.schemas import Message
 from langmem_graph.storage.full_text import MESSAGE_WORDS
-from langmem_graph.storage.sqlite import portions
+from langmem_graph.storage.sqlite import rows_where_in
 from langmem_graph.storage.tables import (
     EMBED,
     MESSAGES,
@@ -27,66 +27,67 @@ from langmem_graph.storage.tables import (
 )
 
 BEFORE = 2
-"""Earlier messages of the session by whose words a message is found too (docs/ranking.md)."""
+"""How many preceding messages' words also find a message (docs/ranking.md)."""
 
 
 @dataclass
 class Appended:
-    """What `append` did with each message, by id; `rows` are the new rows' numbers."""
+    """What `append` did with each message."""
 
     stored: list[str] = field(default_factory=list)
     already_known: list[str] = field(default_factory=list)
     renamed: list[RenamedMessage] = field(default_factory=list)
     rows: dict[int, str] = field(default_factory=dict)
+    """Number and id of each new message."""
 
 
 def append(connection: Connection, new: Sequence[Message]) -> Appended:
     """Store messages of one session with their words and their due work."""
     done = Appended()
-    fresh = _without_known(connection, new, done)
-    if not fresh:
+    unknown = _without_known(connection, new, done)
+    if not unknown:
         return done
-    session = _session_number(connection, fresh[0].session_id)
+    session = _session_number(connection, unknown[0].session_id)
     earlier = _latest_texts(connection, session)
-    numbers = _insert_messages(connection, fresh, session)
-    done.rows = {n: message.id for n, message in zip(numbers, fresh, strict=True)}
-    _index_words(connection, numbers, fresh, earlier)
+    numbers = _insert_messages(connection, unknown, session)
+    done.rows = {n: message.id for n, message in zip(numbers, unknown, strict=True)}
+    _index_words(connection, numbers, unknown, earlier)
     return done
 
 
 def _without_known(connection: Connection, new: Sequence[Message], done: Appended) -> list[Message]:
-    """The messages that are to be stored, each under an id that is free."""
+    """The messages that are not stored yet, each under an id that is free."""
     taken = _identities(connection, [message.id for message in new])
-    fresh = []
+    unknown = []
     for message in new:
-        own_id, is_known = _own_id(connection, message, taken)
+        stored_id, is_known = _stored_id(connection, message, taken)
         if is_known:
-            done.already_known.append(own_id)
+            done.already_known.append(stored_id)
             continue
-        if own_id == message.id:
-            done.stored.append(own_id)
+        if stored_id == message.id:
+            done.stored.append(stored_id)
         else:
-            done.renamed.append(RenamedMessage(id=message.id, stored_as=own_id))
-        taken[own_id] = _of(message)
-        fresh.append(message.model_copy(update={"id": own_id}))
-    return fresh
+            done.renamed.append(RenamedMessage(id=message.id, stored_as=stored_id))
+        taken[stored_id] = _content(message)
+        unknown.append(message.model_copy(update={"id": stored_id}))
+    return unknown
 
 
-def _own_id(
+def _stored_id(
     connection: Connection, message: Message, taken: dict[str, tuple[str, str]]
 ) -> tuple[str, bool]:
-    """The id under which this very message is stored, and True; or a free one, and False."""
+    """The id under which this message is stored, and True; or a free id, and False."""
     if message.id not in taken:
         return message.id, False
-    if taken[message.id] == _of(message):
+    if taken[message.id] == _content(message):
         return message.id, True
     copy = _copy_in_this_call(message, taken) or _stored_copy(connection, message)
     return (copy, True) if copy else (_next_copy(connection, message.id, taken), False)
 
 
 def _copy_in_this_call(message: Message, taken: dict[str, tuple[str, str]]) -> str | None:
-    same = (i for i, what in taken.items() if what == _of(message))
-    return next((i for i in same if i.startswith(f"{message.id}~")), None)
+    copies = (name for name in taken if name.startswith(f"{message.id}~"))
+    return next((name for name in copies if taken[name] == _content(message)), None)
 
 
 def _copies(message_id: str) -> ColumnElement[bool]:
@@ -96,8 +97,8 @@ def _copies(message_id: str) -> ColumnElement[bool]:
 
 def _stored_copy(connection: Connection, message: Message) -> str | None:
     same = (messages.c.text == message.text) & (messages.c.role == message.role)
-    found = select(messages.c.message_id).where(_copies(message.id), same)
-    return connection.scalar(found.order_by(messages.c.n).limit(1))
+    copies = select(messages.c.message_id).where(_copies(message.id), same)
+    return connection.scalar(copies.order_by(messages.c.n).limit(1))
 
 
 def _next_copy(connection: Connection, message_id: str, taken: dict[str, tuple[str, str]]) -> str:
@@ -108,27 +109,24 @@ def _next_copy(connection: Connection, message_id: str, taken: dict[str, tuple[s
     return candidate
 
 
-def _of(message: Message) -> tuple[str, str]:
+def _content(message: Message) -> tuple[str, str]:
     return message.text, message.role
 
 
 def _identities(connection: Connection, ids: Sequence[str]) -> dict[str, tuple[str, str]]:
     """Text and role of the stored messages with these ids."""
     m = messages.c
-    found: dict[str, tuple[str, str]] = {}
-    for some in portions(ids):
-        found_here = select(m.message_id, m.text, m.role).where(m.message_id.in_(some))
-        rows = connection.execute(found_here)
-        found |= {row.message_id: (row.text, row.role) for row in rows}
-    return found
+    columns = select(m.message_id, m.text, m.role)
+    rows = rows_where_in(connection, columns, m.message_id, ids)
+    return {row.message_id: (row.text, row.role) for row in rows}
 
 
 def _session_number(connection: Connection, session_id: str) -> int:
     connection.execute(
         upsert(sessions).values(session_id=session_id, vector_count=0).on_conflict_do_nothing()
     )
-    found = select(sessions.c.n).where(sessions.c.session_id == session_id)
-    return int(connection.execute(found).scalar_one())
+    query = select(sessions.c.n).where(sessions.c.session_id == session_id)
+    return int(connection.execute(query).scalar_one())
 
 
 def _latest_texts(connection: Connection, session: int) -> list[str]:
@@ -141,10 +139,8 @@ def _latest_texts(connection: Connection, session: int) -> list[str]:
     return list(latest)[::-1]
 
 
-def _insert_messages(
-    connection: Connection, fresh: Iterable[Message], session: int
-) -> Sequence[int]:
-    rows = [_row(message, session) for message in fresh]
+def _insert_messages(connection: Connection, new: Iterable[Message], session: int) -> Sequence[int]:
+    rows = [_row(message, session) for message in new]
     numbered = insert(messages).returning(messages.c.n, sort_by_parameter_order=True)
     return connection.scalars(numbered, rows).all()
 
@@ -166,12 +162,12 @@ def _row(message: Message, session: int) -> dict[str, Any]:
 
 
 def _index_words(
-    connection: Connection, numbers: Sequence[int], fresh: Sequence[Message], earlier: list[str]
+    connection: Connection, numbers: Sequence[int], new: Sequence[Message], earlier: list[str]
 ) -> None:
-    """Words and due work of each message; a system message is kept, but is no memory."""
+    """Add each message's words and due work; system messages are stored, but never recalled."""
     words: dict[int, tuple[str, str]] = {}
     due, unread_rows = [], []
-    for n, message in zip(numbers, fresh, strict=True):
+    for n, message in zip(numbers, new, strict=True):
         if message.role == "system":
             continue
         own = f"{message.name}: {message.text}" if message.name else message.text

@@ -1,4 +1,4 @@
-"""Search in records, ranked as messages are; each has its sources."""
+"""A user's records as the public API returns them, their history, and undoing a change."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,44 +14,51 @@ from langmem_graph.storage.services import Services
 
 def get_records(services: Services, user_id: str, ids: Sequence[str]) -> list[Record]:
     """Whole records in the order asked; unknown ids are left out."""
-    if not services.has(user_id):
-        return []
-    with services.room(user_id) as room, room.database.read_transaction() as connection:
+
+    def query(connection: Connection) -> list[Record]:
         numbers = record_queries.numbers_of(connection, ids)
-        found = record_queries.records_by_number(connection, numbers.values())
-    return [found[numbers[one]] for one in dict.fromkeys(ids) if one in numbers]
+        stored = record_queries.records_by_number(connection, numbers.values())
+        return [stored[numbers[name]] for name in dict.fromkeys(ids) if name in numbers]
+
+    return services.read(user_id, query, [])
 
 
 def all_records(
     services: Services, user_id: str, as_of: datetime | None, *, history: bool = False
 ) -> list[Record]:
-    """Every record that is true now, or was at a time, or (with `history`) ever; oldest first."""
-    if not services.has(user_id):
-        return []
-    with services.room(user_id) as room, room.database.read_transaction() as connection:
+    """Every record that holds now, or held at a time, or (with `history`) ever; oldest first."""
+
+    def query(connection: Connection) -> list[Record]:
         if as_of is not None:
             numbers = record_queries.numbers_true_at(connection, naive(as_of) or as_of)
-        elif history:
-            numbers = record_queries.all_numbers(connection, None)
         else:
-            every = record_queries.all_numbers(connection, None)
-            numbers = sorted(record_queries.current(connection, every))
-        found = record_queries.records_by_number(connection, numbers)
-    return [found[n] for n in sorted(found)]
+            numbers = record_queries.all_numbers(connection, None)
+        if as_of is None and not history:
+            numbers = list(record_queries.current(connection, numbers))
+        stored = record_queries.records_by_number(connection, numbers)
+        return [stored[n] for n in sorted(stored)]
+
+    return services.read(user_id, query, [])
 
 
 def history(services: Services, user_id: str, record_id: str) -> list[HistoryEntry]:
-    """Every change of a record and of those it took the place of, oldest first."""
-    if not services.has(user_id):
-        return []
-    with services.room(user_id) as room, room.database.read_transaction() as connection:
-        numbers = record_queries.numbers_of(connection, [record_id])
-        line = {one for n in numbers.values() for one in record_queries.in_one_line(connection, n)}
+    """Every change of a record, and of those that it superseded or refined, oldest first."""
+
+    def query(connection: Connection) -> list[HistoryEntry]:
+        line: set[int] = set()
+        for n in record_queries.numbers_of(connection, [record_id]).values():
+            line |= record_queries.in_one_line(connection, n)
         return record_queries.history_of(connection, line)
+
+    return services.read(user_id, query, [])
 
 
 def undo(services: Services, user_id: str, record_id: str) -> list[Record]:
-    """Take back the latest change that touched a record, and show the records as they are now."""
+    """Undo the latest change of a record; returns all records it had touched, as they are now.
+
+    Raises:
+        InvalidInputError: there is no such record, or later changes build on this one.
+    """
     if not services.has(user_id):
         return []
     with services.room(user_id) as room:
@@ -59,15 +66,15 @@ def undo(services: Services, user_id: str, record_id: str) -> list[Record]:
             numbers = record_queries.numbers_of(connection, [record_id])
             if not numbers:
                 raise InvalidInputError(f"There is no record {record_id!r}.")
-            changed = _undone(connection, record_id, numbers[record_id])
+            changed = _take_back_latest(connection, record_id, numbers[record_id])
         with room.database.read_transaction() as connection:
-            found = record_queries.records_by_number(connection, changed)
-    if len(found) != len(changed):
+            stored = record_queries.records_by_number(connection, changed)
+    if len(stored) != len(changed):
         raise StorageError("A record was forgotten while its change was taken back.")
-    return [found[n] for n in changed]
+    return [stored[n] for n in changed]
 
 
-def _undone(connection: Connection, record_id: str, n: int) -> list[int]:
+def _take_back_latest(connection: Connection, record_id: str, n: int) -> list[int]:
     """Take the latest change back, unless others were made on top of it."""
     entries = record_writes.latest_change(connection, n)
     later = record_writes.changed_since(connection, entries)

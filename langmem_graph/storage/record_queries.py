@@ -1,18 +1,17 @@
-"""Everything that is read of records."""
+"""Queries about records: which hold now or held at a time, their texts, sources and history."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import Connection, Row, func, select, text
 
-from langmem_graph.messages import is_unicode
 from langmem_graph.schemas import HistoryEntry, Record
-from langmem_graph.storage.full_text import RECORD_WORDS, match_expression
+from langmem_graph.storage.full_text import match_expression
 from langmem_graph.storage.record_writes import REFINES, SUPERSEDES, TO_COME
-from langmem_graph.storage.sqlite import portions
+from langmem_graph.storage.sqlite import rows_where_in
 from langmem_graph.storage.tables import (
     ACTIVE,
     attributes,
@@ -22,10 +21,8 @@ from langmem_graph.storage.tables import (
     messages,
     record_sources,
     records,
-    sessions,
 )
 
-T = TypeVar("T")
 _best_words = text(
     "SELECT record_words.rowid, -bm25(record_words) AS score FROM record_words"
     " JOIN records ON records.n = record_words.rowid AND records.status = 'active'"
@@ -45,42 +42,43 @@ class RecordFacts:
 
 
 def texts_of(connection: Connection, items: Iterable[int]) -> dict[int, str]:
-    """What is embedded of these records."""
-    found = select(records.c.n, records.c.text)
-    return {row.n: row.text for row in _in_parts(connection, found, records.c.n, items)}
+    """The texts of these records, as they are embedded, by number."""
+    query = select(records.c.n, records.c.text)
+    return {row.n: row.text for row in rows_where_in(connection, query, records.c.n, items)}
 
 
 def active(connection: Connection, items: Iterable[int]) -> set[int]:
-    """Those of these records whose place nothing has taken."""
-    found = select(records.c.n).where(records.c.status == ACTIVE)
-    return {row.n for row in _in_parts(connection, found, records.c.n, items)}
+    """Those of these records that have the status "active"."""
+    query = select(records.c.n).where(records.c.status == ACTIVE)
+    return {row.n for row in rows_where_in(connection, query, records.c.n, items)}
 
 
 def true_now(connection: Connection) -> set[int] | None:
-    """What is true now, where some records are to come into force; None where it is what is active.
+    """The records that hold now; None where these are simply the active ones.
 
-    A record is true from `valid_from` on; until then that one is whose place it will take. What
-    holds since it was said is true at once, whatever the clock of its sender shows.
+    The two differ only while there are records that take effect in the future: such a record holds
+    from `valid_from` on, and the record that it supersedes holds until then. A record that is valid
+    from the moment it was said holds at once, whatever the clock of its sender shows.
     """
     now = datetime.now(UTC).replace(tzinfo=None)
     if (get_meta(connection, TO_COME) or "") <= f"{now}":
         return None
     r, link = records.c, links.c
     later = select(r.n).where(r.status == ACTIVE, r.valid_from > now, r.valid_from > r.said_at)
-    to_come = set(connection.scalars(later))
-    takes_place = select(link.source, link.target).where(link.kind == SUPERSEDES)
-    standing = takes_place.join(records, r.n == link.source).where(r.status != "discarded")
-    pairs = list(connection.execute(standing))
-    replaced = {target for source, target in pairs if source not in to_come}
-    waiting = {target for source, target in pairs if source in to_come} - replaced
-    until = select(r.n).where(r.n.in_(waiting), r.status == "superseded", r.valid_from <= now)
-    return (set(all_numbers(connection)) - to_come) | set(connection.scalars(until))
+    future = set(connection.scalars(later))
+    superseding = select(link.source, link.target).where(link.kind == SUPERSEDES)
+    kept = superseding.join(records, r.n == link.source).where(r.status != "discarded")
+    pairs = list(connection.execute(kept))
+    replaced = {target for source, target in pairs if source not in future}
+    ending = {target for source, target in pairs if source in future} - replaced
+    until = select(r.n).where(r.n.in_(ending), r.status == "superseded", r.valid_from <= now)
+    return (set(all_numbers(connection)) - future) | set(connection.scalars(until))
 
 
 def current(connection: Connection, items: Iterable[int]) -> set[int]:
-    """Those of these records that are true now."""
-    unusual = true_now(connection)
-    return active(connection, items) if unusual is None else set(items) & unusual
+    """Those of these records that hold now."""
+    holding = true_now(connection)
+    return active(connection, items) if holding is None else set(items) & holding
 
 
 def newest_record(connection: Connection) -> int:
@@ -91,73 +89,68 @@ def newest_record(connection: Connection) -> int:
 def words_search(
     connection: Connection, terms: Sequence[str], limit: int
 ) -> list[tuple[int, float]]:
-    """Records that are true now and hold any of the terms, by BM25, best first."""
+    """Active records that contain any of the terms, with their BM25 scores, best first."""
     rows = connection.execute(_best_words, {"terms": match_expression(terms), "limit": limit})
     return [(number, score) for number, score in rows.all()]
 
 
 def words_search_any(connection: Connection, terms: Sequence[str]) -> dict[int, float]:
-    """As `words_search`, for reading as of a date: records of every status, all of them."""
+    """BM25 scores of all records, of every status, that contain a term; for `as_of` queries."""
     every = text("SELECT rowid, -bm25(record_words) FROM record_words WHERE record_words MATCH :t")
     return {n: score for n, score in connection.execute(every, {"t": match_expression(terms)})}  # noqa: C416
 
 
-def word_counts(connection: Connection, terms: Iterable[str]) -> dict[str, int]:
-    """In how many records each term occurs."""
-    return RECORD_WORDS.counts(connection, terms)
-
-
 def facts_of(connection: Connection, items: Iterable[int]) -> dict[int, RecordFacts]:
-    """What ranking needs of these records, by number."""
+    """What ranking needs to know of these records, by number."""
     r = records.c
-    found = select(r.n, r.said_at, r.status, r.valid_from, r.valid_to)
-    rows = map(tuple, _in_parts(connection, found, r.n, items))
+    query = select(r.n, r.said_at, r.status, r.valid_from, r.valid_to)
+    rows = map(tuple, rows_where_in(connection, query, r.n, items))
     return {facts[0]: RecordFacts(*facts) for facts in rows}
 
 
 def numbers_true_at(connection: Connection, at: datetime) -> list[int]:
-    """Records that were true at a time, whether or not they still are."""
+    """Records that held at a time, whether or not they still do."""
     r = records.c
     then = (r.valid_from <= at) & (r.valid_to.is_(None) | (r.valid_to > at))
     return list(connection.scalars(select(r.n).where(then, r.status.in_((ACTIVE, "superseded")))))
 
 
 def citing(connection: Connection, items: Iterable[int]) -> dict[int, list[int]]:
-    """The messages that each of these records was made of."""
+    """The numbers of the messages that each of these records cites."""
     s = record_sources.c
-    found: dict[int, list[int]] = defaultdict(list)
-    for row in _in_parts(connection, select(s.record, s.message), s.record, items):
-        found[row.record].append(row.message)
-    return dict(found)
+    cited: dict[int, list[int]] = defaultdict(list)
+    for row in rows_where_in(connection, select(s.record, s.message), s.record, items):
+        cited[row.record].append(row.message)
+    return dict(cited)
 
 
 def outdated(connection: Connection, items: Iterable[int]) -> set[int]:
-    """Those of these messages that records were made of, none of which is true now."""
+    """Those of these messages that records cite, where none of these records holds now."""
     s = record_sources.c
     made: dict[int, set[int]] = defaultdict(set)
-    for row in _in_parts(connection, select(s.message, s.record), s.message, items):
+    for row in rows_where_in(connection, select(s.message, s.record), s.message, items):
         made[row.message].add(row.record)
-    there = current(connection, {n for held in made.values() for n in held})
-    return {message for message, held in made.items() if not held & there}
+    holding = current(connection, {n for numbers in made.values() for n in numbers})
+    return {message for message, numbers in made.items() if not numbers & holding}
 
 
 def replaced_by_message(connection: Connection, ids: Iterable[str]) -> dict[str, list[str]]:
-    """The texts of records that are not true now, by the messages they were made of."""
+    """The texts of records that no longer hold, by the ids of the messages they cite."""
     s, r, m = record_sources.c, records.c, messages.c
-    found = select(m.message_id, r.n, r.text).join(record_sources, s.message == m.n)
-    rows = list(_in_parts(connection, found.join(records, r.n == s.record), m.message_id, ids))
-    there = current(connection, {row.n for row in rows})
+    query = select(m.message_id, r.n, r.text).join(record_sources, s.message == m.n)
+    rows = list(rows_where_in(connection, query.join(records, r.n == s.record), m.message_id, ids))
+    holding = current(connection, {row.n for row in rows})
     replaced: dict[str, list[str]] = defaultdict(list)
     for row in rows:
-        if row.n not in there:
+        if row.n not in holding:
             replaced[row.message_id].append(row.text)
     return dict(replaced)
 
 
 def numbers_of(connection: Connection, ids: Iterable[str]) -> dict[str, int]:
-    """The records' numbers by their ids; unknown ids are left out."""
-    found = select(records.c.record_id, records.c.n)
-    return {r.record_id: r.n for r in _in_parts(connection, found, records.c.record_id, ids)}
+    """The numbers of records by their ids; unknown ids are left out."""
+    query = select(records.c.record_id, records.c.n)
+    return {r.record_id: r.n for r in rows_where_in(connection, query, records.c.record_id, ids)}
 
 
 def records_by_number(connection: Connection, items: Iterable[int]) -> dict[int, Record]:
@@ -165,7 +158,7 @@ def records_by_number(connection: Connection, items: Iterable[int]) -> dict[int,
     wanted = list(items)
     whole = select(records, attributes.c.subject, attributes.c.name.label("attribute_name"))
     joined = whole.outerjoin(attributes, attributes.c.n == records.c.attribute)
-    rows = list(_in_parts(connection, joined, records.c.n, wanted))
+    rows = list(rows_where_in(connection, joined, records.c.n, wanted))
     sources = _sources(connection, wanted)
     related = _related(connection, wanted)
     return {row.n: _record(row, sources[row.n], related[row.n]) for row in rows}
@@ -178,27 +171,27 @@ def _sources(connection: Connection, items: Sequence[int]) -> dict[int, list[str
         .join(messages, messages.c.n == s.message)
         .order_by(s.record, s.message)
     )
-    found: dict[int, list[str]] = defaultdict(list)
-    for row in _in_parts(connection, named, s.record, items):
-        found[row.record].append(row.message_id)
-    return found
+    sources: dict[int, list[str]] = defaultdict(list)
+    for row in rows_where_in(connection, named, s.record, items):
+        sources[row.record].append(row.message_id)
+    return sources
 
 
 def _related(connection: Connection, items: Sequence[int]) -> dict[int, dict[str, list[str]]]:
-    """Ids of the records that each supersedes, is superseded by, or refines."""
-    found: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    """For each record, the ids of those that it supersedes, refines or is superseded by."""
+    related: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     kinds = links.c.kind.in_((SUPERSEDES, REFINES))
     down = select(links.c.source, links.c.kind, records.c.record_id)
     down = down.join(records, records.c.n == links.c.target).where(kinds)
-    for row in _in_parts(connection, down, links.c.source, items):
-        found[row.source][row.kind].append(row.record_id)
+    for row in rows_where_in(connection, down, links.c.source, items):
+        related[row.source][row.kind].append(row.record_id)
     up = select(links.c.target, records.c.record_id)
     up = up.join(records, records.c.n == links.c.source).where(links.c.kind == SUPERSEDES)
-    for row in _in_parts(
+    for row in rows_where_in(
         connection, up.where(records.c.status != "discarded"), links.c.target, items
     ):
-        found[row.target]["superseded_by"].append(row.record_id)
-    return found
+        related[row.target]["superseded_by"].append(row.record_id)
+    return related
 
 
 def _record(row: Row[Any], sources: list[str], related: dict[str, list[str]]) -> Record:
@@ -222,51 +215,51 @@ def _record(row: Row[Any], sources: list[str], related: dict[str, list[str]]) ->
 
 
 def aware(at: datetime | None) -> Any:
-    """A time of the ledger with its zone, UTC."""
+    """A time from the ledger, with its time zone (UTC) added."""
     return None if at is None else at.replace(tzinfo=UTC)
 
 
 def all_numbers(connection: Connection, status: str | None = ACTIVE) -> list[int]:
-    """The numbers of all records of a status (None: of all), oldest first."""
-    found = select(records.c.n).order_by(records.c.n)
+    """The numbers of all records of a status (None: of every status), oldest first."""
+    query = select(records.c.n).order_by(records.c.n)
     return list(
-        connection.scalars(found if status is None else found.where(records.c.status == status))
+        connection.scalars(query if status is None else query.where(records.c.status == status))
     )
 
 
 def with_facet(connection: Connection, facet: str) -> list[int]:
-    """Records of a facet whose place nothing has taken, oldest first."""
-    found = select(records.c.n).where(records.c.facet == facet, records.c.status == ACTIVE)
-    return list(connection.scalars(found.order_by(records.c.n)))
+    """Active records of a facet, oldest first."""
+    query = select(records.c.n).where(records.c.facet == facet, records.c.status == ACTIVE)
+    return list(connection.scalars(query.order_by(records.c.n)))
 
 
 def current_with_facet(connection: Connection, facet: str) -> list[int]:
-    """Records of a facet that are true now, oldest first."""
-    found = connection.scalars(select(records.c.n).where(records.c.facet == facet))
-    return sorted(current(connection, found))
+    """Records of a facet that hold now, oldest first."""
+    numbers = connection.scalars(select(records.c.n).where(records.c.facet == facet))
+    return sorted(current(connection, numbers))
 
 
 def scheduled(connection: Connection) -> list[tuple[int, dict[str, Any]]]:
-    """Number and event of every schedule record that is true now, the newest first."""
+    """Number and event of every active schedule record, the newest first."""
     r = records.c
-    own = (r.facet == "schedule") & (r.status == ACTIVE) & r.event.is_not(None)
-    found = select(r.n, r.event).where(own).order_by(r.n.desc())
-    return [(row.n, row.event) for row in connection.execute(found) if row.event]
+    timed = (r.facet == "schedule") & (r.status == ACTIVE) & r.event.is_not(None)
+    query = select(r.n, r.event).where(timed).order_by(r.n.desc())
+    return [(row.n, row.event) for row in connection.execute(query) if row.event]
 
 
 def with_attributes(connection: Connection) -> list[tuple[int, str, str]]:
-    """Number, subject and attribute of every record that is true now and has an attribute."""
+    """Number, subject and attribute of every record that holds now and has an attribute."""
     r, a = records.c, attributes.c
-    found = select(r.n, a.subject, a.name).join(attributes, a.n == r.attribute)
-    rows = list(connection.execute(found.where(r.status != "discarded", a.name != "")))
-    there = current(connection, [row.n for row in rows])
-    return [(row.n, row.subject, row.name) for row in rows if row.n in there]
+    query = select(r.n, a.subject, a.name).join(attributes, a.n == r.attribute)
+    rows = list(connection.execute(query.where(r.status != "discarded", a.name != "")))
+    holding = current(connection, [row.n for row in rows])
+    return [(row.n, row.subject, row.name) for row in rows if row.n in holding]
 
 
 def history_of(connection: Connection, items: Iterable[int]) -> list[HistoryEntry]:
     """Every change of these records, oldest first."""
-    found = select(history, records.c.record_id).join(records, records.c.n == history.c.record)
-    rows = sorted(_in_parts(connection, found, history.c.record, items), key=lambda row: row.n)
+    query = select(history, records.c.record_id).join(records, records.c.n == history.c.record)
+    rows = sorted(rows_where_in(connection, query, history.c.record, items), key=lambda row: row.n)
     return [
         HistoryEntry(
             change=row.change,
@@ -282,7 +275,7 @@ def history_of(connection: Connection, items: Iterable[int]) -> list[HistoryEntr
 
 
 def in_one_line(connection: Connection, n: int) -> set[int]:
-    """A record with all that it superseded or refined, and that superseded or refined it."""
+    """A record and all that are connected with it by `supersedes` or `refines` links."""
     line, fresh = {n}, {n}
     kinds = links.c.kind.in_((SUPERSEDES, REFINES))
     while fresh:
@@ -298,36 +291,14 @@ def message_numbers(
 ) -> dict[str, tuple[int, datetime, str]]:
     """Number, time and text of the messages with these ids; unknown ids are left out."""
     m = messages.c
-    found = select(m.message_id, m.n, m.at, m.text)
-    rows = _in_parts(connection, found, m.message_id, ids)
+    query = select(m.message_id, m.n, m.at, m.text)
+    rows = rows_where_in(connection, query, m.message_id, ids)
     return {row.message_id: (row.n, row.at, row.text) for row in rows}
-
-
-def sessions_of(connection: Connection, items: Iterable[int]) -> dict[int, list[str]]:
-    """The ids of the sessions that each of these records comes from."""
-    s = record_sources.c
-    found = select(s.record, sessions.c.session_id).distinct()
-    found = found.join(messages, messages.c.n == s.message)
-    found = found.join(sessions, sessions.c.n == messages.c.session)
-    by_record: dict[int, list[str]] = defaultdict(list)
-    for row in _in_parts(connection, found, s.record, items):
-        by_record[row.record].append(row.session_id)
-    return by_record
-
-
-def _in_parts(
-    connection: Connection, found: Any, column: Any, values: Iterable[T]
-) -> Iterator[Row[Any]]:
-    """The rows whose column is one of many values; SQLite allows 32,766 at once."""
-    usable = (one for one in values if not isinstance(one, str) or is_unicode(one))
-    wanted = list(dict.fromkeys(usable))
-    for some in portions(wanted):
-        yield from connection.execute(found.where(column.in_(some))).all()
 
 
 def attributes_of(connection: Connection, subjects: Iterable[str]) -> list[tuple[str, str]]:
     """Subject and name of every attribute of these subjects, oldest first."""
     a = attributes.c
-    found = select(a.n, a.subject, a.name).where(a.name != "")
-    rows = sorted(_in_parts(connection, found, a.subject, subjects), key=lambda row: row.n)
+    query = select(a.n, a.subject, a.name).where(a.name != "")
+    rows = sorted(rows_where_in(connection, query, a.subject, subjects), key=lambda row: row.n)
     return [(row.subject, row.name) for row in rows]

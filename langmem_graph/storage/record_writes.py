@@ -1,6 +1,6 @@
-"""Records into the ledger, and every change of them with what was there before.
+"""Storing and changing records; every change keeps what was there before, and can be undone.
 
-Nothing here deletes: a record that is no longer true keeps its row, its dates and its history.
+Nothing here deletes: a record that no longer holds keeps its row, its dates and its history.
 """
 
 import uuid
@@ -31,19 +31,19 @@ from langmem_graph.storage.tables import (
 )
 
 TO_COME = "to_come"
-"""Until when there are records that are not true yet; most memories have none."""
+"""The key of the latest time at which a stored record takes effect in the future."""
 SUPERSEDES, REFINES = "supersedes", "refines"
+BY_HAND = "user"
 _PLAIN = (
     *("record_id", "text", "kind", "facet", "project", "confirmation", "status"),
     *("priority", "scene", "entities", "made_by"),
 )
-
-BY_HAND = "user"
+_DATES = ("valid_to", "valid_from", "said_at")
 
 
 @dataclass(frozen=True)
 class Change:
-    """Who changes what and why; all changes with one id are undone together."""
+    """Who makes a change and why; all entries with one id are undone together."""
 
     by: str
     reason: str | None = None
@@ -56,19 +56,19 @@ class Change:
 
 
 def naive(at: datetime | None) -> datetime | None:
-    """UTC without its zone, as the ledger keeps times."""
+    """A time in UTC without its zone, as the ledger stores times."""
     return None if at is None else at.astimezone(UTC).replace(tzinfo=None)
 
 
 def now() -> datetime:
-    """The present, as the ledger keeps times."""
+    """The present time, as the ledger stores times."""
     return datetime.now(UTC).replace(tzinfo=None)
 
 
 def insert_record(
     connection: Connection, record: Record, content_hash: str, sources: Iterable[int], by: Change
 ) -> int:
-    """Store a new record with its words, its due work, its sources and its first history entry."""
+    """Store a record with its words, due work, sources and first history entry; its number."""
     row = {name: getattr(record, name) for name in _PLAIN}
     row |= {name: naive(getattr(record, name)) for name in ("said_at", "valid_from", "valid_to")}
     row |= {name: naive(getattr(record, name)) for name in ("created_at", "updated_at")}
@@ -77,7 +77,8 @@ def insert_record(
     made = insert(records).values(**row).returning(records.c.n)
     n: int = connection.execute(made).scalar_one()
     if record.valid_from > max(record.said_at, datetime.now(UTC)):
-        set_meta(connection, TO_COME, max(get_meta(connection, TO_COME) or "", _text(record)))
+        effective = f"{naive(record.valid_from)}"
+        set_meta(connection, TO_COME, max(get_meta(connection, TO_COME) or "", effective))
     add_sources(connection, n, sources)
     RECORD_WORDS.add(connection, {n: [record.text]})
     connection.execute(insert(outbox).values(layer=RECORDS, item=n, task=EMBED))
@@ -85,28 +86,23 @@ def insert_record(
     return n
 
 
-def _text(record: Record) -> str:
-    return f"{naive(record.valid_from)}"
-
-
 def attribute_number(connection: Connection, subject: str | None, name: str | None) -> int | None:
-    """The number of a subject's attribute, made when new; None without a subject."""
+    """The number of a subject's attribute, which is created if new; None without a subject."""
     if not subject:
         return None
     key = {"subject": plain(subject), "name": plain(name or "")}
     connection.execute(upsert(attributes).values(**key).on_conflict_do_nothing())
-    found = select(attributes.c.n).filter_by(**key)
-    number: int = connection.execute(found).scalar_one()
+    number: int = connection.execute(select(attributes.c.n).filter_by(**key)).scalar_one()
     return number
 
 
 def plain(name: str) -> str:
-    """A subject's or attribute's name without what does not tell it apart."""
+    """A subject's or attribute's name in a form that ignores case and spacing."""
     return " ".join(name.casefold().split())
 
 
 def add_sources(connection: Connection, n: int, sources: Iterable[int]) -> None:
-    """More messages say the same."""
+    """Add messages to those that a record cites."""
     rows = [{"record": n, "message": message} for message in sources]
     if rows:
         connection.execute(upsert(record_sources).on_conflict_do_nothing(), rows)
@@ -115,7 +111,7 @@ def add_sources(connection: Connection, n: int, sources: Iterable[int]) -> None:
 def change_record(
     connection: Connection, n: int, op: str, by: Change, values: dict[str, Any]
 ) -> None:
-    """Change fields of a record; what they were goes into its history."""
+    """Set columns of a record to new values, and keep the former ones in its history."""
     columns = [records.c[name] for name in values]
     old = connection.execute(select(*columns).where(records.c.n == n)).one()._mapping
     before = {name: _jsonable(old[name]) for name in values}
@@ -127,10 +123,10 @@ def change_record(
 
 
 def supersede(connection: Connection, old: int, new: int, at: datetime, by: Change) -> None:
-    """The new record is true from `at` on; the old one was until then, and stays on file."""
+    """Let the old record end at `at`, where the new one takes its place; the old one is kept."""
     add_link(connection, new, old, SUPERSEDES)
     if connection.scalar(select(records.c.status).where(records.c.n == old)) != ACTIVE:
-        return  # it has its end already
+        return  # it has ended already
     change_record(connection, old, "supersede", by, {"status": "superseded", "valid_to": naive(at)})
 
 
@@ -144,7 +140,7 @@ def add_link(
     scorer: str | None = None,
     origin: str | None = None,
 ) -> None:
-    """An edge between two records; one that is there gets the new weight."""
+    """Link two records; a link that exists already gets the new weight, scorer and origin."""
     row = {"source": source, "target": target, "kind": kind, "weight": weight}
     row |= {"scorer": scorer, "origin": origin, "created_at": now()}
     latest = {name: row[name] for name in ("weight", "scorer", "origin")}
@@ -165,45 +161,42 @@ def _jsonable(value: Any) -> Any:
 
 
 def _index_again(connection: Connection, n: int) -> None:
-    """Chroma holds what is true now: it is told of a change of status once there are vectors."""
+    """Mark a record whose status has changed: Chroma holds vectors of active records only."""
     held = select(func.count()).where(vectors.c.layer == RECORDS, vectors.c.item == n)
     if connection.scalar(held):
         row = upsert(outbox).values(layer=RECORDS, item=n, task=INDEX)
         connection.execute(row.on_conflict_do_nothing())
 
 
-_DATES = ("valid_to", "valid_from", "said_at")
-
-
 def latest_change(connection: Connection, n: int) -> list[Row[Any]]:
-    """Entries of the latest change of a record, in all records it touched; the last first."""
+    """The history entries of a record's latest change, for all records it touched, last first."""
     latest = connection.scalar(
-        _standing()
+        _not_undone()
         .with_only_columns(history.c.change)
         .where(history.c.record == n)
         .order_by(history.c.n.desc())
         .limit(1)
     )
-    own = select(history).where(history.c.change == latest).order_by(history.c.n.desc())
-    return list(connection.execute(own)) if latest else []
+    entries = select(history).where(history.c.change == latest).order_by(history.c.n.desc())
+    return list(connection.execute(entries)) if latest else []
 
 
-def _standing() -> Select[Any]:
-    """Changes that nobody has taken back."""
+def _not_undone() -> Select[Any]:
+    """Changes that have not been undone."""
     undone = select(history.c.reason).where(history.c.op == "undo", history.c.reason.is_not(None))
     ops = history.c.op.not_in(("undo", "restore"))
     return select(history).where(ops, history.c.change.not_in(undone))
 
 
 def changed_since(connection: Connection, entries: Sequence[Row[Any]]) -> list[int]:
-    """Records that later changes, made on top of this one, have touched; the latest first."""
+    """Numbers of the records that later changes, which build on this one, touched; latest first."""
     later: dict[int, None] = {}
     for entry in entries:
         restored = select(func.max(history.c.n)).where(
             history.c.record == entry.record, history.c.op == "restore"
         )
         since = max(entry.n, connection.scalar(restored) or 0)
-        on_top = _standing().where(history.c.record == entry.record, history.c.n > since)
+        on_top = _not_undone().where(history.c.record == entry.record, history.c.n > since)
         changes = [row.change for row in connection.execute(on_top) if row.change != entry.change]
         touched = select(history.c.record).where(history.c.change.in_(changes))
         later |= dict.fromkeys(connection.scalars(touched.order_by(history.c.n.desc())))
@@ -211,7 +204,7 @@ def changed_since(connection: Connection, entries: Sequence[Row[Any]]) -> list[i
 
 
 def take_back(connection: Connection, entries: Sequence[Row[Any]], by: Change) -> list[int]:
-    """Undo a change in all records that it touched; their numbers."""
+    """Undo a change in all records that it touched, and return their numbers."""
     for entry in entries:
         undoing = Change(by.by, entry.change, by.id)
         values = {"status": "discarded"} if entry.before is None else _restored(entry.before)
@@ -227,15 +220,15 @@ def _restored(before: dict[str, Any]) -> dict[str, Any]:
 
 
 def active_with_hash(connection: Connection, hashes: Sequence[str]) -> dict[str, int]:
-    """Records that are true now and say exactly this, by the hash of what they say."""
-    found = select(records.c.content_hash, records.c.n).where(
+    """The numbers of the active records with these content hashes, by hash."""
+    same = select(records.c.content_hash, records.c.n).where(
         records.c.status == ACTIVE, records.c.content_hash.in_(hashes)
     )
-    return {row.content_hash: row.n for row in connection.execute(found)}
+    return {row.content_hash: row.n for row in connection.execute(same)}
 
 
 def free_id(connection: Connection, record_id: str) -> str:
-    """The id, or a variant of it where a record that is no longer true has it."""
+    """The id, or, if a stored record has it, a variant of it that is free."""
     number, candidate = 1, record_id
     while connection.scalar(select(records.c.n).where(records.c.record_id == candidate)):
         number += 1

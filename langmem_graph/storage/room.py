@@ -1,4 +1,7 @@
-"""A lock that is fair to those who wait."""
+"""A user's room: the ledger and the vector index in the user's folder, opened together.
+
+`LedgerFolder` is what a user's room and the folder of a `ChromaStore` have in common.
+"""
 
 import logging
 import shutil
@@ -26,7 +29,7 @@ from langmem_graph.storage import (
     stored_vectors,
     tables,
 )
-from langmem_graph.storage.chroma_index import VectorIndex
+from langmem_graph.storage.chroma_index import REBUILD, VectorIndex
 from langmem_graph.storage.sqlite import Database
 
 if TYPE_CHECKING:
@@ -36,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class FairLock:
-    """A lock that a thread which let go of it gets again only after one that waited.
+    """A lock that a thread cannot take again before another thread that waits has had it.
 
     A plain lock may be taken again before anybody else wakes up: a large add, which works batch by
     batch, would keep a small one waiting to its end.
@@ -44,72 +47,75 @@ class FairLock:
 
     def __init__(self) -> None:
         self._next = threading.Lock()
-        self._own = threading.Lock()
+        self._held = threading.Lock()
 
     def __enter__(self) -> None:
         with self._next:
-            self._own.acquire()
+            self._held.acquire()
 
     def __exit__(self, *error: object) -> None:
-        self._own.release()
+        self._held.release()
 
 
-class Room:
-    """What one user's reads and writes go through; made by `Root`.
+class LedgerFolder:
+    """A folder with a ledger and its vector index.
 
     Args:
-        folder: the user's folder.
-        user_id: recorded in the ledger, so that a folder can be told.
-        connect: gives a Chroma server's client; None is Chroma embedded in the folder.
-        read_only: read beside a running writer; Chroma is not opened.
+        folder: the folder, which exists.
+        settings: how long to wait for another process's write.
+        connect: gives the client of a Chroma server; None means Chroma embedded in the folder.
+        read_only: read beside a running writer; Chroma is then not opened.
+        migrations: steps that create the ledger's tables; None means those of a user's ledger.
     """
+
+    rebuild = REBUILD
+    """How a user builds the index anew."""
+    reembed = "langmem-graph rebuild --reembed --user USER"
+    """How a user embeds everything anew."""
 
     def __init__(
         self,
         folder: Path,
-        user_id: str,
         settings: Settings,
         *,
         connect: "Callable[[], ClientAPI] | None" = None,
         read_only: bool = False,
+        migrations: tables.Steps | None = None,
     ) -> None:
         self.folder = folder
-        self.user_id = user_id
-        self.read_only = read_only
-        self.working = FairLock()  # one thread at a time does the room's due work
-        self.healed = read_only
         self.database = Database(
             folder / "ledger.db",
             busy_timeout=settings.storage.busy_timeout_seconds,
             read_only=read_only,
+            migrations=migrations,
         )
-        self.index = self._index(connect)
+        self._connect = connect
+        with self.database.read_transaction() as connection:
+            name = str(tables.get_meta(connection, "ledger_id"))
+            directory = tables.get_meta(connection, "chroma") or _new_directory()
+        self.index = self._index(name, directory)
         # A Chroma server that took writes of several processes at once sometimes misses some
         # vectors in its queries until it restarts; taking turns makes that rarer.
         self.indexing: AbstractContextManager[object] = (
             nullcontext() if self.index.embedded else FileLock(folder / "index.lock")
         )
-        if not read_only:
-            self._settle_in(user_id)
 
-    def _index(self, connect: "Callable[[], ClientAPI] | None") -> VectorIndex:
-        with self.database.read_transaction() as connection:
-            name = str(tables.get_meta(connection, "ledger_id"))
-            directory = tables.get_meta(connection, "chroma") or _new_directory()
-        if connect is not None:
-            return VectorIndex(name, connect=connect)
-        return VectorIndex(name, directory=self.folder / directory)
+    def _index(self, name: str, directory: str) -> VectorIndex:
+        if self._connect is not None:
+            return VectorIndex(name, connect=self._connect, remedy=self.rebuild)
+        return VectorIndex(name, directory=self.folder / directory, remedy=self.rebuild)
 
     def renew_index(self) -> None:
-        """Start an empty index: a new directory, since a damaged Chroma cannot be opened again.
+        """Start an empty index.
 
-        With a server the collection is dropped instead.
+        An embedded one gets a new directory, since a damaged Chroma cannot be opened again at the
+        same path. With a server the collections are dropped.
         """
         if not self.index.embedded:
             self.index.drop()
             return
         self.index.close()
-        self.index = VectorIndex(self.index.name, directory=self.folder / _new_directory())
+        self.index = self._index(self.index.name, _new_directory())
         with self.database.write_transaction() as connection:
             self._remember_index(connection)
         for old in self.folder.glob("chroma-*"):
@@ -121,64 +127,95 @@ class Room:
         if self.index.embedded:
             tables.set_meta(connection, "chroma", self.index.place)
 
-    def _settle_in(self, user_id: str) -> None:
+    def check_embedder(self, name: str) -> None:
+        """Raise if the stored vectors were made by another embedder."""
+        stored = self._fact("embedder")
+        if stored not in (None, name):
+            raise EmbedderMismatchError(
+                f"The stored vectors were made by {stored}, but this was opened with {name}. "
+                f"Open it with {stored}, or embed everything anew: {self.reembed}"
+            )
+
+    def check_dimension(self, size: int) -> None:
+        """Raise if a query's vector has another size than the stored ones."""
+        stored = self._fact("dimension")
+        if stored not in (None, str(size)):
+            raise EmbeddingError(
+                f"The embedder returned {size} numbers; the stored vectors have {stored}. Use the "
+                f"embedder as it was before, or embed everything anew: {self.reembed}"
+            )
+
+    def _fact(self, key: str) -> str | None:
+        with self.database.read_transaction() as connection:
+            return tables.get_meta(connection, key)
+
+    def close(self) -> None:
+        """Release the files."""
+        self.index.close()
+        self.database.close()
+
+
+class Room(LedgerFolder):
+    """One user's folder, through which all reading and writing for this user goes.
+
+    Args:
+        user_id: the user, recorded in the ledger, so that a copied folder is noticed.
+        folder, settings, connect, read_only: see `LedgerFolder`.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        user_id: str,
+        settings: Settings,
+        *,
+        connect: "Callable[[], ClientAPI] | None" = None,
+        read_only: bool = False,
+    ) -> None:
+        super().__init__(folder, settings, connect=connect, read_only=read_only)
+        self.user_id = user_id
+        self.read_only = read_only
+        self.working = FairLock()
+        """Held by the one thread that does the room's due work."""
+        self.healed = read_only
+        """Whether work that an earlier process left due has been done."""
+        if not read_only:
+            self._prepare()
+
+    def _prepare(self) -> None:
+        """Check whose folder this is, give up old claims, and compare the index with the ledger."""
         with self.database.write_transaction() as connection:
-            owner = tables.get_meta(connection, "user_id") or user_id
-            if owner != user_id:
+            owner = tables.get_meta(connection, "user_id") or self.user_id
+            if owner != self.user_id:
                 raise StorageError(
                     f"The folder {self.folder.name} holds the memory of another user. It was "
                     "copied or renamed; export and import that user's messages instead."
                 )
-            tables.set_meta(connection, "user_id", user_id)
+            tables.set_meta(connection, "user_id", self.user_id)
             if self.index.embedded:
                 due_work.free_all_claims(connection)
                 extraction_queue.free_all(connection)
             self._check_index(connection)
 
     def _check_index(self, connection: Connection) -> None:
-        """If the index is elsewhere now, or has lost vectors, everything is due for it again."""
+        """If the index is in another place now, or has lost vectors, mark all of them as due."""
         held = message_queries.counts(connection)
         waiting = stored_vectors.count_waiting_vectors(connection)
-        known_place = tables.get_meta(connection, "index") in (None, self.index.identity)
+        same_place = tables.get_meta(connection, "index") in (None, self.index.identity)
         self._remember_index(connection)
-        if held.vectors == waiting and known_place:
+        if held.vectors == waiting and same_place:
             return
-        if not known_place or self._lost_vectors(connection):
+        if not same_place or self._has_lost_vectors(connection):
             _log.warning("the index of %s is incomplete and will be rebuilt", self.folder.name)
             due_work.index_everything_again(connection)
 
-    def _lost_vectors(self, connection: Connection) -> bool:
+    def _has_lost_vectors(self, connection: Connection) -> bool:
         expected = stored_vectors.indexed_vector_ids(connection)
         try:
             return any(self.index.count(layer) < len(ids) for layer, ids in expected.items() if ids)
         except IndexUnavailableError as error:
             _log.warning("%s", error)
             return False
-
-    def check_embedder(self, name: str) -> None:
-        """Raise when the stored vectors were made by another embedder."""
-        with self.database.read_transaction() as connection:
-            stored = tables.get_meta(connection, "embedder")
-        if stored not in (None, name):
-            raise EmbedderMismatchError(
-                f"This user's vectors were made by {stored}, the memory was opened with {name}. "
-                f"Open it with {stored}, or embed everything anew: "
-                "langmem-graph rebuild --reembed --user USER"
-            )
-
-    def check_dimension(self, size: int) -> None:
-        """Raise when a query's vector cannot be compared with the stored ones."""
-        with self.database.read_transaction() as connection:
-            stored = tables.get_meta(connection, "dimension")
-        if stored not in (None, str(size)):
-            raise EmbeddingError(
-                f"The embedder returned {size} numbers; the stored vectors have {stored}."
-            )
-
-    def close(self) -> None:
-        """Release the files."""
-        self.index.close()
-        self.database.close()
 
 
 def _new_directory() -> str:

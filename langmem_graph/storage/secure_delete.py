@@ -1,7 +1,7 @@
-"""What was forgotten leaves the disk too, not only the tables.
+"""Secure deletion: what was forgotten is also removed from the files on disk.
 
-It is noted in the transaction that deletes. What a killed process, or a Chroma that failed, has
-left of it is removed when the room is opened next.
+The transaction that deletes rows also notes that files still hold their contents. If the process is
+killed or Chroma fails before these are removed, the next opening of the room removes them.
 """
 
 from sqlalchemy import Connection, delete
@@ -10,22 +10,25 @@ from langmem_graph.storage import due_work, full_text, tables
 from langmem_graph.storage.room import Room
 from langmem_graph.storage.tables import meta
 
-_LEFT = "traces_left"
+_UNFINISHED = "traces_left"
 
 
 def note_deletion(connection: Connection) -> None:
-    """Something is deleted in this transaction."""
-    tables.set_meta(connection, _LEFT, "1")
+    """Note, in the transaction that deletes, that the files must be cleaned."""
+    tables.set_meta(connection, _UNFINISHED, "1")
 
 
-def is_unfinished(room: Room) -> bool:
-    """True when something was deleted whose traces may still be there."""
-    with room.database.read_transaction() as connection:
-        return tables.get_meta(connection, _LEFT) is not None
+def finish_deletion(room: Room) -> None:
+    """Clean the files if a deletion was noted, by this call or by an earlier one that failed."""
+    with room.working:
+        with room.database.read_transaction() as connection:
+            if tables.get_meta(connection, _UNFINISHED) is None:
+                return
+        _clean_files(room)
 
 
-def wipe_deleted(room: Room) -> None:
-    """Merge the full-text indexes, make Chroma's anew, fold and cut the write-ahead log."""
+def _clean_files(room: Room) -> None:
+    """Merge the full-text indexes, start a new vector index, and truncate the write-ahead log."""
     with room.database.write_transaction() as connection:
         full_text.optimize_words(connection)
     room.renew_index()
@@ -33,4 +36,4 @@ def wipe_deleted(room: Room) -> None:
         due_work.index_everything_again(connection)
     if room.database.checkpoint():
         with room.database.write_transaction() as connection:
-            connection.execute(delete(meta).where(meta.c.key == _LEFT))
+            connection.execute(delete(meta).where(meta.c.key == _UNFINISHED))

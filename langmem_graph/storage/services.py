@@ -1,11 +1,13 @@
-"""What one `Memory` shares with its users' memories: rooms, embedder and settings."""
+"""The dependencies that one `Memory` shares with its users: directory, embedder and settings."""
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
+
+from sqlalchemy import Connection
 
 from langmem_graph.embeddings.embedder import Embedder
 from langmem_graph.errors import ClosedMemoryError, LangMemGraphError, for_log
@@ -20,7 +22,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class Services:
-    """Passed to every step instead of globals."""
+    """Gives access to users' rooms, with the embedder and the settings that work there needs.
+
+    Args:
+        directory: the memory's directory, which opens the rooms.
+        embedder: turns texts and queries into vectors.
+        settings: the memory's settings.
+        read_only: whether the memory was opened with `read_only=True`.
+        closed: whether `close` was called.
+        on_opened: called with the user's id when a room is first opened and messages are pending.
+    """
 
     directory: MemoryDirectory
     embedder: Embedder
@@ -28,51 +39,67 @@ class Services:
     read_only: bool
     closed: bool = False
     on_opened: Callable[[str], None] | None = None
-    """Told of each user's room when it is first opened: something may be due there."""
 
     def has(self, user_id: str) -> bool:
-        """False when nothing was ever stored of this user: reading then finds nothing.
+        """Whether this user has a ledger; without one there is nothing to read.
 
-        With `read_only` a missing user is an error instead, raised on opening the room.
+        With `read_only` this is always true, and opening the room raises an error for a user
+        without a ledger.
         """
         self.check_open()
         return self.read_only or self.directory.has(user_id)
 
     @contextmanager
     def room(self, user_id: str) -> Iterator[Room]:
-        """The user's room; work left due by an earlier process is done at its first opening."""
+        """Open the user's room; work that an earlier process left due is done the first time."""
         self.check_open()
         with self.directory.room(user_id) as room:
             if not room.healed:
                 room.healed = True
-                _remove_traces(room)
-                self._log_warnings(embed_and_index.drain_all(room, self.embedder, self.settings))
-                if self.on_opened and _is_unread(room):
+                secure_delete.finish_deletion(room)
+                self.drain(room).log(_log)
+                if self.on_opened and _has_pending(room):
                     self.on_opened(user_id)
             yield room
 
+    def read(self, user_id: str, query: Callable[[Connection], T], nothing: T) -> T:
+        """The result of a query in a read transaction, or `nothing` for a user without a ledger."""
+        if not self.has(user_id):
+            return nothing
+        with self.room(user_id) as room, room.database.read_transaction() as connection:
+            return query(connection)
+
     async def in_room(self, user_id: str, work: Callable[[Room], T]) -> T:
-        """Do it with the user's room, in a worker thread."""
-
-        def inside() -> T:
-            with self.room(user_id) as room:
-                return work(room)
-
-        return await asyncio.to_thread(inside)
+        """Do the work with the user's room, in a worker thread."""
+        return await asyncio.to_thread(self._in_room, user_id, work)
 
     async def in_known_room(self, user_id: str, work: Callable[[Room], T], nothing: T) -> T:
-        """As `in_room`; `nothing` where nothing was ever stored of this user."""
+        """Like `in_room`, but the result is `nothing` for a user without a ledger."""
 
         def inside() -> T:
-            if not self.has(user_id):
-                return nothing
-            with self.room(user_id) as room:
-                return work(room)
+            return self._in_room(user_id, work) if self.has(user_id) else nothing
 
         return await asyncio.to_thread(inside)
 
+    def _in_room(self, user_id: str, work: Callable[[Room], T]) -> T:
+        with self.room(user_id) as room:
+            return work(room)
+
+    def embed_new(self, room: Room, layer: str, numbers: Iterable[int]) -> embed_and_index.Drained:
+        """Embed the items just stored, and index their layer if a full batch of vectors waits."""
+        stored = list(numbers)
+        rows = range(min(stored, default=0), max(stored, default=-1) + 1)
+        batch = self.settings.storage.index_batch
+        work = embed_and_index.DueWork(room, self.embedder, self.settings, at_least=batch)
+        return work.drain(layer, rows)
+
+    def drain(self, room: Room, *, at_least: int = 1) -> embed_and_index.Drained:
+        """Do all due work of a room; index a layer if `at_least` of its vectors are waiting."""
+        work = embed_and_index.DueWork(room, self.embedder, self.settings, at_least=at_least)
+        return work.drain_all()
+
     def close(self) -> None:
-        """Finish due work as far as possible, then let go of everything."""
+        """Finish due work as far as possible, then release the directory."""
         self.closed = True
         try:
             if not (self.read_only or self.directory.is_foreign()):
@@ -84,29 +111,16 @@ class Services:
         for user_id in self.directory.open_users():
             try:
                 with self.directory.room(user_id) as room:
-                    self._log_warnings(
-                        embed_and_index.drain_all(room, self.embedder, self.settings)
-                    )
-            except LangMemGraphError as error:  # what is due stays due; the others still get theirs
+                    self.drain(room).log(_log)
+            except LangMemGraphError as error:  # one user's failure must not stop the others' work
                 _log.warning("due work is left for the next opening: %s", for_log(error))
 
     def check_open(self) -> None:
-        """Raise when this `Memory` was closed, even while another one shares the directory."""
+        """Raise if this `Memory` was closed, even while another one shares the directory."""
         if self.closed:
             raise ClosedMemoryError("This Memory is closed. Open it again: Memory(path).")
 
-    def _log_warnings(self, done: embed_and_index.Drained) -> None:
-        for problem in done.logged:
-            _log.warning("%s", problem)
 
-
-def _remove_traces(room: Room) -> None:
-    """Of what was being forgotten when the process before was killed."""
-    if secure_delete.is_unfinished(room):
-        with room.working:
-            secure_delete.wipe_deleted(room)
-
-
-def _is_unread(room: Room) -> bool:
+def _has_pending(room: Room) -> bool:
     with room.database.read_transaction() as connection:
         return extraction_queue.count_unread(connection) > 0

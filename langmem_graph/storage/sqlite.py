@@ -1,24 +1,28 @@
-"""One SQLite file, opened the way every ledger is: WAL, explicit transactions, erased pages."""
+"""Opens a ledger's SQLite file: connections, transactions, and queries with many values.
+
+Every ledger is opened with a write-ahead log (WAL), with explicit transactions and with
+`secure_delete`, which overwrites deleted content with zeros.
+"""
 
 import logging
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from time import monotonic, sleep
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, create_engine, event
+from sqlalchemy import Connection, Row, create_engine, event
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import QueuePool
 
 from langmem_graph.errors import StorageError
+from langmem_graph.messages import is_unicode
 from langmem_graph.storage import tables
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
-_WRITER = {"writing": True}
 _AT_ONCE = 5_000  # SQLite allows 32,766 variables in one statement
 
 
@@ -26,10 +30,10 @@ class Database:
     """Connections and transactions of one ledger file.
 
     Args:
-        file: the file; made, with its directory, unless `read_only`.
-        busy_timeout: seconds to wait for another process's write.
-        read_only: open beside a running writer; nothing can be changed.
-        migrations: the steps that make the file's tables; None are those of a user's ledger.
+        file: path of the SQLite file; it is created unless `read_only`.
+        busy_timeout: seconds to wait for another process's write transaction.
+        read_only: open the file beside a running writer and change nothing.
+        migrations: steps that create the file's tables; None means those of a user's ledger.
     """
 
     def __init__(
@@ -60,10 +64,10 @@ class Database:
     def _prepare(self) -> None:
         if self._read_only:
             with self.read_transaction() as connection:
-                found = tables.refuse_newer(connection, self._migrations)
-            if found < len(self._migrations):
+                version = tables.refuse_newer(connection, self._migrations)
+            if version < len(self._migrations):
                 raise StorageError(
-                    f"The ledger {self.file} has schema version {found}, which is older than "
+                    f"The ledger {self.file} has schema version {version}, which is older than "
                     f"{len(self._migrations)}. Open it once without read_only=True: that brings it "
                     "up to date, and nothing is lost."
                 )
@@ -97,13 +101,13 @@ class Database:
 
     def _on_disk(self) -> tuple[int, int] | None:
         try:
-            found = self.file.stat()
+            status = self.file.stat()
         except FileNotFoundError:
             return None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
     def is_gone(self) -> bool:
-        """True when the file was deleted or replaced since it was opened."""
+        """Whether the file was deleted or replaced since it was opened."""
         return self._on_disk() != self._identity
 
     def _check_still_there(self) -> None:
@@ -115,15 +119,15 @@ class Database:
 
     @contextmanager
     def read_transaction(self) -> Iterator[Connection]:
-        """A read transaction: sees one state of the file throughout."""
+        """Open a read transaction, which sees one unchanging snapshot of the file."""
         with self._explained(), self._engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
     def write_transaction(self) -> Iterator[Connection]:
-        """A write transaction: holds the file's write lock from the start."""
+        """Open a write transaction, which holds the file's write lock from the start."""
         with self._explained(), self._engine.connect() as connection:
-            writer = connection.execution_options(**_WRITER)
+            writer = connection.execution_options(writing=True)
             with writer.begin():
                 yield writer
                 self._check_still_there()
@@ -135,15 +139,15 @@ class Database:
         except (DatabaseError, sqlite3.DatabaseError) as error:
             raise StorageError(
                 f"The ledger {self.file} cannot be used: {getattr(error, 'orig', error)}. "
-                "Check that the directory exists, can be read (and written, unless only looked "
-                "at), has free space, and that the file is whole."
+                "Check that the directory exists, can be read (and written, unless read_only=True) "
+                "and has free space, and that the file is not damaged."
             ) from error
 
     def checkpoint(self) -> bool:
-        """Fold the write-ahead log into the file and cut it: deleted words leave the disk.
+        """Copy the write-ahead log into the file and truncate it: deleted words leave the disk.
 
         Returns:
-            False when somebody has kept the log in use for too long.
+            False when a reader kept the log in use for longer than the busy timeout.
         """
         until = monotonic() + self._busy_timeout
         with self._explained(), closing(self._connect()) as connection:
@@ -155,14 +159,26 @@ class Database:
         return True
 
     def close(self) -> None:
-        """Close all connections; the write-ahead log is folded into the file."""
+        """Close all connections; SQLite then copies the write-ahead log into the file."""
         self._engine.dispose()
 
 
 def portions(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    """The values in order, in portions that fit into one statement."""
+    """Yield the values in order, in portions that fit into one statement."""
     for start in range(0, len(values), _AT_ONCE):
         yield values[start : start + _AT_ONCE]
+
+
+def rows_where_in(
+    connection: Connection, query: Any, column: Any, values: Iterable[Any]
+) -> Iterator[Row[Any]]:
+    """Yield the query's rows whose column is one of any number of values.
+
+    Texts that are no valid Unicode cannot be stored, so they are left out.
+    """
+    usable = (value for value in values if not isinstance(value, str) or is_unicode(value))
+    for some in portions(list(dict.fromkeys(usable))):
+        yield from connection.execute(query.where(column.in_(some))).all()
 
 
 def _begin(connection: Connection) -> None:

@@ -1,4 +1,4 @@
-"""The ledger's tables, and how an older ledger file becomes a current one.
+"""The tables of a user's ledger, and the migrations that bring an older file up to date.
 
 A file records the version of its tables in SQLite's `user_version`. Step `n` of `MIGRATIONS`
 turns version `n` into version `n + 1`; a new file starts at 0 and takes every step.
@@ -7,272 +7,249 @@ turns version `n` into version `n + 1`; a new file starts at 0 and takes every s
 import uuid
 from collections.abc import Callable, Sequence
 
-from sqlalchemy import (
-    JSON,
-    Boolean,
-    Column,
-    Connection,
-    DateTime,
-    Float,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-    insert,
-    literal,
-    select,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.errors import SchemaTooNewError
 from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS
 
-_tables = MetaData()
-
+_tables = sa.MetaData()
 ACTIVE = "active"
-"""A record that is true now; the others are kept for history."""
+"""The status of a record that no other has superseded; the others are kept for history."""
 READ_ROLES = ("user", "assistant")
-"""Only what people and the assistant say becomes records; never system text or tool results."""
+"""Only messages of these roles are extracted; never system messages or tool results."""
 
-meta = Table(
+meta = sa.Table(
     "meta",
     _tables,
-    Column("key", String, primary_key=True),
-    Column("value", Text, nullable=False),
+    sa.Column("key", sa.String, primary_key=True),
+    sa.Column("value", sa.Text, nullable=False),
 )
-"""Facts about the file: whose it is, its own id, the embedder and size of its vectors."""
+"""Facts about the file: its user, its own id, the embedder and the size of its vectors."""
 
-sessions = Table(
+sessions = sa.Table(
     "sessions",
     _tables,
-    Column("n", Integer, primary_key=True),
-    Column("session_id", String, nullable=False, unique=True),
-    Column("vector_sum", LargeBinary),
-    Column("vector_count", Integer, nullable=False, default=0),
+    sa.Column("n", sa.Integer, primary_key=True),
+    sa.Column("session_id", sa.String, nullable=False, unique=True),
+    sa.Column("vector_sum", sa.LargeBinary),
+    sa.Column("vector_count", sa.Integer, nullable=False, default=0),
 )
 """`vector_sum / vector_count` is the session's centroid."""
 
-messages = Table(
+messages = sa.Table(
     "messages",
     _tables,
-    Column("n", Integer, primary_key=True),
-    Column("message_id", String, nullable=False, unique=True),
-    Column("session", ForeignKey("sessions.n"), nullable=False),
-    Column("role", String, nullable=False),
-    Column("name", String),
-    Column("at", DateTime, nullable=False),
-    Column("text", Text, nullable=False),
-    Column("extra", JSON),
-    Column("chars", Integer, nullable=False),
-    Column("is_question", Boolean, nullable=False),
-    Column("added_at", DateTime, nullable=False),
-    Index("messages_by_session", "session", "n"),
+    sa.Column("n", sa.Integer, primary_key=True),
+    sa.Column("message_id", sa.String, nullable=False, unique=True),
+    sa.Column("session", sa.ForeignKey("sessions.n"), nullable=False),
+    sa.Column("role", sa.String, nullable=False),
+    sa.Column("name", sa.String),
+    sa.Column("at", sa.DateTime, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("extra", sa.JSON),
+    sa.Column("chars", sa.Integer, nullable=False),
+    sa.Column("is_question", sa.Boolean, nullable=False),
+    sa.Column("added_at", sa.DateTime, nullable=False),
+    sa.Index("messages_by_session", "session", "n"),
     sqlite_autoincrement=True,
 )
-"""The truth. `n` is the order of arrival; times are UTC; `extra` holds tool calls."""
+"""All messages. `n` is the order of arrival; times are UTC; `extra` holds tool calls."""
 
-vectors = Table(
+vectors = sa.Table(
     "vectors",
     _tables,
-    Column("n", Integer, primary_key=True),
-    Column("layer", String, nullable=False),
-    Column("item", Integer, nullable=False),
-    Column("piece", Integer, nullable=False),
-    Column("start", Integer, nullable=False),
-    Column("end", Integer, nullable=False),
-    Column("vector", LargeBinary, nullable=False),
-    UniqueConstraint("layer", "item", "piece"),
+    sa.Column("n", sa.Integer, primary_key=True),
+    sa.Column("layer", sa.String, nullable=False),
+    sa.Column("item", sa.Integer, nullable=False),
+    sa.Column("piece", sa.Integer, nullable=False),
+    sa.Column("start", sa.Integer, nullable=False),
+    sa.Column("end", sa.Integer, nullable=False),
+    sa.Column("vector", sa.LargeBinary, nullable=False),
+    sa.UniqueConstraint("layer", "item", "piece"),
     sqlite_autoincrement=True,
 )
 """Unit vectors as float32 bytes; `n` is the id in Chroma; `start:end` is the piece of the text."""
 
-outbox = Table(
+outbox = sa.Table(
     "outbox",
     _tables,
-    Column("layer", String, primary_key=True),
-    Column("item", Integer, primary_key=True),
-    Column("task", String, nullable=False),
-    Column("attempts", Integer, nullable=False, default=0),
-    Column("claimed_by", String),
-    Column("claimed_until", Float, nullable=False, default=0.0),
-    Index("outbox_by_task", "layer", "task"),
+    sa.Column("layer", sa.String, primary_key=True),
+    sa.Column("item", sa.Integer, primary_key=True),
+    sa.Column("task", sa.String, nullable=False),
+    sa.Column("attempts", sa.Integer, nullable=False, default=0),
+    sa.Column("claimed_by", sa.String),
+    sa.Column("claimed_until", sa.Float, nullable=False, default=0.0),
+    sa.Index("outbox_by_task", "layer", "task"),
 )
-"""Work that is still due for a committed row: `embed`, then `index`; the row is gone when done."""
+"""Work that is due for a stored item: `embed`, then `index`; the row is deleted when it is done."""
 
-attributes = Table(
+attributes = sa.Table(
     "attributes",
     _tables,
-    Column("n", Integer, primary_key=True),
-    Column("subject", String, nullable=False),
-    Column("name", String, nullable=False),
-    UniqueConstraint("subject", "name"),
+    sa.Column("n", sa.Integer, primary_key=True),
+    sa.Column("subject", sa.String, nullable=False),
+    sa.Column("name", sa.String, nullable=False),
+    sa.UniqueConstraint("subject", "name"),
 )
-"""What can change about a subject: only records of one attribute may supersede each other."""
+"""Properties of subjects; only records of one attribute may supersede each other."""
 
-records = Table(
+records = sa.Table(
     "records",
     _tables,
-    Column("n", Integer, primary_key=True),
-    Column("record_id", String, nullable=False, unique=True),
-    Column("text", Text, nullable=False),
-    Column("kind", String, nullable=False),
-    Column("facet", String, nullable=False),
-    Column("project", String),
-    Column("attribute", ForeignKey("attributes.n")),
-    Column("confirmation", String, nullable=False),
-    Column("status", String, nullable=False),
-    Column("priority", Integer, nullable=False),
-    Column("said_at", DateTime, nullable=False),
-    Column("event", JSON),
-    Column("valid_from", DateTime, nullable=False),
-    Column("valid_to", DateTime),
-    Column("scene", String),
-    Column("entities", JSON, nullable=False),
-    Column("verbatim", JSON, nullable=False),
-    Column("content_hash", String, nullable=False),
-    Column("made_by", String, nullable=False),
-    Column("cluster", Integer),
-    Column("created_at", DateTime, nullable=False),
-    Column("updated_at", DateTime, nullable=False),
-    Index("records_by_attribute", "attribute"),
-    Index("records_by_hash", "content_hash"),
-    Index("records_by_status", "status", "n"),
+    sa.Column("n", sa.Integer, primary_key=True),
+    sa.Column("record_id", sa.String, nullable=False, unique=True),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("kind", sa.String, nullable=False),
+    sa.Column("facet", sa.String, nullable=False),
+    sa.Column("project", sa.String),
+    sa.Column("attribute", sa.ForeignKey("attributes.n")),
+    sa.Column("confirmation", sa.String, nullable=False),
+    sa.Column("status", sa.String, nullable=False),
+    sa.Column("priority", sa.Integer, nullable=False),
+    sa.Column("said_at", sa.DateTime, nullable=False),
+    sa.Column("event", sa.JSON),
+    sa.Column("valid_from", sa.DateTime, nullable=False),
+    sa.Column("valid_to", sa.DateTime),
+    sa.Column("scene", sa.String),
+    sa.Column("entities", sa.JSON, nullable=False),
+    sa.Column("verbatim", sa.JSON, nullable=False),
+    sa.Column("content_hash", sa.String, nullable=False),
+    sa.Column("made_by", sa.String, nullable=False),
+    sa.Column("cluster", sa.Integer),
+    sa.Column("created_at", sa.DateTime, nullable=False),
+    sa.Column("updated_at", sa.DateTime, nullable=False),
+    sa.Index("records_by_attribute", "attribute"),
+    sa.Index("records_by_hash", "content_hash"),
+    sa.Index("records_by_status", "status", "n"),
     sqlite_autoincrement=True,
 )
-"""What is known, each with its sources; nothing here is deleted by a model's answer."""
+"""What was extracted from messages or added by hand; no model's answer deletes a row."""
 
-record_sources = Table(
+record_sources = sa.Table(
     "record_sources",
     _tables,
-    Column("record", ForeignKey("records.n"), primary_key=True),
-    Column("message", ForeignKey("messages.n"), primary_key=True),
-    Index("record_sources_by_message", "message"),
+    sa.Column("record", sa.ForeignKey("records.n"), primary_key=True),
+    sa.Column("message", sa.ForeignKey("messages.n"), primary_key=True),
+    sa.Index("record_sources_by_message", "message"),
 )
-"""The messages a record was made of; every record has at least one."""
+"""The messages that a record cites; every record cites at least one."""
 
-links = Table(
+links = sa.Table(
     "links",
     _tables,
-    Column("source", ForeignKey("records.n"), primary_key=True),
-    Column("target", ForeignKey("records.n"), primary_key=True),
-    Column("kind", String, primary_key=True),
-    Column("weight", Float, nullable=False, default=1.0),
-    Column("scorer", String),
-    Column("origin", String),
-    Column("created_at", DateTime, nullable=False),
-    Index("links_by_target", "target"),
+    sa.Column("source", sa.ForeignKey("records.n"), primary_key=True),
+    sa.Column("target", sa.ForeignKey("records.n"), primary_key=True),
+    sa.Column("kind", sa.String, primary_key=True),
+    sa.Column("weight", sa.Float, nullable=False, default=1.0),
+    sa.Column("scorer", sa.String),
+    sa.Column("origin", sa.String),
+    sa.Column("created_at", sa.DateTime, nullable=False),
+    sa.Index("links_by_target", "target"),
 )
 """Edges between records: `supersedes`, `refines`, `semantic`, `causal`."""
 
-history = Table(
+history = sa.Table(
     "history",
     _tables,
-    Column("n", Integer, primary_key=True),
-    Column("change", String, nullable=False),
-    Column("record", ForeignKey("records.n"), nullable=False),
-    Column("op", String, nullable=False),
-    Column("at", DateTime, nullable=False),
-    Column("by", String, nullable=False),
-    Column("reason", Text),
-    Column("before", JSON),
-    Index("history_by_record", "record", "n"),
-    Index("history_by_change", "change"),
+    sa.Column("n", sa.Integer, primary_key=True),
+    sa.Column("change", sa.String, nullable=False),
+    sa.Column("record", sa.ForeignKey("records.n"), nullable=False),
+    sa.Column("op", sa.String, nullable=False),
+    sa.Column("at", sa.DateTime, nullable=False),
+    sa.Column("by", sa.String, nullable=False),
+    sa.Column("reason", sa.Text),
+    sa.Column("before", sa.JSON),
+    sa.Index("history_by_record", "record", "n"),
+    sa.Index("history_by_change", "change"),
     sqlite_autoincrement=True,
 )
-"""Every change of a record with what was there before; a change may touch several records."""
+"""Every change of a record with its former values; one change may touch several records."""
 
-clusters = Table(
+clusters = sa.Table(
     "clusters",
     _tables,
-    Column("n", Integer, primary_key=True),
-    Column("vector_sum", LargeBinary, nullable=False),
-    Column("vector_count", Integer, nullable=False),
+    sa.Column("n", sa.Integer, primary_key=True),
+    sa.Column("vector_sum", sa.LargeBinary, nullable=False),
+    sa.Column("vector_count", sa.Integer, nullable=False),
 )
-"""Groups of records about one thing, as ActMem's online clustering makes them."""
+"""Clusters of similar records, made by ActMem's online clustering."""
 
-files = Table(
+files = sa.Table(
     "files",
     _tables,
-    Column("name", String, primary_key=True),
-    Column("body", Text, nullable=False),
-    Column("version", Integer, nullable=False),
-    Column("updated_at", DateTime, nullable=False),
+    sa.Column("name", sa.String, primary_key=True),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("updated_at", sa.DateTime, nullable=False),
 )
 """Topic tracks and the profile, as Markdown."""
 
-unread = Table(
+unread = sa.Table(
     "unread",
     _tables,
-    Column("message", ForeignKey("messages.n"), primary_key=True),
-    Column("claimed_by", String),
-    Column("claimed_until", Float, nullable=False, default=0.0),
-    Column("attempts", Integer, nullable=False, default=0),
+    sa.Column("message", sa.ForeignKey("messages.n"), primary_key=True),
+    sa.Column("claimed_by", sa.String),
+    sa.Column("claimed_until", sa.Float, nullable=False, default=0.0),
+    sa.Column("attempts", sa.Integer, nullable=False, default=0),
 )
-"""Messages that no model has read yet; a row goes in the transaction that stores its records."""
+"""Pending messages; a row is deleted in the transaction that stores its records."""
 
 MESSAGES, RECORDS = "messages", "records"
-"""The layers, in `vectors`, `outbox` and the names of Chroma's collections."""
+"""The layers, as they are named in `vectors`, `outbox` and the names of Chroma's collections."""
 LAYERS = (MESSAGES, RECORDS)
 EMBED, INDEX = "embed", "index"
 
 
-def _raw_layer(connection: Connection) -> None:
+def _create_message_tables(connection: sa.Connection) -> None:
     _tables.create_all(connection, tables=[meta, sessions, messages, vectors, outbox])
     MESSAGE_WORDS.create(connection)
-    connection.execute(insert(meta).values(key="ledger_id", value=uuid.uuid4().hex))
+    connection.execute(sa.insert(meta).values(key="ledger_id", value=uuid.uuid4().hex))
 
 
-def _pyramid(connection: Connection) -> None:
+def _create_record_tables(connection: sa.Connection) -> None:
     made = [attributes, records, record_sources, links, history, clusters, files, unread]
     _tables.create_all(connection, tables=made)
     RECORD_WORDS.create(connection)
-    said = select(messages.c.n, literal(0.0), literal(0)).where(messages.c.role.in_(READ_ROLES))
+    pending = sa.select(messages.c.n, sa.literal(0.0), sa.literal(0)).where(
+        messages.c.role.in_(READ_ROLES)
+    )
     columns = ["message", "claimed_until", "attempts"]
-    connection.execute(insert(unread).from_select(columns, said))
+    connection.execute(sa.insert(unread).from_select(columns, pending))
 
 
-Steps = Sequence[Callable[[Connection], None]]
-MIGRATIONS: Steps = [_raw_layer, _pyramid]
+Steps = Sequence[Callable[[sa.Connection], None]]
+MIGRATIONS: Steps = [_create_message_tables, _create_record_tables]
 
 
-def version_of(connection: Connection) -> int:
-    """The version of the tables in this file; 0 is a new file."""
-    return int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
-
-
-def refuse_newer(connection: Connection, steps: Steps) -> int:
-    """The file's version.
+def refuse_newer(connection: sa.Connection, steps: Steps) -> int:
+    """The schema version of the file; that of a new file is 0.
 
     Raises:
-        SchemaTooNewError: when a newer version of the library wrote it.
+        SchemaTooNewError: a newer version of the library wrote the file.
     """
-    found = version_of(connection)
-    if found > len(steps):
+    version = int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
+    if version > len(steps):
         raise SchemaTooNewError(
-            f"The ledger has schema version {found}; this langmem-graph knows up to "
+            f"The ledger has schema version {version}; this langmem-graph knows up to "
             f"{len(steps)}. Nothing was changed. Upgrade: pip install -U langmem-graph."
         )
-    return found
+    return version
 
 
-def migrate(connection: Connection, steps: Steps) -> None:
-    """Bring the file to the current version, inside the caller's transaction."""
+def migrate(connection: sa.Connection, steps: Steps) -> None:
+    """Bring the file up to date, in the caller's transaction."""
     for step in range(refuse_newer(connection, steps), len(steps)):
         steps[step](connection)
         connection.exec_driver_sql(f"PRAGMA user_version = {step + 1}")
 
 
-def get_meta(connection: Connection, key: str) -> str | None:
-    """A fact about the file, or None."""
-    return connection.scalar(select(meta.c.value).where(meta.c.key == key))
+def get_meta(connection: sa.Connection, key: str) -> str | None:
+    """The value of a fact about the file, or None."""
+    return connection.scalar(sa.select(meta.c.value).where(meta.c.key == key))
 
 
-def set_meta(connection: Connection, key: str, value: str) -> None:
+def set_meta(connection: sa.Connection, key: str, value: str) -> None:
     """Record a fact about the file."""
     row = upsert(meta).values(key=key, value=value)
     connection.execute(row.on_conflict_do_update(index_elements=["key"], set_={"value": value}))

@@ -1,4 +1,4 @@
-"""What LangGraph's `IndexConfig` means here: which embedder, and which fields."""
+"""`ChromaStore`: LangGraph's `BaseStore` on a SQLite ledger and a Chroma index."""
 
 import asyncio
 import logging
@@ -31,7 +31,8 @@ from langmem_graph.errors import (
 )
 from langmem_graph.settings import Settings
 from langmem_graph.storage.directory import MemoryDirectory
-from langmem_graph.store import embed_and_index, item_tables, items
+from langmem_graph.store import item_tables, items
+from langmem_graph.store.embed_and_index import DueWork
 from langmem_graph.store.item_search import Search, Vector
 from langmem_graph.store.item_tables import TEXT_WORDS
 from langmem_graph.store.operations import Batch, check_batch, check_paths
@@ -45,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Sized(Embedder):
-    """An embedder whose vectors must have the size that was announced."""
+    """An embedder that checks its vectors for the size given as `index["dims"]`."""
 
     def __init__(self, embedder: Embedder, size: int) -> None:
         super().__init__(embedder._embeddings)
@@ -62,15 +63,15 @@ class _Sized(Embedder):
 
 
 def fields_of(index: IndexConfig | None) -> Sequence[str]:
-    """The paths that are indexed by default."""
+    """The paths that are indexed where an item names none."""
     return check_paths((index or {}).get("fields") or ["$"])
 
 
 def embedder_of(embeddings: "Embeddings | str | None", index: IndexConfig | None) -> Embedder:
-    """The embedder that either argument names.
+    """The embedder that `embeddings` or `index["embed"]` names; MiniLM if neither does.
 
     Raises:
-        InvalidInputError: when both do, or neither can be used.
+        InvalidInputError: both name one, or the one named cannot be used.
     """
     named = (index or {}).get("embed")
     if named is not None and embeddings is not None:
@@ -93,7 +94,7 @@ def _as_embeddings(named: Any) -> "Embeddings | str | None":
 
 
 class ChromaStore(Closing, BaseStore):
-    """Items under namespaces, kept in SQLite, found by meaning and by words.
+    """A LangGraph store that keeps items in SQLite and searches them by meaning and by words.
 
     Example:
         ```python
@@ -104,7 +105,7 @@ class ChromaStore(Closing, BaseStore):
         ```
 
     Args:
-        path: the directory; made when missing. A `Memory` of this process may use the same one.
+        path: the directory, created if missing. A `Memory` of this process may use the same one.
         chroma: None keeps the vectors in the directory. A URL such as `http://localhost:8000`, or
             a Chroma client, uses that server; then several processes may share the directory.
         embeddings: None is MiniLM on this machine (English). A LangChain `Embeddings` object, or a
@@ -114,9 +115,9 @@ class ChromaStore(Closing, BaseStore):
         settings: depths, batch sizes and ranking, see `Settings`.
 
     Raises:
-        MemoryLockedError: when another process writes to this directory.
-        StorageError: when the directory cannot be used.
-        InvalidInputError: when an argument cannot be used.
+        MemoryLockedError: another process writes to this directory.
+        StorageError: the directory cannot be used.
+        InvalidInputError: an argument cannot be used.
     """
 
     def __init__(
@@ -133,21 +134,24 @@ class ChromaStore(Closing, BaseStore):
         self._embedder = embedder_of(embeddings, index)
         self._closed = False
         place = Path(path).expanduser()
-        self._root = MemoryDirectory.open(place, self._settings, chroma=chroma, read_only=False)
+        self._directory = MemoryDirectory.open(
+            place, self._settings, chroma=chroma, read_only=False
+        )
         try:
-            self._shelf = SharedFolder.enter(self._root, self._settings)
+            self._folder = SharedFolder.enter(self._directory, self._settings)
         except BaseException:
-            self._root.release()
+            self._directory.release()
             raise
+        self._work = DueWork(self._folder, self._embedder, self._settings)
         try:
-            embed_and_index.all_due(self._shelf, self._embedder, self._settings)
+            self._work.do_all()
         except BaseException:
             self.close()
             raise
 
     @classmethod
     def from_environment(cls) -> Self:
-        """The store that the environment names, as `store.path` of a langgraph.json uses it.
+        """Open the store that the environment names; for `store.path` in a langgraph.json.
 
         `LANGMEM_GRAPH_DIR` is the directory (default `./memory`), `LANGMEM_GRAPH_CHROMA` the URL of
         a Chroma server, `LANGMEM_GRAPH_EMBEDDINGS` the embedder's name.
@@ -158,22 +162,20 @@ class ChromaStore(Closing, BaseStore):
             embeddings=os.environ.get("LANGMEM_GRAPH_EMBEDDINGS") or None,
         )
 
-    # --- LangGraph's two methods -----------------------------------------------------------------
-
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do operations together: reads see the state before the batch, then all puts commit.
+        """Run operations together: reads see the state before the batch, then all puts commit.
 
         Raises:
-            InvalidInputError: when any of them cannot be done; then none was.
+            InvalidInputError: one of them cannot be done; then none of them was.
         """
         batch = check_batch(ops, self._fields)
         results: list[Result] = [None] * batch.size
         with self._inside():
             self._read(batch, results)
             if batch.puts:
-                with self._shelf.database.write_transaction() as connection:
+                with self._folder.database.write_transaction() as connection:
                     due = items.write(connection, batch.puts.values())
-                embed_and_index.after_put(self._shelf, self._embedder, self._settings, due)
+                self._work.after_put(due)
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
@@ -184,7 +186,7 @@ class ChromaStore(Closing, BaseStore):
     def _inside(self) -> Iterator[None]:
         if self._closed:
             raise ClosedMemoryError("This store is closed. Open it again: ChromaStore(path).")
-        with self._shelf.inside():
+        with self._folder.inside():
             yield
 
     def _read(self, batch: Batch, results: list[Result]) -> None:
@@ -192,7 +194,7 @@ class ChromaStore(Closing, BaseStore):
             return
         asked = (op.query for op in batch.reads.values() if isinstance(op, SearchOp) and op.query)
         vectors = {query: self._query_vector(query) for query in dict.fromkeys(asked)}
-        with self._shelf.database.read_transaction() as connection:
+        with self._folder.database.read_transaction() as connection:
             for place, op in batch.reads.items():
                 results[place] = self._answer(connection, op, vectors)
 
@@ -208,14 +210,14 @@ class ChromaStore(Closing, BaseStore):
             return items.list_namespaces(connection, op)
         if not op.query:
             return items.newest(connection, op)
-        return Search(self._shelf, self._settings, op, vectors[op.query]).run(connection)
+        return Search(self._folder, self._settings, op, vectors[op.query]).run(connection)
 
     def _query_vector(self, query: str) -> Vector | None:
-        """None when the embedder fails: words then find alone."""
+        """The query's vector; None if the embedder fails, and the search goes by words alone."""
         try:
-            self._shelf.check_embedder(self._embedder.name)
+            self._folder.check_embedder(self._embedder.name)
             vector = self._embedder.embed_query(query)
-            self._shelf.check_embedder(self._embedder.name, vector.size)
+            self._folder.check_dimension(vector.size)
             return vector
         except EmbedderMismatchError:
             raise
@@ -223,36 +225,34 @@ class ChromaStore(Closing, BaseStore):
             _log.warning("%s", for_log(error))
             return None
 
-    # --- keeping house ---------------------------------------------------------------------------
-
     def rebuild(self, *, reembed: bool = False) -> None:
-        """Fill a new Chroma from the ledger, and take deleted words out of the files.
+        """Fill a new vector index from the ledger, and remove deleted words from the files.
 
         Args:
             reembed: embed everything anew, after a change of the embedder.
         """
-        with self._inside(), self._shelf.working:
-            with self._shelf.database.write_transaction() as connection:
+        with self._inside(), self._folder.working:
+            with self._folder.database.write_transaction() as connection:
                 if reembed:
                     item_tables.forget_vectors(connection)
                 TEXT_WORDS.optimize(connection)
-            self._shelf.renew_index()
-            embed_and_index.all_due(self._shelf, self._embedder, self._settings)
-            self._shelf.database.checkpoint()
+            self._folder.renew_index()
+            self._work.do_all()
+            self._folder.database.checkpoint()
 
     async def arebuild(self, *, reembed: bool = False) -> None:
         """Async twin of `rebuild`."""
         await asyncio.to_thread(self.rebuild, reembed=reembed)
 
     def close(self) -> None:
-        """Finish due work, release all files and let other processes in. Safe to call twice."""
+        """Finish due work and release all files and the lock. It may be called twice."""
         if self._closed:
             return
         self._closed = True
         try:
-            if not self._root.is_foreign():
-                with self._shelf.inside():
-                    embed_and_index.all_due(self._shelf, self._embedder, self._settings)
-                self._shelf.leave()
+            if not self._directory.is_foreign():
+                with self._folder.inside():
+                    self._work.do_all()
+                self._folder.leave()
         finally:
-            self._root.release()
+            self._directory.release()

@@ -1,4 +1,4 @@
-"""Search with a query: candidates by vector and by words, exact cosines, one score."""
+"""Hybrid search of a store: candidates by vectors and words, exact cosines, one weighted score."""
 
 import logging
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 Vector = NDArray[np.float32]
 _WEIGHTS = {"dense": 0.5, "words": 0.5}  # the proportion of messages and records; at most 1 in all
-_SMALL = 2_000  # items; comparing so many one by one takes milliseconds and misses none
+_SMALL = 2_000  # items; comparing all of them takes milliseconds and misses none
 
 
 @dataclass(frozen=True)
@@ -35,28 +35,28 @@ class Search:
     """One search of one store.
 
     Args:
-        shelf: where.
-        settings: how deep, and how to rank.
-        op: what is asked.
-        vector: of the query; None when the embedder fails.
+        folder: the store's ledger and index.
+        settings: numbers of candidates, and the ranking method.
+        op: LangGraph's search operation.
+        vector: the query's vector; None if the embedder failed.
     """
 
-    shelf: SharedFolder
+    folder: SharedFolder
     settings: Settings
     op: SearchOp
     vector: Vector | None
 
     def run(self, connection: Connection) -> list[SearchItem]:
-        """The best items, then those that cannot be scored, without a score."""
+        """The best items of the page; those that cannot be scored come last, without a score."""
         words = self._by_words(connection)
         candidates = self._candidates(connection, words)
         dense = self._cosines(connection, candidates)
         scored = [n for n in candidates if n in dense or n in words]
         scores = self._scores(scored, dense, words)
         order = np.argsort(-scores, kind="stable").tolist()
-        found: list[tuple[int, float | None]] = [(scored[i], float(scores[i])) for i in order]
-        found += [(n, None) for n in candidates if n not in dense and n not in words]
-        page = found[self.op.offset : self._wanted]
+        ranked: list[tuple[int, float | None]] = [(scored[i], float(scores[i])) for i in order]
+        ranked += [(n, None) for n in candidates if n not in dense and n not in words]
+        page = ranked[self.op.offset : self._wanted]
         return items.with_scores(connection, [n for n, _ in page], [score for _, score in page])
 
     @property
@@ -74,10 +74,10 @@ class Search:
         return items.by_words(connection, self.op.namespace_prefix, chosen, depth)
 
     def _candidates(self, connection: Connection, words: dict[int, float]) -> list[int]:
-        """Everything that fits in a small namespace; in a large one what is near or has words.
+        """All fitting items of a small namespace; of a large one, those that search finds.
 
-        Chroma knows no namespaces. Where its nearest are others' for the most part, everything
-        that fits is compared.
+        Chroma does not know namespaces. If most of the nearest items that it finds lie in other
+        namespaces, all fitting items are compared.
         """
         depth, prefix = self.settings.ranking.dense_candidates, self.op.namespace_prefix
         if self._wanted <= depth and items.how_many(connection, prefix, _SMALL) == _SMALL:
@@ -89,19 +89,19 @@ class Search:
         return items.matching(connection, self.op, None)
 
     def _near(self, connection: Connection, depth: int) -> set[int] | None:
-        """Items with the nearest vectors of all namespaces; None when nobody can say."""
+        """Items with the nearest vectors, of all namespaces; None without a vector or index."""
         if self.vector is None:
             return None
         try:
-            found = self.shelf.index.query(LAYER, self.vector, depth)
+            nearest_indexed = self.folder.index.query(LAYER, self.vector, depth)
         except IndexUnavailableError as error:
             _log.warning("%s", error)
             return None
         waiting = nearest([item_tables.waiting(connection)], self.vector, depth)
-        return item_tables.items_of(connection, found) | set(waiting)
+        return item_tables.items_of(connection, nearest_indexed) | set(waiting)
 
     def _cosines(self, connection: Connection, candidates: Sequence[int]) -> dict[int, float]:
-        """Each item's cosine by its best text; items without vectors are left out."""
+        """The best cosine among each item's texts; items without vectors are left out."""
         best: dict[int, float] = {}
         if self.vector is None or self.settings.ranking.method == "words":
             return best

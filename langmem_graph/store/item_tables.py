@@ -1,212 +1,187 @@
-"""The tables of a store's ledger, and how an older file becomes a current one."""
+"""The tables of a store's ledger, and the queries about its texts and vectors."""
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
-from sqlalchemy import (
-    Column,
-    Connection,
-    DateTime,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    Select,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-    delete,
-    func,
-    insert,
-    select,
-    text,
-    update,
-)
+import sqlalchemy as sa
 
 from langmem_graph.storage import tables
 from langmem_graph.storage.full_text import WordTable
 from langmem_graph.storage.sqlite import portions
-from langmem_graph.storage.stored_vectors import Piece, VectorRows
+from langmem_graph.storage.stored_vectors import Piece, VectorRows, vector_rows
 from langmem_graph.storage.tables import meta
 
-_tables = MetaData()
+_tables = sa.MetaData()
 
-items = Table(
+items = sa.Table(
     "items",
     _tables,
-    Column("n", Integer, primary_key=True),
-    Column("namespace", String, nullable=False),
-    Column("key", String, nullable=False),
-    Column("value", Text, nullable=False),
-    Column("created_at", DateTime, nullable=False),
-    Column("updated_at", DateTime, nullable=False),
-    UniqueConstraint("namespace", "key"),
-    Index("items_by_time", "updated_at", "n"),
+    sa.Column("n", sa.Integer, primary_key=True),
+    sa.Column("namespace", sa.String, nullable=False),
+    sa.Column("key", sa.String, nullable=False),
+    sa.Column("value", sa.Text, nullable=False),
+    sa.Column("created_at", sa.DateTime, nullable=False),
+    sa.Column("updated_at", sa.DateTime, nullable=False),
+    sa.UniqueConstraint("namespace", "key"),
+    sa.Index("items_by_time", "updated_at", "n"),
     sqlite_autoincrement=True,
 )
-"""The truth. `namespace` is the labels joined by dots, which no label contains; times are UTC."""
+"""The items. `namespace` is the labels joined by dots, which no label contains; times are UTC."""
 
-texts = Table(
+texts = sa.Table(
     "texts",
     _tables,
-    Column("n", Integer, primary_key=True),
-    Column("item", ForeignKey("items.n"), nullable=False),
-    Column("text", Text, nullable=False),
-    Index("texts_by_item", "item", "n"),
+    sa.Column("n", sa.Integer, primary_key=True),
+    sa.Column("item", sa.ForeignKey("items.n"), nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Index("texts_by_item", "item", "n"),
     sqlite_autoincrement=True,
 )
-"""What an item is found by: one row for each text at its indexed paths."""
+"""The texts that find an item: one row for each text at its indexed paths."""
 
-vectors = Table(
+vectors = sa.Table(
     "vectors",
     _tables,
-    Column("n", Integer, primary_key=True),
-    Column("text", ForeignKey("texts.n"), nullable=False),
-    Column("piece", Integer, nullable=False),
-    Column("vector", LargeBinary, nullable=False),
-    UniqueConstraint("text", "piece"),
+    sa.Column("n", sa.Integer, primary_key=True),
+    sa.Column("text", sa.ForeignKey("texts.n"), nullable=False),
+    sa.Column("piece", sa.Integer, nullable=False),
+    sa.Column("vector", sa.LargeBinary, nullable=False),
+    sa.UniqueConstraint("text", "piece"),
     sqlite_autoincrement=True,
 )
-"""Unit vectors as float32 bytes; `n` is the id in Chroma and is never used again."""
+"""Unit vectors as float32 bytes; `n` is the id in Chroma and is never reused."""
 
-unembedded = Table(
+unembedded = sa.Table(
     "unembedded",
     _tables,
-    Column("text", ForeignKey("texts.n"), primary_key=True),
-    Column("failures", Integer, nullable=False, default=0),
+    sa.Column("text", sa.ForeignKey("texts.n"), primary_key=True),
+    sa.Column("failures", sa.Integer, nullable=False, default=0),
 )
 """Texts that have no vectors yet."""
 
-unindexed = Table("unindexed", _tables, Column("vector", Integer, primary_key=True))
-"""Numbers of vectors, there or gone, about which Chroma and the ledger may differ."""
+unindexed = sa.Table("unindexed", _tables, sa.Column("vector", sa.Integer, primary_key=True))
+"""Numbers of vectors, stored or deleted, that Chroma has yet to add or delete."""
 
 TEXT_WORDS = WordTable("text_words")
-"""Of `texts`."""
+"""The words of `texts`."""
 
-_with_item = select(vectors.c.n, texts.c.item, vectors.c.vector).join(
+_whole_item = (sa.literal(0).label("start"), sa.literal(0).label("end"))
+_with_item = sa.select(vectors.c.n, texts.c.item, vectors.c.vector, *_whole_item).join(
     texts, texts.c.n == vectors.c.text
 )
 
 
-def _first(connection: Connection) -> None:
+def _create(connection: sa.Connection) -> None:
     tables.meta.create(connection)
     _tables.create_all(connection)
     TEXT_WORDS.create(connection)
     tables.set_meta(connection, "ledger_id", uuid.uuid4().hex)
 
 
-MIGRATIONS: tables.Steps = [_first]
+MIGRATIONS: tables.Steps = [_create]
 
 
-def due_texts(connection: Connection, max_failures: int | None = None) -> list[int]:
-    """Texts without vectors, oldest first; of those that failed often none, if so wanted."""
-    due = select(unembedded.c.text).order_by(unembedded.c.text)
+def due_texts(connection: sa.Connection, max_failures: int | None = None) -> list[int]:
+    """Texts without vectors, oldest first; those that failed `max_failures` times are left out."""
+    due = sa.select(unembedded.c.text).order_by(unembedded.c.text)
     if max_failures is not None:
         due = due.where(unembedded.c.failures < max_failures)
     return list(connection.scalars(due))
 
 
-def read_texts(connection: Connection, numbers: Sequence[int]) -> dict[int, str]:
-    """Those of the texts that are still there and still due."""
-    found = select(texts.c.n, texts.c.text).join(unembedded, unembedded.c.text == texts.c.n)
-    return {n: words for n, words in connection.execute(found.where(texts.c.n.in_(numbers)))}  # noqa: C416  # rows, not pairs
+def read_texts(connection: sa.Connection, numbers: Sequence[int]) -> dict[int, str]:
+    """Those of these texts that still exist and are still due."""
+    due = sa.select(texts.c.n, texts.c.text).join(unembedded, unembedded.c.text == texts.c.n)
+    return {row.n: row.text for row in connection.execute(due.where(texts.c.n.in_(numbers)))}
 
 
-def store(connection: Connection, pieces: Sequence[Piece]) -> None:
-    """Keep vectors, due for Chroma; texts that were replaced meanwhile get none."""
+def store(connection: sa.Connection, pieces: Sequence[Piece]) -> None:
+    """Store vectors and mark them due for the index; texts replaced meanwhile get none."""
     still_due = read_texts(connection, sorted({piece.item for piece in pieces}))
     for piece in pieces:
         if piece.item in still_due:
             numbers = piece.vector.astype(np.float32).tobytes()
-            row = insert(vectors).values(text=piece.item, piece=piece.piece, vector=numbers)
+            row = sa.insert(vectors).values(text=piece.item, piece=piece.piece, vector=numbers)
             number = connection.scalars(row.returning(vectors.c.n)).one()
-            connection.execute(insert(unindexed).values(vector=number))
-    connection.execute(delete(unembedded).where(unembedded.c.text.in_(list(still_due))))
+            connection.execute(sa.insert(unindexed).values(vector=number))
+    connection.execute(sa.delete(unembedded).where(unembedded.c.text.in_(list(still_due))))
 
 
-def note_failures(connection: Connection, numbers: Sequence[int]) -> None:
-    """These texts could not be embedded this time."""
+def note_failures(connection: sa.Connection, numbers: Sequence[int]) -> None:
+    """Count a failure for texts that could not be embedded."""
     failed = unembedded.c.text.in_(numbers)
-    again = update(unembedded).where(failed).values(failures=unembedded.c.failures + 1)
+    again = sa.update(unembedded).where(failed).values(failures=unembedded.c.failures + 1)
     connection.execute(again)
 
 
-def forget_vectors(connection: Connection) -> None:
-    """Everything is due for embedding again, by whatever embedder comes."""
-    connection.execute(delete(vectors))
-    connection.execute(delete(unembedded))
-    every = select(texts.c.n, text("0"))
-    connection.execute(insert(unembedded).from_select(["text", "failures"], every))
-    connection.execute(delete(meta).where(meta.c.key.in_(["embedder", "dimension"])))
+def forget_vectors(connection: sa.Connection) -> None:
+    """Delete all vectors and mark every text as due for embedding, for a change of embedder."""
+    connection.execute(sa.delete(vectors))
+    connection.execute(sa.delete(unembedded))
+    every = sa.select(texts.c.n, sa.literal(0))
+    connection.execute(sa.insert(unembedded).from_select(["text", "failures"], every))
+    connection.execute(sa.delete(meta).where(meta.c.key.in_(["embedder", "dimension"])))
 
 
-def index_everything_again(connection: Connection) -> None:
-    """Nothing is known to be in Chroma, and nothing else is in it."""
-    connection.execute(delete(unindexed))
-    connection.execute(insert(unindexed).from_select(["vector"], select(vectors.c.n)))
+def index_everything_again(connection: sa.Connection) -> None:
+    """Mark every stored vector, and nothing else, as due for an empty index."""
+    connection.execute(sa.delete(unindexed))
+    connection.execute(sa.insert(unindexed).from_select(["vector"], sa.select(vectors.c.n)))
 
 
-def count_unindexed(connection: Connection) -> int:
-    """How many vectors Chroma has to be told of."""
-    return connection.scalar(select(func.count()).select_from(unindexed)) or 0
+def count_unindexed(connection: sa.Connection) -> int:
+    """How many vectors Chroma has yet to add or delete."""
+    return connection.scalar(sa.select(sa.func.count()).select_from(unindexed)) or 0
 
 
-def count_indexed(connection: Connection) -> int:
+def count_indexed(connection: sa.Connection) -> int:
     """How many vectors Chroma should hold at least."""
-    waiting = select(unindexed.c.vector)
-    held = select(func.count()).select_from(vectors).where(vectors.c.n.not_in(waiting))
+    waiting = sa.select(unindexed.c.vector)
+    held = sa.select(sa.func.count()).select_from(vectors).where(vectors.c.n.not_in(waiting))
     return connection.scalar(held) or 0
 
 
-def some_unindexed(connection: Connection, limit: int) -> list[int]:
-    """Vectors that Chroma has to be told of, oldest first."""
-    due = select(unindexed.c.vector).order_by(unindexed.c.vector).limit(limit)
+def some_unindexed(connection: sa.Connection, limit: int) -> list[int]:
+    """Vectors that Chroma has yet to add or delete, oldest first."""
+    due = sa.select(unindexed.c.vector).order_by(unindexed.c.vector).limit(limit)
     return list(connection.scalars(due))
 
 
-def by_number(connection: Connection, numbers: Sequence[int]) -> VectorRows:
-    """Those of the vectors that are there."""
+def by_number(connection: sa.Connection, numbers: Sequence[int]) -> VectorRows:
+    """Those of these vectors that still exist."""
     return _rows(connection, _with_item.where(vectors.c.n.in_(numbers)))
 
 
-def settle(connection: Connection, there: Sequence[int], gone: Sequence[int]) -> None:
-    """Chroma agrees about these, except for what was replaced while it was told."""
-    still = select(vectors.c.n).where(vectors.c.n.in_(there))
-    told = unindexed.c.vector.in_(still) | unindexed.c.vector.in_(gone)
-    connection.execute(delete(unindexed).where(told))
+def settle(connection: sa.Connection, there: Sequence[int], gone: Sequence[int]) -> None:
+    """Remove the marks of vectors that were added or deleted, unless replaced meanwhile."""
+    stored = sa.select(vectors.c.n).where(vectors.c.n.in_(there))
+    done = unindexed.c.vector.in_(stored) | unindexed.c.vector.in_(gone)
+    connection.execute(sa.delete(unindexed).where(done))
 
 
-def waiting(connection: Connection) -> VectorRows:
-    """Vectors that Chroma may not have yet."""
-    return _rows(connection, _with_item.where(vectors.c.n.in_(select(unindexed.c.vector))))
+def waiting(connection: sa.Connection) -> VectorRows:
+    """Vectors that are not yet in Chroma."""
+    return _rows(connection, _with_item.where(vectors.c.n.in_(sa.select(unindexed.c.vector))))
 
 
-def items_of(connection: Connection, numbers: Iterable[int]) -> set[int]:
-    """The items these vectors belong to; vectors that are gone are left out."""
-    found = select(texts.c.item).join(vectors, vectors.c.text == texts.c.n)
-    return set(connection.scalars(found.where(vectors.c.n.in_(list(numbers)))))
+def items_of(connection: sa.Connection, numbers: Iterable[int]) -> set[int]:
+    """The items that these vectors belong to; deleted vectors are left out."""
+    joined = sa.select(texts.c.item).join(vectors, vectors.c.text == texts.c.n)
+    return set(connection.scalars(joined.where(vectors.c.n.in_(list(numbers)))))
 
 
-def of_items(connection: Connection, numbers: Sequence[int]) -> Iterator[VectorRows]:
-    """All vectors of these items, in blocks."""
+def of_items(connection: sa.Connection, numbers: Sequence[int]) -> Iterator[VectorRows]:
+    """Yield all vectors of these items, in blocks."""
     for some in portions(numbers):
         yield _rows(connection, _with_item.where(texts.c.item.in_(some)))
 
 
-def count_texts(connection: Connection) -> int:
-    """How many texts items are found by."""
-    return connection.scalar(select(func.count()).select_from(texts)) or 0
+def count_texts(connection: sa.Connection) -> int:
+    """How many texts are indexed."""
+    return connection.scalar(sa.select(sa.func.count()).select_from(texts)) or 0
 
 
-def _rows(connection: Connection, found: "Select[tuple[int, int, bytes]]") -> VectorRows:
-    rows = connection.execute(found).all()
-    flat = np.frombuffer(b"".join(row.vector for row in rows), dtype=np.float32)
-    return VectorRows(
-        ids=np.array([row.n for row in rows], dtype=np.int64),
-        items=np.array([row.item for row in rows], dtype=np.int64),
-        spans=np.zeros((len(rows), 2), dtype=np.int64),
-        matrix=flat.reshape(len(rows), -1 if rows else 0),
-    )
+def _rows(connection: sa.Connection, query: sa.Select[Any]) -> VectorRows:
+    return vector_rows(connection.execute(query).all())

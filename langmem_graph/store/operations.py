@@ -1,4 +1,7 @@
-"""Namespaces: tuples of labels, compared label by label, never as pieces of text."""
+"""Checks of LangGraph's store operations, and the rules of namespaces and filters.
+
+A namespace is a tuple of labels. Namespaces are compared label by label, never as texts.
+"""
 
 import json
 import operator
@@ -23,7 +26,6 @@ from langmem_graph.errors import InvalidInputError
 from langmem_graph.store.item_tables import items
 
 Namespace = tuple[str, ...]
-
 _ORDER = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
 _OPERATORS = ("$eq", "$ne", *_ORDER)
 
@@ -39,20 +41,24 @@ def as_labels(text: str) -> Namespace:
 
 
 def under(prefix: Sequence[str]) -> ColumnElement[bool]:
-    """Items in the namespace or below it.
+    """Selects the items in a namespace and below it.
 
-    A range, because LIKE knows wildcards and ignores case: whatever begins with `a.b.` sorts
-    after `a.b.` and before `a.b/`, as the slash follows the dot.
+    It compares with a range, since LIKE has wildcards and ignores case: every text that begins with
+    `a.b.` sorts after `a.b.` and before `a.b/`, as the slash follows the dot.
     """
     if not prefix:
         return true()
-    own = as_text(prefix)
+    name = as_text(prefix)
     column = items.c.namespace
-    return (column == own) | ((column > f"{own}.") & (column < f"{own}/"))
+    return (column == name) | ((column > f"{name}.") & (column < f"{name}/"))
 
 
 def check_labels(op: Op) -> None:
-    """Raise for a text: its letters would be the labels, and `al` the beginning of `alice`."""
+    """Raise if a namespace is a text: each of its letters would count as a label.
+
+    Raises:
+        InvalidNamespaceError: LangGraph's own error.
+    """
     for name in ("namespace", "namespace_prefix"):
         _refuse_text(getattr(op, name, None))
     for condition in getattr(op, "match_conditions", None) or ():
@@ -67,7 +73,11 @@ def _refuse_text(namespace: object) -> None:
 
 
 def check_conditions(op: ListNamespacesOp) -> None:
-    """Raise when a condition is neither about the beginning nor about the end."""
+    """Raise if a condition is neither a prefix nor a suffix.
+
+    Raises:
+        InvalidInputError: LangGraph knows these two match types only.
+    """
     for condition in op.match_conditions or ():
         if condition.match_type not in ("prefix", "suffix"):
             raise InvalidInputError(
@@ -76,7 +86,7 @@ def check_conditions(op: ListNamespacesOp) -> None:
 
 
 def known_beginning(op: ListNamespacesOp) -> Namespace:
-    """The labels that every listed namespace begins with: a prefix up to its first wildcard."""
+    """The labels with which every listed namespace begins: those of a prefix without wildcards."""
     for condition in op.match_conditions or ():
         if condition.match_type == "prefix" and "*" not in condition.path:
             return tuple(condition.path)
@@ -84,16 +94,14 @@ def known_beginning(op: ListNamespacesOp) -> Namespace:
 
 
 def listed(op: ListNamespacesOp, stored: Sequence[Namespace]) -> list[Namespace]:
-    """The namespaces that the operation asks for, sorted."""
+    """The namespaces that meet the operation's conditions, cut to its depth and sorted."""
     conditions = op.match_conditions or ()
-    found = [
-        one for one in stored if all(_condition_fits(one, condition) for condition in conditions)
-    ]
-    cut = sorted({one[: op.max_depth] for one in found})
+    meeting = (name for name in stored if all(_meets(name, condition) for condition in conditions))
+    cut = sorted({name[: op.max_depth] for name in meeting})
     return cut[op.offset : op.offset + op.limit]
 
 
-def _condition_fits(namespace: Namespace, condition: MatchCondition) -> bool:
+def _meets(namespace: Namespace, condition: MatchCondition) -> bool:
     path = tuple(condition.path)
     if len(namespace) < len(path):
         return False
@@ -103,10 +111,10 @@ def _condition_fits(namespace: Namespace, condition: MatchCondition) -> bool:
 
 
 def check_filter(wanted: Mapping[str, Any]) -> None:
-    """Raise when a filter uses an operator that does not exist, wherever it stands.
+    """Raise if a filter uses an unknown operator, at any depth.
 
     Raises:
-        InvalidInputError: which is a `ValueError`.
+        InvalidInputError: the operator is unknown, or cannot compare with the given value.
     """
     for condition in wanted.values():
         if not isinstance(condition, Mapping):
@@ -132,38 +140,36 @@ def _has_operators(condition: Mapping[str, Any]) -> bool:
 
 
 def passes(value: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
-    """True when every named key fits; a key that is not there counts as null."""
-    return all(_value_fits(value.get(key), condition) for key, condition in (wanted or {}).items())
+    """Whether a value matches a filter; a key that the value lacks counts as null."""
+    return all(_matches(value.get(key), condition) for key, condition in (wanted or {}).items())
 
 
-def _value_fits(found: Any, wanted: Any) -> bool:
+def _matches(value: Any, wanted: Any) -> bool:
     if isinstance(wanted, Mapping):
         if _has_operators(wanted):
-            return all(_compares(found, name, bound) for name, bound in wanted.items())
-        return isinstance(found, Mapping) and passes(found, wanted)
+            return all(_compares(value, name, bound) for name, bound in wanted.items())
+        return isinstance(value, Mapping) and passes(value, wanted)
     if isinstance(wanted, (list, tuple)):
-        same_size = isinstance(found, list) and len(found) == len(wanted)
-        return same_size and all(map(_value_fits, found, wanted))
-    return bool(found == wanted)
+        same_size = isinstance(value, list) and len(value) == len(wanted)
+        return same_size and all(map(_matches, value, wanted))
+    return bool(value == wanted)
 
 
-def _compares(found: Any, name: str, bound: Any) -> bool:
-    """As LangGraph's databases do: null is unequal to nothing and in no order."""
+def _compares(value: Any, name: str, bound: Any) -> bool:
+    """Compare as LangGraph's databases do: `$ne` and the order operators never match null."""
     if name == "$eq":
-        return bool(found == bound)
+        return bool(value == bound)
     if name == "$ne":
-        return found is not None and bool(found != bound)
-    both = (found, bound)
-    if all(isinstance(one, str) for one in both) or all(
-        isinstance(one, (int, float)) for one in both
-    ):
-        return bool(_ORDER[name](found, bound))
+        return value is not None and bool(value != bound)
+    for kind in (str, (int, float)):
+        if isinstance(value, kind) and isinstance(bound, kind):
+            return bool(_ORDER[name](value, bound))
     return False
 
 
 @dataclass(frozen=True)
 class Put:
-    """One item to store, or, with `value` None, to delete."""
+    """One item to store, with its value as JSON and its indexed texts; None deletes the item."""
 
     namespace: str
     key: str
@@ -173,24 +179,26 @@ class Put:
 
 @dataclass
 class Batch:
-    """What is read, by its place among the results; and what is put: a later put wins."""
+    """The checked operations of one call."""
 
     reads: dict[int, GetOp | SearchOp | ListNamespacesOp] = field(default_factory=dict)
+    """By position among the results."""
     puts: dict[tuple[str, str], Put] = field(default_factory=dict)
+    """By namespace and key: of several puts to one item the last one counts."""
     size: int = 0
 
 
 def check_batch(ops: Iterable[Op], fields: Sequence[str]) -> Batch:
-    """All operations, checked.
+    """Check all operations of a call.
 
     Args:
         ops: the operations.
         fields: the paths that are indexed where an operation names none.
 
     Raises:
-        InvalidNamespaceError: for a label that LangGraph refuses.
-        InvalidInputError: for anything else that cannot be done.
-        NotImplementedError: for a time to live.
+        InvalidNamespaceError: a namespace has a label that LangGraph refuses.
+        InvalidInputError: an operation cannot be done for another reason.
+        NotImplementedError: a put has a time to live.
     """
     batch = Batch()
     for place, op in enumerate(ops):
@@ -212,7 +220,7 @@ def _check_read(op: Op) -> None:
         return
     if not isinstance(op, (SearchOp, ListNamespacesOp)):
         raise InvalidInputError(f"Unknown operation: {type(op).__name__}.")
-    if not all(isinstance(one, int) and one >= 0 for one in (op.limit, op.offset)):
+    if not all(isinstance(number, int) and number >= 0 for number in (op.limit, op.offset)):
         raise InvalidInputError(
             f"limit and offset are whole numbers from 0 on, not {op.limit!r}, {op.offset!r}."
         )
@@ -228,7 +236,9 @@ def _check_encodable(*texts: str) -> None:
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise InvalidInputError(f"{text!r} is no valid Unicode and names nothing.") from error
+            raise InvalidInputError(
+                f"{text!r} is not valid Unicode, so nothing can be named by it."
+            ) from error
 
 
 def _checked_put(op: PutOp, fields: Sequence[str]) -> Put:
@@ -259,7 +269,7 @@ def _as_json(value: Any, key: str) -> str:
 
 
 def _unnamed(value: Any) -> Iterator[str]:
-    """Keys that JSON would turn into texts, perhaps into others' names: `1` and `"1"`."""
+    """Yield the keys that are no texts; JSON would write `1` and `"1"` as the same key."""
     if isinstance(value, dict):
         yield from (repr(name) for name in value if not isinstance(name, str))
     parts = value.values() if isinstance(value, dict) else value
@@ -276,14 +286,17 @@ def _paths(op: PutOp, fields: Sequence[str]) -> Sequence[str]:
 
 
 def check_paths(paths: Any) -> Sequence[str]:
-    """The paths; raises unless they are a list of texts."""
+    """Return the paths if they are a list of texts.
+
+    Raises:
+        InvalidInputError: they are not.
+    """
     if isinstance(paths, (list, tuple)) and all(isinstance(path, str) for path in paths):
         return paths
     raise InvalidInputError(f"Indexed paths are a list such as ['text'], not {paths!r}.")
 
 
 def _texts(value: Any, paths: Sequence[str]) -> tuple[str, ...]:
-    """The distinct texts at the paths; half characters, which no file can hold, become `?`."""
-    found = (text for path in paths for text in get_text_at_path(value, path))
-    whole = (text.encode(errors="replace").decode() for text in found if text.strip())
-    return tuple(dict.fromkeys(whole))
+    """The distinct texts at the paths; lone surrogates, which cannot be stored, become `?`."""
+    texts = (text for path in paths for text in get_text_at_path(value, path) if text.strip())
+    return tuple(dict.fromkeys(text.encode(errors="replace").decode() for text in texts))

@@ -18,7 +18,7 @@ SETTINGS = Settings(
 POINTS = """
     storage.message_writes:_insert_messages
     storage.message_writes:_index_words
-    storage.add_messages:_report
+    storage.add_messages:_not_yet_embedded
     storage.due_work:claim
     storage.stored_vectors:store_vectors
     storage.due_work:finish
@@ -41,7 +41,7 @@ POINTS = """
     storage.deletion:forget_records
     storage.deletion:_drop_layer
     storage.full_text:optimize_words
-    storage.room:Room.renew_index
+    storage.room:LedgerFolder.renew_index
     storage.secure_delete:note_deletion
     storage.due_work:index_everything_again
     storage.sqlite:Database.checkpoint

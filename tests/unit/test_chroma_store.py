@@ -478,7 +478,7 @@ def test_chroma_is_filled_anew_from_the_ledger(
             (folder / "chroma.sqlite3").write_bytes(b"no database")
     store = reopen(embeddings=troubled)
     assert troubled.calls == calls
-    assert store._shelf.index.count("items") == 30
+    assert store._folder.index.count("items") == 30
     assert keys(store.search(("n",), query="note number 17", limit=1)) == ["17"]
 
 
@@ -487,9 +487,9 @@ def test_chroma_holds_what_is_current(tmp_path: Path) -> None:
         for n in range(6):
             store.put(("n",), str(n % 3), {"text": f"note number {n}"})
         store.delete(("n",), "0")
-        assert store._shelf.index.count("items") == 2
+        assert store._folder.index.count("items") == 2
         store.rebuild()
-        assert store._shelf.index.count("items") == 2
+        assert store._folder.index.count("items") == 2
         assert keys(store.search(("n",), query="number 5", limit=1)) == ["2"]
 
 
