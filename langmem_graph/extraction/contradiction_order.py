@@ -1,11 +1,11 @@
-"""Order: a group's statements sorted by a model, checked, and all groups merged into one order.
+"""Chains of statements, each oldest first, merged into one order (Mem2ActBench 3.2, step 4).
 
-Each group gives a chain, oldest first. Kahn's algorithm merges the chains; where they contradict
-each other (a cycle), one statement is discarded at a time until the rest can be ordered.
+Kahn's algorithm merges the chains. Where they contradict each other (a cycle), one statement at a
+time is discarded until the rest can be ordered.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from heapq import heapify, heappop, heappush
@@ -18,6 +18,7 @@ _LAST = datetime.max.replace(tzinfo=UTC)
 Edges = dict[str, set[str]]
 """For each remaining id the remaining ids that must come after it."""
 Ranks = dict[str, tuple[datetime, str]]
+"""The time and the id of each statement: which comes first where the chains leave a choice."""
 
 
 @dataclass(frozen=True)
@@ -28,26 +29,6 @@ class Order:
     discarded: list[str]
 
 
-def check_resolution(
-    ids: Sequence[str], sorted_ids: Sequence[str], discarded: Sequence[str]
-) -> bool:
-    """True when sorted and discarded ids are together exactly the ids given, each once."""
-    answered = [*sorted_ids, *discarded]
-    return len(answered) == len(set(answered)) and set(answered) == set(ids)
-
-
-def resolve(
-    ids: Sequence[str],
-    times: Mapping[str, datetime],
-    sorted_ids: Sequence[str],
-    discarded: Sequence[str],
-) -> Order:
-    """A model's resolution of one group, or the order of time where it does not add up."""
-    if check_resolution(ids, sorted_ids, discarded):
-        return Order(list(sorted_ids), list(discarded))
-    return Order(sorted(set(ids), key=_ranks(ids, times).__getitem__), [])
-
-
 def merge_chains(chains: Sequence[Sequence[str]], times: Mapping[str, datetime]) -> Order:
     """One order that keeps every chain's order, the earliest first where the chains leave a choice.
 
@@ -56,7 +37,7 @@ def merge_chains(chains: Sequence[Sequence[str]], times: Mapping[str, datetime])
         times: when each was said; ids without a time come last.
     """
     later = _edges(chains)
-    ranks = _ranks(later, times)
+    ranks = {one: (to_utc(times[one]) if one in times else _LAST, one) for one in later}
     order: list[str] = []
     discarded: list[str] = []
     while later:
@@ -74,12 +55,8 @@ def _edges(chains: Sequence[Sequence[str]]) -> Edges:
     return later
 
 
-def _ranks(ids: Iterable[str], times: Mapping[str, datetime]) -> Ranks:
-    return {one: (to_utc(times[one]) if one in times else _LAST, one) for one in ids}
-
-
 def _take_free(later: Edges, ranks: Ranks) -> list[str]:
-    """Kahn: take the earliest id that nothing comes before, until every id left has one before."""
+    """Take the earliest id that none precedes, until each of the others has a predecessor."""
     before = Counter(other for others in later.values() for other in others)
     free = [ranks[one] for one in later if not before[one]]
     heapify(free)
@@ -95,7 +72,7 @@ def _take_free(later: Edges, ranks: Ranks) -> list[str]:
 
 
 def _drop_one(later: Edges) -> str:
-    """Take out the id on a cycle that the most others follow; of several, the smallest."""
+    """Discard the id on a cycle that has the most successors; of several, the smallest."""
     most_followed = sorted(later, key=lambda one: (-len(later[one]), one))
     dropped = next(one for one in most_followed if _is_on_a_cycle(one, later))
     del later[dropped]
@@ -105,7 +82,7 @@ def _drop_one(later: Edges) -> str:
 
 
 def _is_on_a_cycle(start: str, later: Edges) -> bool:
-    """True when a walk along the edges comes back. What merely follows a cycle is on none."""
+    """True when a path leads back to the id; what merely follows a cycle is on none."""
     seen: set[str] = set()
     ahead = list(later[start])
     while ahead:
