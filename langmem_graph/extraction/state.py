@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypedDict
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from langmem_graph.causal.scorers import CausalScorer
 from langmem_graph.llm.structured_calls import ModelRunner, Usage
@@ -22,11 +22,7 @@ Action = Literal["store", "known", "skip", "update", "merge"]
 which `settle` turns into `known` or `store`."""
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Batch(_Frozen):
+class Batch(BaseModel, frozen=True, extra="forbid"):
     """Pending messages of one session that are extracted together."""
 
     items: tuple[int, ...]
@@ -38,7 +34,7 @@ class Batch(_Frozen):
     """The session has ended, and this is its last batch."""
 
 
-class Candidate(_Frozen):
+class Candidate(BaseModel, frozen=True, extra="forbid"):
     """A statement that the model proposes to remember, on its way to becoming a record."""
 
     text: str
@@ -68,7 +64,7 @@ class Candidate(_Frozen):
     """Numbers, dates, codes and the like of `text` that occur in these messages word for word."""
 
 
-class Decision(_Frozen):
+class Decision(BaseModel, frozen=True, extra="forbid"):
     """What becomes of one candidate: proposed by the model in `reconcile`, checked by `settle`."""
 
     action: Action

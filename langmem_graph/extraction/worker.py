@@ -11,7 +11,7 @@ from collections import defaultdict
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from langmem_graph.causal.scorers import CausalScorer
 from langmem_graph.errors import LangMemGraphError, for_log
@@ -38,10 +38,8 @@ _log = logging.getLogger(__name__)
 MAX_BATCHES = 10_000  # of one flush: a fault must not loop for ever
 
 
-class Totals(BaseModel):
+class Totals(BaseModel, frozen=True):
     """The sums over the batches of one flush; they dump to JSON."""
-
-    model_config = ConfigDict(frozen=True)
 
     batches: int = 0
     counts: Counts = Field(default_factory=Counts)
