@@ -67,16 +67,17 @@ class HuggingFaceModel:
             CausalModelError: the model cannot be loaded, or the text is too long for it.
         """
         check_texts(prefix, continuation)
-        torch, tokenizer, model = self._parts
+        with self._loading:
+            torch, tokenizer, model = self._loaded
         whole = tokenizer(prefix + continuation)["input_ids"]
         start = shared_start(tokenizer(prefix)["input_ids"], whole)
-        self._check(start, len(whole))
+        self._check(model, start, len(whole))
         with torch.inference_mode():
             logits = model(torch.tensor([whole])).logits[0, start - 1 : -1].float()
         return float(torch.nn.functional.cross_entropy(logits, torch.tensor(whole[start:])))
 
-    def _check(self, start: int, length: int) -> None:
-        limit = getattr(self._parts[2].config, "max_position_embeddings", None)
+    def _check(self, model: Any, start: int, length: int) -> None:
+        limit = getattr(model.config, "max_position_embeddings", None)
         if limit and length > limit:
             raise CausalModelError(
                 f"{self.model_name} reads {limit} tokens at most, the pair has {length}."
@@ -85,11 +86,6 @@ class HuggingFaceModel:
             raise CausalModelError(
                 f"The tokenizer of {self.model_name} leaves nothing before or after the cut."
             )
-
-    @property
-    def _parts(self) -> tuple[Any, Any, Any]:
-        with self._loading:
-            return self._loaded
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any, Any]:

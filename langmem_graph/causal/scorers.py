@@ -131,21 +131,6 @@ class NoScorer(CausalScorer):
         return [-inf] * len(pairs)
 
 
-def _after(connective: str, pair: Pair) -> Pair:
-    """The prefix that ends with the connective, and the effect that follows it."""
-    cause, effect = (text.strip() for text in pair)
-    if not cause or not effect:
-        raise InvalidInputError("A pair has an empty text; leave out records without text.")
-    end = "" if cause[-1] in ".!?…。！？" else "."
-    return f"{cause}{end} {connective}", effect
-
-
-def _nats(lm: TokenLogProbs, joined: Sequence[Pair]) -> list[float]:
-    """Mean nats per token of each effect after its prefix; equal pairs are computed once."""
-    nats = {pair: lm.nll(pair[0], f" {pair[1]}") for pair in dict.fromkeys(joined)}
-    return [nats[pair] for pair in joined]
-
-
 @dataclass(frozen=True)
 class VerifierScorer(CausalScorer):
     """Maps the chat model's verdicts to scores: yes 1, maybe 0.5, no 0. It calls no model itself.
@@ -175,6 +160,21 @@ class VerifierScorer(CausalScorer):
     def score(self, pairs: Sequence[Pair]) -> list[float]:
         """Scores from 0 to 1; 0 where no verdict was given."""
         return [_SCORES[self.verdicts.get(pair, "no")] for pair in pairs]
+
+
+def _after(connective: str, pair: Pair) -> Pair:
+    """The prefix that ends with the connective, and the effect that follows it."""
+    cause, effect = (text.strip() for text in pair)
+    if not cause or not effect:
+        raise InvalidInputError("A pair has an empty text; leave out records without text.")
+    end = "" if cause[-1] in ".!?…。！？" else "."
+    return f"{cause}{end} {connective}", effect
+
+
+def _nats(lm: TokenLogProbs, joined: Sequence[Pair]) -> list[float]:
+    """Mean nats per token of each effect after its prefix; equal pairs are computed once."""
+    nats = {pair: lm.nll(pair[0], f" {pair[1]}") for pair in dict.fromkeys(joined)}
+    return [nats[pair] for pair in joined]
 
 
 def create_causal_scorer(

@@ -33,11 +33,14 @@ def merge_chains(chains: Sequence[Sequence[str]], times: Mapping[str, datetime])
     """One order that keeps every chain's order, the earliest first where the chains leave a choice.
 
     Args:
-        chains: ids, oldest first; an id said twice in a chain counts where it first stands.
+        chains: ids, oldest first; an id that a chain repeats counts where it first stands.
         times: when each was said; ids without a time come last.
     """
-    later = _edges(chains)
-    ranks = {one: (to_utc(times[one]) if one in times else _LAST, one) for one in later}
+    later: Edges = {item: set() for chain in chains for item in chain}
+    for chain in chains:
+        for earlier, following in pairwise(dict.fromkeys(chain)):
+            later[earlier].add(following)
+    ranks = {item: (to_utc(times[item]) if item in times else _LAST, item) for item in later}
     order: list[str] = []
     discarded: list[str] = []
     while later:
@@ -47,37 +50,29 @@ def merge_chains(chains: Sequence[Sequence[str]], times: Mapping[str, datetime])
     return Order(order, discarded)
 
 
-def _edges(chains: Sequence[Sequence[str]]) -> Edges:
-    later: Edges = {one: set() for chain in chains for one in chain}
-    for chain in chains:
-        for one, other in pairwise(dict.fromkeys(chain)):
-            later[one].add(other)
-    return later
-
-
 def _take_free(later: Edges, ranks: Ranks) -> list[str]:
     """Take the earliest id that none precedes, until each of the others has a predecessor."""
-    before = Counter(other for others in later.values() for other in others)
-    free = [ranks[one] for one in later if not before[one]]
+    before = Counter(following for items in later.values() for following in items)
+    free = [ranks[item] for item in later if not before[item]]
     heapify(free)
     taken = []
     while free:
-        _, one = heappop(free)
-        taken.append(one)
-        for other in later.pop(one):
-            before[other] -= 1
-            if not before[other]:
-                heappush(free, ranks[other])
+        _, item = heappop(free)
+        taken.append(item)
+        for following in later.pop(item):
+            before[following] -= 1
+            if not before[following]:
+                heappush(free, ranks[following])
     return taken
 
 
 def _drop_one(later: Edges) -> str:
     """Discard the id on a cycle that has the most successors; of several, the smallest."""
-    most_followed = sorted(later, key=lambda one: (-len(later[one]), one))
-    dropped = next(one for one in most_followed if _is_on_a_cycle(one, later))
+    most_followed = sorted(later, key=lambda item: (-len(later[item]), item))
+    dropped = next(item for item in most_followed if _is_on_a_cycle(item, later))
     del later[dropped]
-    for others in later.values():
-        others.discard(dropped)
+    for items in later.values():
+        items.discard(dropped)
     return dropped
 
 
@@ -86,10 +81,10 @@ def _is_on_a_cycle(start: str, later: Edges) -> bool:
     seen: set[str] = set()
     ahead = list(later[start])
     while ahead:
-        one = ahead.pop()
-        if one == start:
+        item = ahead.pop()
+        if item == start:
             return True
-        if one not in seen:
-            seen.add(one)
-            ahead += later[one]
+        if item not in seen:
+            seen.add(item)
+            ahead += later[item]
     return False

@@ -56,12 +56,9 @@ async def reconcile(
     compared = await services.in_room(
         run.user, lambda room: compare(room, services.embedder, services.settings, candidates)
     )
-    decisions = [
-        Decision(action="known", targets=[compared.known[place]])
-        if place in compared.known
-        else Decision(action="store")
-        for place in range(len(candidates))
-    ]
+    decisions = [Decision(action="store") for _ in candidates]
+    for duplicate, n in compared.known.items():
+        decisions[duplicate] = Decision(action="known", targets=[n])
     if compared.neighbours:
         question, aliases = _question(candidates, compared)
         prompt = load_prompt("reconcile")

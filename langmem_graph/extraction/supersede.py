@@ -50,7 +50,7 @@ def settle(
 def _ordered(
     candidates: Sequence[Candidate], settled: Sequence[Decision], older: Mapping[int, Record]
 ) -> list[Decision]:
-    """Several of a batch that supersede one record form a chain in time: the last is true now."""
+    """Several candidates that supersede one record form a chain in time: the last one holds now."""
     replaces: dict[int, list[int]] = {}
     for n in {n for one in settled if one.action == "update" for n in one.targets}:
         for earlier, later in pairwise(_in_time(n, candidates, settled, older[n])):

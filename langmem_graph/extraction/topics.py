@@ -67,27 +67,6 @@ class Round:
     superseded_by: dict[str, str]
 
 
-def is_due(room: Room, *, session: int | None, force: bool) -> bool:
-    """Whether a round is due: a trigger of NapMem 5.2, or one of the flush or the session's end.
-
-    Args:
-        room: the user's room.
-        session: the number of the session that was extracted just now.
-        force: integrate any new records, however few.
-    """
-    with room.database.read_transaction() as connection:
-        noted = {key: tables.get_meta(connection, key) for key in (CHECKPOINT, DAY, RETRY, SESSION)}
-        waiting = len(files.records_after(connection, int(noted[CHECKPOINT] or 0)))
-    new_day = noted[DAY] not in (None, _today())
-    new_session = session is not None and noted[SESSION] not in (None, str(session))
-    many = waiting > MANY_RECORDS
-    return bool(waiting) and (force or new_day or new_session or many or noted[RETRY] == "1")
-
-
-def _today() -> str:
-    return datetime.now(UTC).date().isoformat()
-
-
 async def topics(
     deps: ExtractionDependencies, state: ExtractionState, run: StepRun
 ) -> ExtractionState:
@@ -107,6 +86,27 @@ async def topics(
     tracks = _tracks_after(begun, answer) if answer is not None else None
     changed = await services.in_room(run.user, lambda room: _finish(room, begun, tracks, state))
     return {"usage": usage, "counts": counts_of(state).plus(topics=len(changed))}
+
+
+def is_due(room: Room, *, session: int | None, force: bool) -> bool:
+    """Whether a round is due: a trigger of NapMem 5.2, or one of the flush or the session's end.
+
+    Args:
+        room: the user's room.
+        session: the number of the session that was extracted just now.
+        force: integrate any new records, however few.
+    """
+    with room.database.read_transaction() as connection:
+        noted = {key: tables.get_meta(connection, key) for key in (CHECKPOINT, DAY, RETRY, SESSION)}
+        waiting = len(files.records_after(connection, int(noted[CHECKPOINT] or 0)))
+    new_day = noted[DAY] not in (None, _today())
+    new_session = session is not None and noted[SESSION] not in (None, str(session))
+    many = waiting > MANY_RECORDS
+    return bool(waiting) and (force or new_day or new_session or many or noted[RETRY] == "1")
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()
 
 
 def read_round(room: Room) -> Round:

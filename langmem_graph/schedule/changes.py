@@ -92,8 +92,6 @@ def apply(
     """The schedule after a conversation; unchanged where no change could be made.
 
     Args:
-        items: the schedule before.
-        changes: the changes in the order they were said; unusable ones are left out.
         now: one-off items that are planned before this time are overdue.
 
     Raises:

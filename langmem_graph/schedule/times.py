@@ -94,6 +94,44 @@ class EventTime(BaseModel, frozen=True, extra="forbid"):
         return self
 
 
+def event_in(kept: Mapping[str, Any] | None, zone: str | None = None) -> EventTime | None:
+    """The time that a record keeps; None where there is none, or none that can be used.
+
+    Args:
+        kept: the record's `event_time`.
+        zone: the zone of a time that has neither an offset nor a zone; UTC for None.
+    """
+    try:
+        return checked_event(kept, zone)
+    except InvalidInputError:
+        return None
+
+
+def checked_event(kept: Mapping[str, Any] | None, zone: str | None = None) -> EventTime | None:
+    """As `event_in`, but with an error for a time that cannot be used.
+
+    Raises:
+        InvalidInputError: the fields are no time of an event.
+    """
+    fields = {name: value for name, value in (kept or {}).items() if name != POSTPONED}
+    if not fields:
+        return None
+    if not fields.get("time_zone") and _is_wall_clock(fields.get("start")):
+        fields["time_zone"] = zone
+    return EventTime(**fields)
+
+
+def is_postponed(kept: Mapping[str, Any] | None) -> bool:
+    """True for an event that waits for a new time; the one it has is no longer valid."""
+    return bool((kept or {}).get(POSTPONED))
+
+
+def time_key(facet: object, kept: Mapping[str, Any] | None) -> str:
+    """The part of a schedule item's identity that is its time; empty for all other records."""
+    event = event_in(kept) if facet == "schedule" else None
+    return f"{event.start.isoformat()} {event.recurrence or ''}".rstrip() if event else ""
+
+
 def zone_of(name: str | None) -> tzinfo:
     """The time zone of an IANA name; UTC for None.
 
@@ -121,10 +159,6 @@ def occurrences(
     """The event's first `limit` occurrences that lie wholly or partly between `begin` and `end`.
 
     Args:
-        event: when it happens.
-        begin: the start of the period.
-        end: its end.
-        limit: the greatest number of occurrences.
         default_minutes: the length of an event that has a time of day and no end.
     """
     since, until = to_utc(begin), min(to_utc(end), _LAST)
@@ -219,6 +253,13 @@ def _whole(wall: datetime, event: EventTime, zone: tzinfo) -> Span:
     return _utc_of(first, zone), _utc_of(_floor(first + length, unit) + _UNITS[unit], zone)
 
 
+def _is_wall_clock(start: object) -> bool:
+    try:
+        return isinstance(start, str) and datetime.fromisoformat(start.strip()).tzinfo is None
+    except ValueError:  # a month or a year, or no time at all
+        return True
+
+
 def _floor(wall: datetime, unit: str) -> datetime:
     midnight = datetime.combine(wall, time.min)
     if unit == "week":
@@ -247,48 +288,3 @@ def _moment(value: object, zone: tzinfo) -> datetime:
     if isinstance(value, datetime) and value.tzinfo is None:
         value = value.replace(tzinfo=zone)
     return to_utc(value)
-
-
-def event_in(kept: Mapping[str, Any] | None, zone: str | None = None) -> EventTime | None:
-    """The time that a record keeps; None where there is none, or none that can be used.
-
-    Args:
-        kept: the record's `event_time`.
-        zone: the zone of a time that has neither an offset nor a zone; UTC for None.
-    """
-    try:
-        return checked_event(kept, zone)
-    except InvalidInputError:
-        return None
-
-
-def checked_event(kept: Mapping[str, Any] | None, zone: str | None = None) -> EventTime | None:
-    """As `event_in`, but with an error for a time that cannot be used.
-
-    Raises:
-        InvalidInputError: the fields are no time of an event.
-    """
-    fields = {name: value for name, value in (kept or {}).items() if name != POSTPONED}
-    if not fields:
-        return None
-    if not fields.get("time_zone") and _is_wall_clock(fields.get("start")):
-        fields["time_zone"] = zone
-    return EventTime(**fields)
-
-
-def is_postponed(kept: Mapping[str, Any] | None) -> bool:
-    """True for an event that waits for a new time; the one it has is no longer valid."""
-    return bool((kept or {}).get(POSTPONED))
-
-
-def time_key(facet: object, kept: Mapping[str, Any] | None) -> str:
-    """The part of a schedule item's identity that is its time; empty for all other records."""
-    event = event_in(kept) if facet == "schedule" else None
-    return f"{event.start.isoformat()} {event.recurrence or ''}".rstrip() if event else ""
-
-
-def _is_wall_clock(start: object) -> bool:
-    try:
-        return isinstance(start, str) and datetime.fromisoformat(start.strip()).tzinfo is None
-    except ValueError:  # a month or a year, or no time at all
-        return True
