@@ -1,7 +1,7 @@
 """The extraction graph: from a claimed batch of messages to records, edges, topics and a profile.
 
-Each step is one module of this package, named after it. A batch that cannot be extracted is given
-back and stays pending.
+Each step is in the module of its name (`give_back` in `claim`). A batch that cannot be extracted is
+given back and stays pending.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def build(
     """The graph that extracts one batch.
 
     LangGraph leaves out of its drawings a subgraph that is compiled with `checkpointer=False`. So
-    this graph is compiled with checkpoints, and run only as its `private` copy.
+    this graph is compiled without that option, and only its `private` copy is run.
 
     Args:
         deps: what the steps work with.
