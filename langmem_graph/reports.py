@@ -60,30 +60,39 @@ class RecordsReport(_Model):
     milliseconds: float = 0.0
 
 
-class FlushReport(_Model):
-    """What reading with the model came to, and what it cost."""
+class ExtractionCounts(_Model):
+    """What extraction did with messages and with the records that the model proposed."""
 
-    status: Literal["ok", "partial", "no_model"] = "ok"
-    """`partial`: some messages could not be read yet; they stay due. `no_model`: nobody to read."""
     read: int = 0
-    """Messages that were read."""
-    pending: int = 0
-    """Messages that wait to be read."""
+    """Messages that were extracted."""
     stored: int = 0
+    """New records that are stored beside the older ones."""
     known: int = 0
-    """Said what a record says already; their sources were added to it."""
+    """Proposals that an older record states already; their sources were added to it."""
     updated: int = 0
-    """Took the place of an older record, which is kept with its dates."""
+    """New records that supersede an older one, which is kept with its dates."""
     merged: int = 0
+    """New records that join an older one with what adds to it."""
     refused: int = 0
+    """Proposals that cannot be stored as records."""
     given_up: int = 0
-    """Messages whose reading never gave a usable answer; they stay in the raw layer."""
+    """Messages for which the model never gave a usable answer; they stay in the raw layer."""
     causes: int = 0
-    """Causal edges between records."""
+    """New causal edges between records."""
     topics: int = 0
     """Topic tracks that changed."""
     reasons: list[str] = Field(default_factory=list)
     """Why something was not done as the model proposed."""
+
+
+class FlushReport(ExtractionCounts):
+    """What one flush did, and what its model calls cost."""
+
+    status: Literal["ok", "partial", "no_model"] = "ok"
+    """`partial`: some messages could not be extracted and stay pending. `no_model`: the memory has
+    no model, so that nothing was extracted."""
+    pending: int = 0
+    """Messages that still wait for extraction."""
     problems: list[str] = Field(default_factory=list)
     """Model answers that could not be used, and what failed."""
     llm_calls: int = 0

@@ -1,7 +1,7 @@
-"""Causal scores: is one record the cause of another (ActMem, 1.2 step 6)?
+"""Scores for possible causal edges between records (ActMem 1.2, step 6).
 
-A chat model proposes pairs of records; a scorer gives each a number, and what scores above a
-threshold becomes an edge. Which scorer to take, and with which figures: docs/causal.md.
+A chat model proposes pairs of records, a scorer rates each pair, and a pair above a threshold
+becomes an edge. docs/causal.md compares the scorers.
 
 Example:
     ```python
@@ -52,12 +52,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "HuggingFaceModel":
-        from langmem_graph.causal.local_models import HuggingFaceModel
+    if name in ("HuggingFaceModel", "LlamaServer"):
+        from langmem_graph.causal import local_models  # slow to import, and seldom used
 
-        return HuggingFaceModel
-    if name == "LlamaServer":
-        from langmem_graph.causal.local_models import LlamaServer
-
-        return LlamaServer
+        return getattr(local_models, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,27 +1,31 @@
-"""Token probabilities of local language models: Hugging Face in this process, or a llama-server."""
+"""Local language models for the causal scorers: Hugging Face in this process, or a llama-server.
+
+Both tell the mean negative log-likelihood of a continuation after a prefix.
+"""
 
 import threading
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import groupby, takewhile
 from statistics import fmean
-from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import httpx
 
 from langmem_graph.errors import CausalModelError, InvalidInputError, MissingExtraError
 
-TIMEOUT_SECONDS = 60.0
 Token = tuple[int, bool]
-"""Its id, and whether it is made of whole characters."""
-
-_ABSENT = (404, 405, 501)
-_REFUSED = (401, 403)
+"""The id of a token, and whether it consists of whole characters."""
+TIMEOUT_SECONDS = 60.0
+_NOT_FOUND, _UNAUTHORIZED = (404, 405, 501), (401, 403)
 
 
 def check_texts(prefix: str, continuation: str) -> None:
-    """Refuse what has no tokens to condition on or to judge."""
+    """Refuse an empty prefix or continuation.
+
+    Raises:
+        InvalidInputError: one of the two is empty.
+    """
     if not prefix.strip() or not continuation.strip():
         raise InvalidInputError(
             "A causal score needs text before and after: got"
@@ -30,23 +34,23 @@ def check_texts(prefix: str, continuation: str) -> None:
 
 
 def shared_start(prefix: Sequence[object], whole: Sequence[object]) -> int:
-    """How many first tokens of the whole are the prefix alone.
+    """How many first tokens of the whole text belong to the prefix.
 
-    Some tokenizers join the last token of a prefix with what follows it; it is then counted with
-    the continuation.
+    Some tokenizers join the last token of a prefix with what follows it; that token then counts as
+    part of the continuation.
     """
     pairs = zip(prefix, whole, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 class HuggingFaceModel:
-    """A causal model of transformers, loaded at the first text, on the processor.
+    """A causal language model of `transformers`, loaded at its first use, on the CPU.
 
-    It counts every token, also those that are a part of a character only.
+    It counts every token, also one that is only a part of a character.
 
     Args:
-        model: a name on the hub or a folder, such as `gpt2-large`, the paper's (ActMem, 1.2).
-        options: for both `from_pretrained` calls, such as `revision` or `gguf_file`.
+        model: a name on the hub, such as `gpt2-large`, the paper's (ActMem 1.2), or a folder.
+        options: passed to both `from_pretrained` calls, such as `revision` or `gguf_file`.
     """
 
     def __init__(self, model: str, **options: Any) -> None:
@@ -63,16 +67,17 @@ class HuggingFaceModel:
             CausalModelError: the model cannot be loaded, or the text is too long for it.
         """
         check_texts(prefix, continuation)
-        torch, tokenizer, model = self._parts
+        with self._loading:
+            torch, tokenizer, model = self._loaded
         whole = tokenizer(prefix + continuation)["input_ids"]
         start = shared_start(tokenizer(prefix)["input_ids"], whole)
-        self._check(start, len(whole))
+        self._check(model, start, len(whole))
         with torch.inference_mode():
             logits = model(torch.tensor([whole])).logits[0, start - 1 : -1].float()
         return float(torch.nn.functional.cross_entropy(logits, torch.tensor(whole[start:])))
 
-    def _check(self, start: int, length: int) -> None:
-        limit = getattr(self._parts[2].config, "max_position_embeddings", None)
+    def _check(self, model: Any, start: int, length: int) -> None:
+        limit = getattr(model.config, "max_position_embeddings", None)
         if limit and length > limit:
             raise CausalModelError(
                 f"{self.model_name} reads {limit} tokens at most, the pair has {length}."
@@ -81,11 +86,6 @@ class HuggingFaceModel:
             raise CausalModelError(
                 f"The tokenizer of {self.model_name} leaves nothing before or after the cut."
             )
-
-    @property
-    def _parts(self) -> tuple[Any, Any, Any]:
-        with self._loading:
-            return self._loaded
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any, Any]:
@@ -110,16 +110,16 @@ class HuggingFaceModel:
 
 
 class LlamaServer:
-    """A llama-server's probabilities of a given text: three requests per reading.
+    """A llama-server's probabilities of a given text: three requests for each text.
 
-    The server reports probabilities of what it writes, not of what it reads. So a grammar forces
-    it to write the continuation, token by token; time grows with the continuation's length.
-    Tokens that are a part of a character (in emoji, and in scripts the model hardly knows) cannot
-    be forced: they are read, but not counted.
+    The server reports probabilities of what it generates, not of its prompt. So a grammar forces it
+    to generate the continuation token by token; the time grows with the continuation's length.
+    A token that is only a part of a character (in emoji, and in scripts that the model hardly
+    knows) cannot be forced: it is read, but not counted.
 
     Args:
-        url: where it listens, such as `http://127.0.0.1:8080`; a final `/v1` is taken off.
-        api_key: what the server was started with as `--api-key`; default none.
+        url: the server's address, such as `http://127.0.0.1:8080`, with or without a final `/v1`.
+        api_key: the server's `--api-key`; default none.
         timeout: seconds to wait for an answer; default 60.
     """
 
@@ -135,42 +135,37 @@ class LlamaServer:
 
         Raises:
             InvalidInputError: one of the two is empty.
-            CausalModelError: no server there, it is no llama-server or too old a one, it wants a
+            CausalModelError: there is no server, it is no llama-server or too old, it requires a
                 key, or the texts do not fit its context.
         """
         check_texts(prefix, continuation)
         whole = self._tokens(prefix + continuation)
         start = shared_start(self._tokens(prefix), whole)
         ids = [token for token, _ in whole]
-        runs = _readable(whole, start) if start else []
-        told = [nats for first, end in runs for nats in self._forced(ids[:first], ids[first:end])]
-        if not told:
+        runs = _whole_runs(whole, start) if start else []
+        nats = [nat for first, end in runs for nat in self._forced(ids[:first], ids[first:end])]
+        if not nats:
             raise CausalModelError(
                 f"The server's tokenizer leaves no whole character of {continuation[:20]!r} after"
                 f" {prefix[-20:]!r}. Use a model that knows the language."
             )
-        return -fmean(told)
+        return -fmean(nats)
 
     def close(self) -> None:
         """Close the connection."""
         self._client.close()
 
-    def __enter__(self) -> "LlamaServer":
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _tokens(self, text: str) -> list[Token]:
-        """The text's tokens; marks of the chat format in it are plain text."""
+        """The text's tokens; special tokens that its characters spell are read as plain text."""
         options = {"add_special": True, "parse_special": False, "with_pieces": True}
-        told = self._ask("/tokenize", {"content": text, **options}, "tokens")
-        return [(int(token["id"]), isinstance(token["piece"], str)) for token in told]
+        answer = self._ask("/tokenize", {"content": text, **options}, "tokens")
+        return [(int(token["id"]), isinstance(token["piece"], str)) for token in answer]
 
     def _forced(self, prompt: Sequence[int], tokens: Sequence[int]) -> list[float]:
         """The log-probabilities of these tokens after the prompt."""
@@ -181,13 +176,13 @@ class LlamaServer:
             "n_probs": 1,
             "temperature": 0.0,
         }
-        told = self._ask("/completion", body, "completion_probabilities")
-        if [one.get("id") for one in told] != list(tokens):
+        answer = self._ask("/completion", body, "completion_probabilities")
+        if [token.get("id") for token in answer] != list(tokens):
             raise CausalModelError(
                 f"The server at {self.url} did not write the tokens its grammar names: it is too"
                 " old. Update llama.cpp, or choose the causal scorer 'verifier'."
             )
-        return [float(one["logprob"]) for one in told]
+        return [float(token["logprob"]) for token in answer]
 
     def _ask(self, path: str, body: dict[str, Any], wanted: str) -> list[Any]:
         if self._client.is_closed:
@@ -201,31 +196,27 @@ class LlamaServer:
             ) from error
         if answer.is_error:
             raise CausalModelError(f"{self.url}{path} answered {_explained(answer)}")
-        return self._part(path, answer, wanted)
-
-    def _part(self, path: str, answer: httpx.Response, wanted: str) -> list[Any]:
         try:
-            part = answer.json()[wanted]
+            return list(answer.json()[wanted])
         except (ValueError, KeyError, TypeError) as error:
             raise CausalModelError(
                 f"{self.url}{path} answered without {wanted!r}: a llama-server of 2025 or later"
                 " is needed, without a proxy that rewrites its answers."
             ) from error
-        return list(part)
 
 
-def _readable(tokens: Sequence[Token], start: int) -> Iterator[tuple[int, int]]:
-    """Runs of tokens of whole characters, from a place on: where each begins and ends."""
-    for whole, run in groupby(range(start, len(tokens)), key=lambda place: tokens[place][1]):
+def _whole_runs(tokens: Sequence[Token], start: int) -> Iterator[tuple[int, int]]:
+    """The runs of tokens of whole characters from `start` on: where each begins and ends."""
+    for is_whole, run in groupby(range(start, len(tokens)), key=lambda place: tokens[place][1]):
         places = list(run)
-        if whole:
+        if is_whole:
             yield places[0], places[-1] + 1
 
 
 def _explained(answer: httpx.Response) -> str:
-    said = f"{answer.status_code}: {answer.text[:200]}"
-    if answer.status_code in _ABSENT:
-        return f"{said}. This is no llama-server; only that has /tokenize and /completion."
-    if answer.status_code in _REFUSED:
-        return f"{said}. Give the server's key as `api_key`."
-    return f"{said}. Texts too long for the server's context need a larger `-c`."
+    problem = f"{answer.status_code}: {answer.text[:200]}"
+    if answer.status_code in _NOT_FOUND:
+        return f"{problem}. This is no llama-server; only that has /tokenize and /completion."
+    if answer.status_code in _UNAUTHORIZED:
+        return f"{problem}. Give the server's key as `api_key`."
+    return f"{problem}. Texts too long for the server's context need a larger `-c`."

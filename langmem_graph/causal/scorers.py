@@ -1,7 +1,8 @@
-"""The scorers that read a local language model's probabilities, and the one that reads nothing.
+"""The causal scorers, and their calibration on a user's own records (ActMem 1.2, step 6; 1.6, A3).
 
-None of them tells cause from effect: turned round, about one causal pair in three scores higher
-(docs/causal.md). Who calls takes the direction from time, the earlier record being the cause.
+`PmiScorer` and `ContrastScorer` use a local language model's probabilities, `VerifierScorer` the
+chat model's own verdicts. None of them tells cause from effect: with its texts swapped, about one
+causal pair in three scores higher (docs/causal.md). So the caller takes the direction from time.
 """
 
 import asyncio
@@ -16,38 +17,31 @@ import numpy as np
 
 from langmem_graph.errors import InvalidInputError
 
+ScorerName = Literal["pmi", "contrast", "contrast+later", "verifier", "none"]
 Pair = tuple[str, str]
 """The cause's text, the effect's text: the earlier record first."""
+Verdict = Literal["yes", "maybe", "no"]
+"""A chat model's judgement of a pair."""
 
 PMI_MIN = 0.8
-"""ActMem's threshold for `pmi` with GPT2-Large (1.2 step 6); for other models use `calibrate`."""
-
-ALONE = "The fact is that"
-CAUSED = "As a result,"
-ALSO = "Also,"
-LATER = "Later,"
-
-Verdict = Literal["yes", "maybe", "no"]
-"""What the causal call's answer says of each pair it proposes."""
-
+"""ActMem's threshold for `pmi` with GPT2-Large (1.2, step 6); for other models use `calibrate`."""
+ALONE, CAUSED, ALSO, LATER = "The fact is that", "As a result,", "Also,", "Later,"
+"""Connectives before the effect."""
 _SCORES: dict[str, float] = {"yes": 1.0, "maybe": 0.5, "no": 0.0}
-
-ScorerName = Literal["pmi", "contrast", "contrast+later", "verifier", "none"]
-
-PERCENTILE = 95.0
-PAIRS = 200
+PERCENTILE, PAIRS = 95.0, 200
+"""Defaults of `calibrate`; own figures."""
 
 
 @runtime_checkable
 class TokenLogProbs(Protocol):
-    """A causal language model that says how likely a given continuation is."""
+    """A causal language model that tells how likely a given continuation is."""
 
     def nll(self, prefix: str, continuation: str) -> float:
         """Mean negative log-likelihood of the continuation, in nats per token of it.
 
         Args:
-            prefix: what comes before; its own tokens are not counted.
-            continuation: what is judged, with its leading space.
+            prefix: the text before; its own tokens are not counted.
+            continuation: the text that is scored, with its leading space.
 
         Raises:
             InvalidInputError: one of the two is empty.
@@ -57,14 +51,14 @@ class TokenLogProbs(Protocol):
 
 @runtime_checkable
 class CausalScorer(Protocol):
-    """Gives pairs of texts a score. Scores of different scorers or models do not compare."""
+    """Scores pairs of texts. Scores of different scorers or models cannot be compared."""
 
     @property
     def name(self) -> str:
-        """What an edge records as its scorer."""
+        """The name that an edge keeps of its scorer."""
 
     def score(self, pairs: Sequence[Pair]) -> list[float]:
-        """One score per pair, higher is more causal; the direction is the caller's to know.
+        """One score for each pair, higher is more causal; the caller decides on the direction.
 
         Raises:
             InvalidInputError: a text is empty.
@@ -78,37 +72,39 @@ class CausalScorer(Protocol):
 
 @dataclass(frozen=True)
 class PmiScorer(CausalScorer):
-    """How much less surprising the effect is after the cause (ActMem, 1.2 step 6 and 1.6 A3).
+    """How much more likely the effect is after the cause (ActMem 1.2, step 6; 1.6, A3).
 
     The effect's mean nats per token after "The fact is that", minus those after the cause and
-    "As a result,". Positive for nearly everything, topical pairs most of all (docs/causal.md).
+    "As a result,". Nearly every pair scores above 0, most of all one on the same topic
+    (docs/causal.md).
 
     Args:
-        lm: the language model; it reads each pair once and each different effect once more.
+        lm: the language model; called once for each pair and once for each different effect.
     """
 
     lm: TokenLogProbs
     name: str = "pmi"
 
     def score(self, pairs: Sequence[Pair]) -> list[float]:
-        """In nats per token."""
-        asked = [_after(CAUSED, pair) for pair in pairs]
-        alone = _nats(self.lm, [(ALONE, effect) for _, effect in asked])
-        return [one - other for one, other in zip(alone, _nats(self.lm, asked), strict=True)]
+        """The scores, in nats per token."""
+        joined = [_after(CAUSED, pair) for pair in pairs]
+        alone = _nats(self.lm, [(ALONE, effect) for _, effect in joined])
+        caused = _nats(self.lm, joined)
+        return [before - after for before, after in zip(alone, caused, strict=True)]
 
 
 @dataclass(frozen=True)
 class ContrastScorer(CausalScorer):
-    """How much better the effect follows as a result than as something else to say (ours).
+    """How much more likely the effect is as a result than as a mere addition (our own scorer).
 
     The effect's mean nats per token after the cause and "Also,", minus those after the cause and
-    "As a result,". A shared topic lowers both and cancels. With several connectives in place of
-    "Also,", their mean is taken.
+    "As a result,". A shared topic lowers both, and so cancels out. With several connectives instead
+    of "Also,", their mean is taken.
 
     Args:
-        lm: the language model; it reads each pair once, and once more per connective.
-        name: what edges record.
-        connectives: that claim no cause; default "Also," alone.
+        lm: the language model; called once for each pair, and once more for each connective.
+        name: the name that edges keep.
+        connectives: connectives that claim no cause; default "Also," alone.
     """
 
     lm: TokenLogProbs
@@ -116,49 +112,34 @@ class ContrastScorer(CausalScorer):
     connectives: tuple[str, ...] = (ALSO,)
 
     def score(self, pairs: Sequence[Pair]) -> list[float]:
-        """In nats per token."""
-        *besides, caused = (
+        """The scores, in nats per token."""
+        by_connective = [
             _nats(self.lm, [_after(connective, pair) for pair in pairs])
             for connective in (*self.connectives, CAUSED)
-        )
-        return [fmean(others) - one for *others, one in zip(*besides, caused, strict=True)]
+        ]
+        return [fmean(others) - caused for *others, caused in zip(*by_connective, strict=True)]
 
 
 @dataclass(frozen=True)
 class NoScorer(CausalScorer):
-    """Scores every pair minus infinity, so no threshold lets one pass."""
+    """Scores every pair minus infinity, so that none exceeds any threshold."""
 
     name: str = "none"
 
     def score(self, pairs: Sequence[Pair]) -> list[float]:
-        """Minus infinity for each."""
+        """Minus infinity for each pair."""
         return [-inf] * len(pairs)
-
-
-def _after(connective: str, pair: Pair) -> Pair:
-    """What the model reads first, and what it then judges."""
-    cause, effect = (text.strip() for text in pair)
-    if not cause or not effect:
-        raise InvalidInputError("A pair has an empty text; leave out records without text.")
-    end = "" if cause[-1] in ".!?…。！？" else "."
-    return f"{cause}{end} {connective}", effect
-
-
-def _nats(lm: TokenLogProbs, asked: Sequence[Pair]) -> list[float]:
-    """Mean nats per token of each effect after its prefix; what comes twice is read once."""
-    known = {one: lm.nll(one[0], f" {one[1]}") for one in dict.fromkeys(asked)}
-    return [known[one] for one in asked]
 
 
 @dataclass(frozen=True)
 class VerifierScorer(CausalScorer):
-    """Maps verdicts to scores: yes 1, maybe 0.5, no 0. It calls no model itself.
+    """Maps the chat model's verdicts to scores: yes 1, maybe 0.5, no 0. It calls no model itself.
 
-    Keep what scores above 0.5, that is `yes` alone. There is nothing to calibrate: a pair
-    without a verdict scores 0.
+    Keep scores above 0.5, that is `yes` alone. There is nothing to calibrate; a pair without a
+    verdict scores 0.
 
     Args:
-        verdicts: of the pairs in question; none at first, see `given`.
+        verdicts: the verdicts on the pairs in question; none at first, see `given`.
     """
 
     verdicts: Mapping[Pair, Verdict] = field(default_factory=dict)
@@ -168,17 +149,32 @@ class VerifierScorer(CausalScorer):
         """A scorer that knows these verdicts; this one stays as it is.
 
         Raises:
-            InvalidInputError: something else than yes, maybe or no.
+            InvalidInputError: a verdict other than yes, maybe or no.
         """
-        if wrong := sorted({str(said) for said in verdicts.values()} - _SCORES.keys()):
+        if wrong := sorted({str(verdict) for verdict in verdicts.values()} - _SCORES.keys()):
             raise InvalidInputError(
                 f"Unknown verdicts {wrong}: map the model's answer to one of {get_args(Verdict)}."
             )
         return VerifierScorer(dict(verdicts), self.name)
 
     def score(self, pairs: Sequence[Pair]) -> list[float]:
-        """From 0 to 1; 0 where no verdict was given."""
+        """Scores from 0 to 1; 0 where no verdict was given."""
         return [_SCORES[self.verdicts.get(pair, "no")] for pair in pairs]
+
+
+def _after(connective: str, pair: Pair) -> Pair:
+    """The prefix that ends with the connective, and the effect that follows it."""
+    cause, effect = (text.strip() for text in pair)
+    if not cause or not effect:
+        raise InvalidInputError("A pair has an empty text; leave out records without text.")
+    end = "" if cause[-1] in ".!?…。！？" else "."
+    return f"{cause}{end} {connective}", effect
+
+
+def _nats(lm: TokenLogProbs, joined: Sequence[Pair]) -> list[float]:
+    """Mean nats per token of each effect after its prefix; equal pairs are computed once."""
+    nats = {pair: lm.nll(pair[0], f" {pair[1]}") for pair in dict.fromkeys(joined)}
+    return [nats[pair] for pair in joined]
 
 
 def create_causal_scorer(
@@ -190,10 +186,10 @@ def create_causal_scorer(
         name: `pmi` (as ActMem has it), `contrast`, `contrast+later` (against "Also," and "Later,"),
             `verifier` (the chat model's own verdicts) or `none`. Default: `contrast+later` where
             there is a language model (docs/causal.md says why), else `verifier`.
-        lm: the language model that the first three read; the other two ignore it.
+        lm: the language model that the first three use; the other two ignore it.
 
     Raises:
-        InvalidInputError: an unknown name, or no language model for a scorer that reads one.
+        InvalidInputError: an unknown name, or no language model for a scorer that uses one.
     """
     chosen = name or ("verifier" if lm is None else "contrast+later")
     if chosen == "verifier":
@@ -222,17 +218,17 @@ def calibrate(
     pairs: int = PAIRS,
     seed: int = 0,
 ) -> float:
-    """The score that this share of random pairs does not exceed; accept what is above it.
+    """A threshold for a scorer: the given percentile of its scores of random pairs.
 
     Random records are seldom cause and effect, so about `100 - percentile` percent of unrelated
-    pairs pass. Of pairs on one topic more do: docs/causal.md says how many. A threshold holds for
-    this scorer, this language model and this user only.
+    pairs exceed it. Of pairs on one topic more do: docs/causal.md says how many. A threshold holds
+    for this scorer, this language model and this user only.
 
     Args:
-        scorer: whose scores the threshold is for.
-        texts: one user's records, at best all; from fewer than about 20 it means little.
-        percentile: from 0 to 100, default 95 (ours).
-        pairs: how many to draw, default 200 (ours); all there are, where there are fewer.
+        scorer: the scorer that the threshold is for.
+        texts: one user's records, at best all; with fewer than about 20 it means little.
+        percentile: from 0 to 100, default 95 (own figure).
+        pairs: how many pairs to draw, default 200 (own figure); at most as many as there are.
         seed: the same seed draws the same pairs.
 
     Raises:
@@ -271,9 +267,5 @@ def _random_pairs(texts: Sequence[str], pairs: int, seed: int) -> list[Pair]:
         )
     places = range(size * (size - 1))
     drawn = Random(seed).sample(places, min(pairs, len(places)))  # noqa: S311 - no secret
-    return [_pair(different, place) for place in drawn]
-
-
-def _pair(texts: Sequence[str], place: int) -> Pair:
-    first, step = divmod(place, len(texts) - 1)
-    return texts[first], texts[(first + 1 + step) % len(texts)]
+    numbered = [divmod(place, size - 1) for place in drawn]
+    return [(different[first], different[(first + 1 + step) % size]) for first, step in numbered]

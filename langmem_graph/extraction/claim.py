@@ -1,7 +1,7 @@
-"""batches: which messages are read next, and whether it is time (NapMem 5.2).
+"""claim: which pending messages are extracted next, and whether it is time (NapMem 5.2).
 
-A user's first turns are read after 1, then 2, then 4 of them, from then on after every 5; the rest
-of a session when it has ended.
+A user's first batches hold 1, 2 and 4 completed turns, every later one 5; what is left of a session
+is due when the session has ended. The step `give_back` returns a batch that could not be extracted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,6 @@ from itertools import accumulate, groupby
 
 from sqlalchemy import Connection
 
-from langmem_graph.extraction.extract import UNREADABLE_AFTER
 from langmem_graph.extraction.state import (
     Batch,
     Counts,
@@ -23,91 +22,30 @@ from langmem_graph.storage import extraction_queue, tables
 from langmem_graph.storage.extraction_queue import Unread
 from langmem_graph.storage.room import Room
 
-RAMP = (1, 2, 4)
-STEADY = 5
-MOST_CHARS, LONGEST = 40_000, 8_000
-"""Of one batch, and counted of one message (`Settings.extraction.message_chars`); ours."""
+FIRST_BATCHES, LATER_BATCHES = (1, 2, 4), 5
+"""Completed turns of a batch."""
+MAX_BATCH_CHARS, MAX_MESSAGE_CHARS = 40_000, 8_000
+"""Of a whole batch, and what one message counts for at most: a longer one is shortened in the
+prompt (`Settings.extraction.message_chars`). Own figures."""
 IDLE = timedelta(minutes=30)
-TURNS_READ = "turns_read"
-
+"""Without a new message for so long, a session has ended."""
 LEASE_SECONDS = 900.0
 """Longer than all model calls of a batch together; a killed process's batch is free at once where
 this process holds the directory's lock."""
-
-
-def next_batch(connection: Connection, *, force: bool) -> Batch | None:
-    """The oldest batch that is due.
-
-    Args:
-        connection: of the ledger.
-        force: read what there is, without waiting for the turns of a full batch.
-    """
-    latest = extraction_queue.latest_session(connection)
-    if latest is None:
-        return None
-    size = batch_size(int(tables.get_meta(connection, TURNS_READ) or 0))
-    idle = datetime.now(UTC).replace(tzinfo=None) - latest[1] > IDLE
-    unread = sorted(
-        extraction_queue.unread_messages(connection), key=lambda one: (one.session, one.n)
-    )
-    for session, group in groupby(unread, key=lambda one: one.session):
-        ended = force or idle or session != latest[0]
-        if batch := _first(list(group), size, ended=ended):
-            return batch
-    return None
-
-
-def batch_size(turns_read: int) -> int:
-    """Completed turns of the next batch, after so many of the user's life."""
-    for size in RAMP:
-        if turns_read < size:
-            return size
-        turns_read -= size
-    return STEADY
-
-
-def _first(unread: Sequence[Unread], size: int, *, ended: bool) -> Batch | None:
-    """The session's first `size` turns; fewer only when it has ended."""
-    turns = list(_turns(unread))
-    complete = [turn for turn in turns if any(one.role == "assistant" for one in turn)]
-    if not ended and len(complete) < size:
-        return None
-    taken = turns[: turns.index(complete[size - 1]) + 1] if len(complete) >= size else turns
-    every = [one for turn in taken for one in turn]
-    some = every[: _fitting(every)]
-    done = sum(turn in complete and turn[-1] in some for turn in taken)
-    whole = len(some) == len(every) and len(taken) == len(turns)
-    items = tuple(one.n for one in some)
-    return Batch(items=items, session=unread[0].session, turns=done, ends_session=ended and whole)
-
-
-def _fitting(unread: Sequence[Unread]) -> int:
-    """How many of them one prompt can hold; at least one."""
-    sizes = accumulate(min(one.chars, LONGEST) for one in unread)
-    return max(1, sum(size <= MOST_CHARS for size in sizes))
-
-
-def _turns(unread: Sequence[Unread]) -> Iterator[list[Unread]]:
-    """A turn begins with the first thing the user says after the assistant."""
-    turn: list[Unread] = []
-    for one in unread:
-        if turn and one.role == "user" and turn[-1].role == "assistant":
-            yield turn
-            turn = []
-        turn.append(one)
-    if turn:
-        yield turn
+MAX_ATTEMPTS = 3
+"""A batch whose answers were unusable so often is marked as read, without records."""
+TURNS_READ = "turns_read"
 
 
 async def claim(
     deps: ExtractionDependencies, state: ExtractionState, run: StepRun
 ) -> ExtractionState:
-    """The oldest due batch, or None."""
+    """Claim the oldest batch that is due; the batch is None where there is none."""
 
     def work(room: Room) -> ExtractionState:
         with room.database.write_transaction() as connection:
             generation = extraction_queue.generation(connection)
-            batch = next_batch(connection, force=state.get("force", False))
+            batch = _next_batch(connection, force=state.get("force", False))
             if batch is not None:
                 by = state["claimed_by"]
                 extraction_queue.claim(connection, batch.items, by=by, lease=LEASE_SECONDS)
@@ -119,10 +57,10 @@ async def claim(
 async def give_back(
     deps: ExtractionDependencies, state: ExtractionState, run: StepRun
 ) -> ExtractionState:
-    """A batch that could not be read stays due.
+    """Return a batch that could not be extracted, so that it stays pending.
 
-    Where the model did answer, but never usably, the batch is given up after a few attempts: its
-    messages stay in the raw layer, and do not keep later ones from being read.
+    A batch for which the model did answer, but never usably, is given up after a few attempts: its
+    messages stay in the raw layer and do not keep later ones from being extracted.
     """
     batch = state["batch"]
     items = batch.items if batch else ()
@@ -134,9 +72,67 @@ async def give_back(
                 extraction_queue.free(connection, items)
                 return {"counts": Counts()}
             extraction_queue.release(connection, items)
-            if extraction_queue.attempts_of(connection, items) < UNREADABLE_AFTER:
+            if extraction_queue.attempts_of(connection, items) < MAX_ATTEMPTS:
                 return {"counts": Counts()}
             extraction_queue.mark_read(connection, items)
         return {"counts": Counts(given_up=len(items)), "failed": None}
 
     return await deps.services.in_room(run.user, work)
+
+
+def _next_batch(connection: Connection, *, force: bool) -> Batch | None:
+    """The oldest batch that is due; with `force`, a batch need not be full."""
+    latest = extraction_queue.latest_session(connection)
+    if latest is None:
+        return None
+    size = _batch_size(int(tables.get_meta(connection, TURNS_READ) or 0))
+    idle = datetime.now(UTC).replace(tzinfo=None) - latest[1] > IDLE
+    unread = extraction_queue.unread_messages(connection)
+    unread.sort(key=lambda message: (message.session, message.n))
+    for session, messages in groupby(unread, key=lambda message: message.session):
+        ended = force or idle or session != latest[0]
+        if batch := _first_batch(list(messages), size, ended=ended):
+            return batch
+    return None
+
+
+def _batch_size(turns_read: int) -> int:
+    """Completed turns of the next batch, by how many of the user's turns have been extracted."""
+    for size in FIRST_BATCHES:
+        if turns_read < size:
+            return size
+        turns_read -= size
+    return LATER_BATCHES
+
+
+def _first_batch(unread: Sequence[Unread], size: int, *, ended: bool) -> Batch | None:
+    """The session's first `size` completed turns; fewer only when the session has ended."""
+    turns = list(_turns(unread))
+    complete = [turn for turn in turns if any(message.role == "assistant" for message in turn)]
+    if not ended and len(complete) < size:
+        return None
+    taken = turns[: turns.index(complete[size - 1]) + 1] if len(complete) >= size else turns
+    messages = [message for turn in taken for message in turn]
+    fitting = messages[: _count_fitting(messages)]
+    done = sum(turn in complete and turn[-1] in fitting for turn in taken)
+    whole = len(fitting) == len(messages) and len(taken) == len(turns)
+    items = tuple(message.n for message in fitting)
+    return Batch(items=items, session=unread[0].session, turns=done, ends_session=ended and whole)
+
+
+def _count_fitting(messages: Sequence[Unread]) -> int:
+    """How many of the messages one prompt can hold; at least one."""
+    sizes = accumulate(min(message.chars, MAX_MESSAGE_CHARS) for message in messages)
+    return max(1, sum(size <= MAX_BATCH_CHARS for size in sizes))
+
+
+def _turns(messages: Sequence[Unread]) -> Iterator[list[Unread]]:
+    """The messages by turns: a turn begins with the user's first message after the assistant's."""
+    turn: list[Unread] = []
+    for message in messages:
+        if turn and message.role == "user" and turn[-1].role == "assistant":
+            yield turn
+            turn = []
+        turn.append(message)
+    if turn:
+        yield turn

@@ -1,6 +1,7 @@
-"""commit: records, their history and "these messages were read", in one transaction.
+"""commit: store a batch's records, their history and the end of its pending state (NapMem 5.2).
 
-A killed process has either done all of it or nothing; then the batch is read again.
+All of it is one transaction: a killed process has done everything or nothing, and in the second
+case the batch is extracted again.
 """
 
 from sqlalchemy import Connection
@@ -24,14 +25,14 @@ from langmem_graph.storage.services import Services
 from langmem_graph.storage.tables import RECORDS
 
 MADE_BY = "model"
-_FIELDS = {"text", "kind", "facet", "project", "subject", "attribute", "entities", "values"}
-_COUNTED = {"store": "stored", "update": "updated", "merge": "merged"}
+_RECORD_FIELDS = {"text", "kind", "facet", "project", "subject", "attribute", "entities", "values"}
+_COUNT_OF_ACTION = {"store": "stored", "update": "updated", "merge": "merged"}
 
 
 async def commit(
     deps: ExtractionDependencies, state: ExtractionState, run: StepRun
 ) -> ExtractionState:
-    """Store what was decided, then embed it."""
+    """Carry out the decisions, then embed the records that are new or have changed."""
     services = deps.services
 
     def work(room: Room) -> ExtractionState:
@@ -46,11 +47,13 @@ async def commit(
 def _commit(
     connection: Connection, services: Services, state: ExtractionState
 ) -> tuple[list[int], Counts]:
-    """The records that are new or have changed, and what the batch came to."""
+    """Returns the records that are new or have changed, and the counts of the batch."""
     batch, by = state["batch"], state["claimed_by"]
     ours = batch is not None and extraction_queue.still_claimed(connection, batch.items, by=by)
     if batch is None or not ours or extraction_queue.generation(connection) != state["generation"]:
-        extraction_queue.free_claims_of(connection, by)  # read by another, or partly forgotten
+        extraction_queue.free_claims_of(
+            connection, by
+        )  # extracted by another run, or partly forgotten
         return [], counts_of(state)
     counts, made = counts_of(state).plus(read=len(batch.items)), list[list[int]]()
     decisions = state.get("decisions", [])
@@ -66,7 +69,7 @@ def _commit(
 
 
 def _chain(connection: Connection, decisions: list[Decision], made: list[list[int]]) -> None:
-    """Of several new values of one thing, each takes the place of the one before."""
+    """Let each of several new values of one attribute supersede the one before it."""
     for place, decision in enumerate(decisions):
         for earlier in decision.replaces:
             if made[place] and made[earlier]:
@@ -83,7 +86,7 @@ def _carry_out(
     decision: Decision,
     counts: Counts,
 ) -> tuple[list[int], Counts]:
-    """One candidate; returns the records that are new or have changed, and the counts after it."""
+    """Store one candidate; returns the records that are new or have changed, and the counts."""
     if decision.reason:
         counts = counts.plus(decision.reason)
     if decision.action == "known":
@@ -94,15 +97,16 @@ def _carry_out(
         new = _draft(connection, services, candidate)
     except UnusableRecordError as problem:
         return [], counts.plus(str(problem), refused=1)
-    same = record_writes.active_with_hash(connection, [new.content_hash]).get(new.content_hash)
-    if same is not None:
-        record_writes.add_sources(connection, same, new.sources)
+    equal = record_writes.active_with_hash(connection, [new.content_hash]).get(new.content_hash)
+    if equal is not None:  # another candidate of this batch, or a record of another process
+        record_writes.add_sources(connection, equal, new.sources)
         return [], counts.plus(known=1)
     changed = _insert(connection, with_free_id(connection, new), decision)
-    return changed, counts.plus(**{_COUNTED[decision.action]: 1})
+    return changed, counts.plus(**{_COUNT_OF_ACTION[decision.action]: 1})
 
 
 def _insert(connection: Connection, new: Draft, decision: Decision) -> list[int]:
+    """Insert the record and link it with those that it supersedes or refines."""
     change = Change.new(MADE_BY, decision.reason)
     n = record_writes.insert_record(connection, new.record, new.content_hash, new.sources, change)
     for target in record_queries.active(connection, decision.targets):
@@ -117,7 +121,7 @@ def _insert(connection: Connection, new: Draft, decision: Decision) -> list[int]
 
 def _draft(connection: Connection, services: Services, candidate: Candidate) -> Draft:
     messages = record_queries.message_numbers(connection, candidate.source_ids)
-    given = candidate.model_dump(include=_FIELDS)
+    given = candidate.model_dump(include=_RECORD_FIELDS)
     fields = {name: value for name, value in given.items() if value}
     fields |= {"confirmation": candidate.confirmation, "event_time": candidate.event_time}
     fields["source_message_ids"] = candidate.source_ids

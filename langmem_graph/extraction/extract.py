@@ -1,7 +1,7 @@
-"""extract: the model reads new messages and proposes what to remember (NapMem 5.4, ActMem 1.2).
+"""extract: the model proposes records for a batch of new messages (NapMem 5.4, ActMem 1.2).
 
-Messages are shown under short aliases. What cites no new message is dropped; a bare agreement may
-also cite the assistant's proposal before it (RealMem).
+The prompt names messages by short aliases. A proposal that cites no new message is dropped. One
+that rests on a bare agreement may also cite the assistant's message before the batch (RealMem).
 """
 
 from dataclasses import dataclass
@@ -27,21 +27,21 @@ from langmem_graph.storage import extraction_queue, message_queries, record_quer
 from langmem_graph.storage.room import Room
 
 SCENE = "scene"
-_KEPT = {"kind", "facet", "project", "subject", "attribute", "entities"}
-UNREADABLE_AFTER = 3
-"""Attempts; then a batch whose answers could never be used is done, without records."""
+_COPIED_FIELDS = {"kind", "facet", "project", "subject", "attribute", "entities"}
 
 
 @dataclass(frozen=True)
-class View:
-    """What the model is shown."""
+class _View:
+    """What the prompt shows to the model."""
 
     messages: dict[str, tuple[int, Message]]
-    """By alias; m0 is the assistant's message before the first new one."""
+    """Numbers and messages by alias; m0 is the assistant's message before the first new one."""
     known: list[str]
+    """Texts of the newest records, as background."""
     scene: str
+    """What the conversation was about so far, in the model's words."""
     zone: str | None
-    """Of the dates shown, so that "tomorrow" is the user's."""
+    """The time zone of the dates shown: that of the user's "tomorrow"."""
 
 
 async def extract(
@@ -56,15 +56,15 @@ async def extract(
     answer = await deps.runner.ask(Extraction, load_prompt("extract"), question, usage)
     if answer is None:
         return {"usage": usage, "failed": "extract"}
-    found = [_candidate(memory, view) for memory in answer.memories if _is_sane(memory.text)]
+    proposed = [_candidate(memory, view) for memory in answer.memories if _is_usable(memory.text)]
     return {
-        "candidates": [one for one in found if one is not None],
+        "candidates": [candidate for candidate in proposed if candidate is not None],
         "scene": answer.scene or view.scene,
         "usage": usage,
     }
 
 
-def _view(room: Room, batch: Batch, settings: Settings) -> View:
+def _view(room: Room, batch: Batch, settings: Settings) -> _View:
     items = batch.items
     background = settings.extraction.background_records
     with room.database.read_transaction() as connection:
@@ -77,10 +77,10 @@ def _view(room: Room, batch: Batch, settings: Settings) -> View:
     shown = {f"m{place}": (n, new[n]) for place, n in enumerate(items, 1) if n in new}
     if before:
         shown = {"m0": (numbers[before.id][0], before), **shown}
-    return View(shown, [known[n] for n in recent], scene, settings.time_zone)
+    return _View(shown, [known[n] for n in recent], scene, settings.time_zone)
 
 
-def _question(view: View, message_chars: int) -> str:
+def _question(view: _View, message_chars: int) -> str:
     known = "".join(f"- {as_data(text)}\n" for text in view.known) or "- nothing\n"
     earlier = [f"(earlier) {_line('m0', view, message_chars)}"] if "m0" in view.messages else []
     new = [_line(alias, view, message_chars) for alias in view.messages if alias != "m0"]
@@ -90,13 +90,13 @@ def _question(view: View, message_chars: int) -> str:
     )
 
 
-def _line(alias: str, view: View, message_chars: int) -> str:
-    """One message; its own lines are indented, so that none looks like another message."""
-    said = view.messages[alias][1]
-    who = plain_id((said.name or said.role)[:LONGEST_NAME])
-    words = indented(_shortened(said.text, message_chars))
-    at = said.at.astimezone(zone_of(view.zone))
-    return f"[{alias}] {at:%Y-%m-%d %H:%M} {who}: {words}"
+def _line(alias: str, view: _View, message_chars: int) -> str:
+    """One message of the prompt; its lines are indented, so that none looks like a message."""
+    message = view.messages[alias][1]
+    speaker = plain_id((message.name or message.role)[:LONGEST_NAME])
+    text = indented(_shortened(message.text, message_chars))
+    at = message.at.astimezone(zone_of(view.zone))
+    return f"[{alias}] {at:%Y-%m-%d %H:%M} {speaker}: {text}"
 
 
 def _shortened(text: str, limit: int) -> str:
@@ -105,32 +105,32 @@ def _shortened(text: str, limit: int) -> str:
     return f"{text[: limit // 2]}\n[… {len(text) - limit:,} characters …]\n{text[-limit // 2 :]}"
 
 
-def _is_sane(text: str) -> bool:
-    """False for a repetition loop."""
+def _is_usable(text: str) -> bool:
+    """False for an empty text, and for one that repeats a few words, as failing models do."""
     words = text.split()
     return bool(words) and (len(words) < 20 or len(set(words)) > len(words) // 3)
 
 
-def _candidate(memory: NewMemory, view: View) -> Candidate | None:
-    """None for what cites no new message."""
-    cited = [view.messages[alias] for alias in memory.sources if alias in view.messages]
-    fresh = [n for n, said in cited if said is not view.messages.get("m0", (0, None))[1]]
-    if not fresh:
+def _candidate(memory: NewMemory, view: _View) -> Candidate | None:
+    """The proposal as a candidate; None where it cites no new message."""
+    sources = [alias for alias in memory.sources if alias in view.messages]
+    if not set(sources) - {"m0"}:
         return None
+    cited = [view.messages[alias] for alias in sources]
     return Candidate(
         text=" ".join(memory.text.split()),
-        **memory.model_dump(include=_KEPT),
+        **memory.model_dump(include=_COPIED_FIELDS),
         event_time=_event_time(memory, view.zone),
         confirmation="draft" if memory.draft else "confirmed",
         source_ns=sorted({n for n, _ in cited}),
-        source_ids=sorted({said.id for _, said in cited}),
-        said_at=max(said.at for _, said in cited),
+        source_ids=sorted({message.id for _, message in cited}),
+        said_at=max(message.at for _, message in cited),
     )
 
 
 def _event_time(memory: NewMemory, zone: str | None) -> dict[str, Any] | None:
-    """When it takes place; None where the model gave no day or time that can be used."""
-    if granularity_of(memory.when) in ("month", "year"):  # it would collide with everything so long
+    """When it takes place, as JSON; None where the model gave no usable day or time."""
+    if granularity_of(memory.when) in ("month", "year"):  # would overlap everything in so long
         return None
     try:
         event = written_event(memory.when, memory.until, memory.recurrence, zone)

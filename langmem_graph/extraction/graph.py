@@ -1,9 +1,11 @@
 """The extraction graph: from a claimed batch of messages to records, edges, topics and a profile.
 
-Each node is one file of this package. A batch that cannot be read goes back and stays due.
+Each step is in the module of its name (`give_back` in `claim`). A batch that cannot be extracted is
+given back and stays pending.
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -34,10 +36,10 @@ RECURSION_LIMIT = len(STEPS) + 2
 def build(
     deps: ExtractionDependencies, user_of: Callable[[RunnableConfig], str]
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The graph that reads one batch.
+    """The graph that extracts one batch.
 
-    LangGraph's pictures leave out a subgraph that is compiled with `checkpointer=False`. So this
-    one is compiled without it, and whoever runs it runs its `private` copy.
+    LangGraph leaves out of its drawings a subgraph that is compiled with `checkpointer=False`. So
+    this graph is compiled without that option, and only its `private` copy is run.
 
     Args:
         deps: what the steps work with.
@@ -49,11 +51,9 @@ def build(
     builder.add_edge(START, "claim")
     builder.add_conditional_edges("claim", _is_due)
     builder.add_conditional_edges("extract", _is_readable)
-    builder.add_edge("verify", "reconcile")
-    builder.add_edge("reconcile", "commit")
-    builder.add_edge("commit", "link")
-    builder.add_edge("link", "schedule")
-    builder.add_edge("schedule", "topics")
+    always = ("verify", "reconcile", "commit", "link", "schedule", "topics")
+    for earlier, later in pairwise(always):
+        builder.add_edge(earlier, later)
     builder.add_conditional_edges("topics", _has_changed)
     builder.add_edge("profile", END)
     builder.add_edge("give_back", END)
@@ -63,20 +63,20 @@ def build(
 def private(
     graph: CompiledStateGraph[Any, Any, Any, Any],
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The graph without checkpoints: what it reads is never saved with an application's state."""
+    """The graph without checkpoints: messages never get into an application's saved state."""
     return graph.copy({"checkpointer": False})
 
 
 def new_run(*, force: bool) -> ExtractionState:
-    """What a run of the graph starts from.
+    """The state that a run starts from, with a unique name for its claim.
 
-    Its claim has a name of its own: two runs for one user never take each other's batch for theirs.
+    By that name, two runs for one user never take each other's batch for their own.
     """
     return {"force": force, "claimed_by": uuid4().hex, "failed": None}
 
 
 def _is_due(state: ExtractionState) -> Literal["extract", "topics", "__end__"]:
-    """A flush without messages still takes up a round of topics that had failed."""
+    """Without a due batch, a flush still repeats a round of topics that had failed."""
     if state["batch"]:
         return "extract"
     return "topics" if state.get("force") else "__end__"

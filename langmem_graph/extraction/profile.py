@@ -1,7 +1,7 @@
-"""profile: who the user is, in at most 2,000 characters, from the topic tracks (NapMem 5.2).
+"""profile: say who the user is, in at most 2,000 characters, from the topic tracks (NapMem 5.2).
 
-Written after a round of topics that changed something. An answer that cannot be used leaves the
-old profile as it is.
+The step runs after a topic round that changed a track. An unusable answer leaves the old profile as
+it is.
 """
 
 from datetime import UTC, datetime
@@ -22,19 +22,16 @@ from langmem_graph.topics.validation import validate_round
 async def profile(
     deps: ExtractionDependencies, state: ExtractionState, run: StepRun
 ) -> ExtractionState:
-    """Write the profile anew, when topics have changed."""
+    """Write the profile anew."""
     services, usage = deps.services, usage_of(state)
     begun = await services.in_room(run.user, read_round)
+    prompt, question = load_prompt("profile"), _question(begun)
     answer = await deps.runner.ask(
-        ProfileText,
-        load_prompt("profile"),
-        _question(begun),
-        usage,
-        lambda answer: _problem(begun, answer),
+        ProfileText, prompt, question, usage, lambda answer: _problem(begun, answer)
     )
     if answer is not None:
-        made = _made(begun, answer)
-        await services.in_room(run.user, lambda room: _write(room, begun, made, state))
+        written = _profile(begun, answer)
+        await services.in_room(run.user, lambda room: _write(room, begun, written, state))
     return {"usage": usage}
 
 
@@ -44,7 +41,7 @@ def _question(begun: Round) -> str:
     return "\n".join(["Old profile:", f"    {indented(old)}", "Topic tracks:", *tracks])
 
 
-def _made(begun: Round, answer: ProfileText) -> ProfileFile:
+def _profile(begun: Round, answer: ProfileText) -> ProfileFile:
     known = [name for name in dict.fromkeys(answer.topics) if name in begun.tracks]
     return ProfileFile(
         text=answer.text,
@@ -55,25 +52,25 @@ def _made(begun: Round, answer: ProfileText) -> ProfileFile:
 
 
 def _problem(begun: Round, answer: ProfileText) -> str | None:
+    """Why the answer cannot be used; the model is told once."""
     try:
-        made = _made(begun, answer)
+        written = _profile(begun, answer)
     except InvalidInputError as error:
         return str(error)
     tracks = list(begun.tracks.values())
-    checked = validate_round(tracks, made, begun.active, begun.superseded_by)
+    checked = validate_round(tracks, written, begun.active, begun.superseded_by)
     return "; ".join(checked.problems) or None
 
 
-def _write(room: Room, begun: Round, made: ProfileFile, state: ExtractionState) -> None:
-    """Write it, unless something was forgotten or another run has written topics meanwhile.
+def _write(room: Room, begun: Round, written: ProfileFile, state: ExtractionState) -> None:
+    """Store the profile, unless something was forgotten or another run has written topics since.
 
-    The run that was the last to write topics reads the round after that, and so its profile is
-    made from all of them.
+    The run that writes topics last reads its round for the profile after that, and so makes the
+    profile from all of them.
     """
-    index = render_index(list(begun.tracks.values()), made)
+    index = render_index(list(begun.tracks.values()), written)
     with room.database.write_transaction() as connection:
         if extraction_queue.generation(connection) != state["generation"]:
             return
-        if not is_unchanged(connection, begun):
-            return
-        files.write_files(connection, {PROFILE: render(made), INDEX: index})
+        if is_unchanged(connection, begun):
+            files.write_files(connection, {PROFILE: render(written), INDEX: index})

@@ -1,7 +1,8 @@
-"""reconcile: new records meet older ones (NapMem 5.2): store, skip, update or merge.
+"""reconcile: compare the candidates with older records: store, skip, update or merge (NapMem 5.2).
 
-Exact duplicates are found by code. Only records with near neighbours are shown to the model, and
-only the ids it was shown are taken from its answer; whatever is missing or odd is stored.
+Code finds exact duplicates. Only candidates with similar older records are shown to the model, and
+only aliases that it was shown are taken from its answer; a candidate without a decision is stored.
+The module `supersede` then checks the decisions.
 """
 
 import re
@@ -32,13 +33,13 @@ from langmem_graph.storage.room import Room
 
 
 @dataclass
-class Compared:
-    """What the model is shown of the older records."""
+class _Comparison:
+    """The older records that matter for the candidates; a candidate is named by its place."""
 
     known: dict[int, int] = field(default_factory=dict)
-    """Candidates that say exactly what a record says, by place, with that record's number."""
+    """By candidate, the number of a record that says exactly the same."""
     neighbours: dict[int, list[int]] = field(default_factory=dict)
-    """Older records near a candidate, by place; nearest first."""
+    """By candidate, the numbers of similar older records, nearest first."""
     likeness: dict[tuple[int, int], float] = field(default_factory=dict)
     """Cosine of a candidate (by place) and a record (by number)."""
     records: dict[int, Record] = field(default_factory=dict)
@@ -50,101 +51,83 @@ async def reconcile(
     deps: ExtractionDependencies, state: ExtractionState, run: StepRun
 ) -> ExtractionState:
     """Decide about each candidate."""
-    rows, usage = state.get("candidates", []), usage_of(state)
+    candidates, usage = state.get("candidates", []), usage_of(state)
     services = deps.services
     compared = await services.in_room(
-        run.user, lambda room: compare(room, services.embedder, services.settings, rows)
+        run.user, lambda room: compare(room, services.embedder, services.settings, candidates)
     )
-    decisions = [
-        Decision(action="known", targets=[compared.known[place]])
-        if place in compared.known
-        else Decision(action="store")
-        for place in range(len(rows))
-    ]
-    shown = [place for place in compared.neighbours if place not in compared.known]
-    if shown:
-        question, aliases = _question(rows, shown, compared)
+    decisions = [Decision(action="store") for _ in candidates]
+    for duplicate, n in compared.known.items():
+        decisions[duplicate] = Decision(action="known", targets=[n])
+    if compared.neighbours:
+        question, aliases = _question(candidates, compared)
         prompt = load_prompt("reconcile")
         answer = await deps.runner.ask(answer_schemas.Reconciliation, prompt, question, usage)
         for proposal in answer.decisions if answer else []:
             place = aliases.places.get(proposal.record)
             if place is not None:
-                decisions[place] = _taken(proposal, place, aliases, compared)
+                decisions[place] = _decision(proposal, place, aliases, compared)
     floor = services.settings.extraction.same_floor
-    candidates, settled = await services.in_room(
-        run.user, lambda room: settle(room, rows, decisions, floor)
+    candidates, decisions = await services.in_room(
+        run.user, lambda room: settle(room, candidates, decisions, floor)
     )
-    return {"candidates": candidates, "decisions": settled, "usage": usage}
+    return {"candidates": candidates, "decisions": decisions, "usage": usage}
 
 
 def compare(
-    room: Room, embedder: Embedder, settings: Settings, rows: Sequence[Candidate]
-) -> Compared:
-    """Find exact duplicates and near neighbours of the candidates."""
-    found = Compared()
-    hashes = [hash_of(row.text, row.subject, _when(row)) for row in rows]
-    depths = Depths(4 * settings.extraction.neighbours, 4 * settings.extraction.neighbours)
+    room: Room, embedder: Embedder, settings: Settings, candidates: Sequence[Candidate]
+) -> _Comparison:
+    """Find exact duplicates and similar records of the candidates."""
+    compared, options = _Comparison(), settings.extraction
+    depths = Depths(4 * options.neighbours, 4 * options.neighbours)
+    hashes = [hash_of(c.text, c.subject, time_key(c.facet, c.event_time)) for c in candidates]
     with room.database.read_transaction() as connection:
-        same = record_writes.active_with_hash(connection, hashes)
-        found.known = {p: same[h] for p, h in enumerate(hashes) if h in same}
-        for place, row in enumerate(rows):
-            if place in found.known:
+        equal = record_writes.active_with_hash(connection, hashes)
+        compared.known = {p: equal[h] for p, h in enumerate(hashes) if h in equal}
+        for place, candidate in enumerate(candidates):
+            if place in compared.known:
                 continue
-            vector = query_vector(room, embedder, row.text, SearchNotes())
-            ranked = rank_records(room, connection, row.text, vector, depths, SearchNotes())
-            near = [
-                (ranked.numbers[p], float(ranked.signals["dense"][p]))
-                for p in ranked.best(settings.extraction.neighbours)
-            ]
-            near = [
-                (n, cosine) for n, cosine in near if cosine >= settings.extraction.neighbour_floor
-            ]
-            if near:
-                found.neighbours[place] = [n for n, _ in near]
-                found.likeness |= {(place, n): cosine for n, cosine in near}
-        _limit(found, settings.extraction.neighbours_in_all)
-        numbers = {n for near in found.neighbours.values() for n in near} | set(
-            found.known.values()
-        )
-        found.records = record_queries.records_by_number(connection, numbers)
-        subjects = {record_writes.plain(row.subject) for row in rows}
-        found.attributes = record_queries.attributes_of(connection, subjects)
-    return found
+            vector = query_vector(room, embedder, candidate.text, SearchNotes())
+            ranked = rank_records(room, connection, candidate.text, vector, depths, SearchNotes())
+            for best in ranked.best(options.neighbours):
+                n, cosine = ranked.numbers[best], float(ranked.signals["dense"][best])
+                if cosine >= options.neighbour_floor:
+                    compared.neighbours.setdefault(place, []).append(n)
+                    compared.likeness[place, n] = cosine
+        _limit(compared, options.neighbours_in_all)
+        numbers = {n for near in compared.neighbours.values() for n in near}
+        compared.records = record_queries.records_by_number(connection, numbers)
+        subjects = {record_writes.plain(candidate.subject) for candidate in candidates}
+        compared.attributes = record_queries.attributes_of(connection, subjects)
+    return compared
 
 
-def _when(row: Candidate) -> str:
-    return time_key(row.facet, row.event_time)
-
-
-def _limit(found: Compared, most: int) -> None:
-    """Keep the nearest neighbours of all candidates together."""
-    nearest = sorted(found.likeness, key=lambda pair: -found.likeness[pair])
-    kept: set[int] = set()
-    for _, n in nearest:
-        if len(kept) < most:
-            kept.add(n)
-    limited = {place: [n for n in near if n in kept] for place, near in found.neighbours.items()}
-    found.neighbours = {place: near for place, near in limited.items() if near}
+def _limit(compared: _Comparison, most: int) -> None:
+    """Keep only the records that are nearest to any candidate."""
+    nearest = sorted(compared.likeness, key=lambda pair: -compared.likeness[pair])
+    kept = set(list(dict.fromkeys(n for _, n in nearest))[:most])
+    limited = {p: [n for n in near if n in kept] for p, near in compared.neighbours.items()}
+    compared.neighbours = {place: near for place, near in limited.items() if near}
 
 
 @dataclass(frozen=True)
 class _Aliases:
+    """What the aliases of the prompt stand for."""
+
     places: dict[str, int]
     records: dict[str, int]
     attributes: dict[str, str]
 
 
-def _question(
-    rows: Sequence[Candidate], shown: list[int], compared: Compared
-) -> tuple[str, _Aliases]:
-    older = sorted({n for place in shown for n in compared.neighbours[place]})
+def _question(candidates: Sequence[Candidate], compared: _Comparison) -> tuple[str, _Aliases]:
+    older = sorted({n for near in compared.neighbours.values() for n in near})
     aliases = _Aliases(
-        {f"r{i}": place for i, place in enumerate(shown, 1)},
+        {f"r{i}": place for i, place in enumerate(compared.neighbours, 1)},
         {f"n{i}": n for i, n in enumerate(older, 1)},
         {f"a{i}": name for i, (_, name) in enumerate(compared.attributes, 1)},
     )
-    old_lines = [f"{a}: {_line(compared.records[n])}" for a, n in aliases.records.items()]
-    new_lines = [f"{a}: {_new_line(rows[p])}" for a, p in aliases.places.items()]
+    old_lines = [f"{a}: {_old_line(compared.records[n])}" for a, n in aliases.records.items()]
+    new_lines = [f"{a}: {_new_line(candidates[p])}" for a, p in aliases.places.items()]
     attributes = [
         f"{alias}: {_about(subject, name)}"
         for alias, (subject, name) in zip(aliases.attributes, compared.attributes, strict=True)
@@ -155,33 +138,33 @@ def _question(
     return question, aliases
 
 
-def _line(record: Record) -> str:
+def _old_line(record: Record) -> str:
     about = _about(record.subject, record.attribute)
     return f"{record.said_at:%Y-%m-%d} ({about}) {as_data(record.text)}"
 
 
-def _new_line(row: Candidate) -> str:
-    return f"({_about(row.subject, row.attribute)}) {as_data(row.text)}"
+def _new_line(candidate: Candidate) -> str:
+    return f"({_about(candidate.subject, candidate.attribute)}) {as_data(candidate.text)}"
 
 
 def _about(subject: str | None, attribute: str | None) -> str:
     return f"{plain_id(subject or '?')} / {plain_id(attribute or '?')}"
 
 
-def _taken(
-    decision: answer_schemas.Decision, place: int, aliases: _Aliases, compared: Compared
+def _decision(
+    proposal: answer_schemas.Decision, place: int, aliases: _Aliases, compared: _Comparison
 ) -> Decision:
-    """The model's decision about one candidate; targets it was not near are dropped."""
+    """The model's decision about one candidate, without targets that are not its neighbours."""
     near = compared.neighbours[place]
-    named = [aliases.records[t] for t in decision.targets if t in aliases.records]
+    named = [aliases.records[t] for t in proposal.targets if t in aliases.records]
     targets = [n for n in dict.fromkeys(named) if n in near]
-    attribute = aliases.attributes.get(decision.attribute, decision.attribute)
+    attribute = aliases.attributes.get(proposal.attribute, proposal.attribute)
     if re.fullmatch(r"a\d+", attribute):  # an alias that was not shown
         attribute = ""
     return Decision(
-        action=decision.action if targets else "store",
+        action=proposal.action if targets else "store",
         targets=targets,
         attribute=attribute,
-        text=decision.text,
+        text=proposal.text,
         likeness={n: compared.likeness[place, n] for n in targets},
     )

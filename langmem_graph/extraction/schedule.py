@@ -1,7 +1,8 @@
-"""schedule: what is planned obeys the calendar's rules (RealMem 4.2), without a model.
+"""schedule: apply the rules of the user's schedule to new records (RealMem 4.2), without a model.
 
-A new item needs something to do and a time, else it is an ordinary record. When there is talk of
-the schedule, one-off items whose time has passed are marked as postponed; what recurs stays.
+A new schedule item must name an action and a time, otherwise it becomes an ordinary record. Only
+with a new item are the others looked at: one-off items whose time has passed are marked as
+postponed, and recurring ones stay as they are.
 """
 
 from datetime import UTC, datetime
@@ -25,15 +26,15 @@ BY = "schedule rules"
 async def schedule(
     deps: ExtractionDependencies, state: ExtractionState, run: StepRun
 ) -> ExtractionState:
-    """Apply the rules to the items that are new; nothing happens without any."""
+    """Apply the rules, where the batch has new schedule items."""
     changed, zone = state.get("changed") or [], deps.services.settings.time_zone
     if changed:
-        await deps.services.in_room(run.user, lambda room: keep_rules(room, changed, zone))
+        await deps.services.in_room(run.user, lambda room: _apply_rules(room, changed, zone))
     return {}
 
 
-def keep_rules(room: Room, changed: list[int], zone: str | None) -> None:
-    """Take in new items, and look after the others; `zone` is of times without one."""
+def _apply_rules(room: Room, changed: list[int], zone: str | None) -> None:
+    """Check the new items and mark overdue ones; `zone` is that of times without one."""
     with room.database.write_transaction() as connection:
         numbers = record_queries.with_facet(connection, FACET)
         planned = record_queries.records_by_number(connection, numbers)
@@ -42,9 +43,9 @@ def keep_rules(room: Room, changed: list[int], zone: str | None) -> None:
             return
         items = [_item(record, zone) for n, record in planned.items() if n not in new]
         changes = [_change(record, zone) for record in new.values()]
-        # What was to come when it was said is planned, also in a conversation of last year.
-        said = max(record.said_at for record in new.values())
-        applied = apply(items, changes, min(said, datetime.now(UTC)))
+        # What lay ahead when it was said counts as planned, also in an imported conversation.
+        said_at = max(record.said_at for record in new.values())
+        applied = apply(items, changes, min(said_at, datetime.now(UTC)))
         _write(connection, planned, {item.record_id: item for item in applied.items}, set(new))
 
 
@@ -61,11 +62,9 @@ def _change(record: Record, zone: str | None) -> ScheduleChange:
 
 
 def _write(
-    connection: Connection,
-    planned: dict[int, Record],
-    kept: dict[str, ScheduleItem],
-    new: set[int],
+    connection: Connection, planned: dict[int, Record], kept: dict[str, ScheduleItem], new: set[int]
 ) -> None:
+    """Store what the rules made of the items: `kept`, by record id."""
     for n, record in planned.items():
         item = kept.get(record.record_id)
         if item is None or (n in new and item.event is None):

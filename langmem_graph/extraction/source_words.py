@@ -1,8 +1,8 @@
-"""source_words: what the words of a message say about a statement that was made of them.
+"""What the words of a message tell about a record that was extracted from it.
 
-A statement taken from `I used to live in Rome` or from `my sister moved to Rome` is no news of
-where the user lives, whatever the model that read it made of it. Only the sentences that the
-statement was made of are asked.
+A record extracted from `I used to live in Rome` or from `my sister moved to Rome` does not state
+where the user lives now, whatever the model made of it. Only the sentences that the record was made
+of are examined.
 """
 
 import re

@@ -1,54 +1,51 @@
-"""What the extraction graph hands from step to step, one batch of messages at a time.
+"""The private state of the extraction graph for one batch, and what its steps work with.
 
-All types here are frozen: a step returns new copies. They are private to the graph, which has no
-checkpoints, and each of them dumps to JSON (`model_dump(mode="json")`, `Usage.as_dict()`), which
-is how anything of them leaves the graph.
+All types here are frozen: a step returns new copies. The graph has no checkpoints; what leaves it,
+leaves it as JSON (`model_dump(mode="json")`, `Usage.as_dict()`).
 """
 
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypedDict
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from langmem_graph.causal.scorers import CausalScorer
 from langmem_graph.llm.structured_calls import ModelRunner, Usage
+from langmem_graph.reports import ExtractionCounts
 from langmem_graph.schemas import Confirmation, Facet, Kind
 from langmem_graph.storage.services import Services
 from langmem_graph.values.verbatim import Value
 
 Action = Literal["store", "known", "skip", "update", "merge"]
-"""`known` adds sources to an older record. `skip` is the model's proposal of it, which `evolve`
-settles as `known` or `store`."""
+"""`known` adds the candidate's sources to an older record. `skip` is the model's proposal to do so,
+which `settle` turns into `known` or `store`."""
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Batch(_Frozen):
-    """Messages of one session that are read together."""
+class Batch(BaseModel, frozen=True, extra="forbid"):
+    """Pending messages of one session that are extracted together."""
 
     items: tuple[int, ...]
     """Numbers of the messages, in order; never empty."""
     session: int
     turns: int
-    """Completed turns in it: something the user said with the assistant's answer."""
+    """Completed turns in it: messages of the user with the assistant's answer."""
     ends_session: bool
+    """The session has ended, and this is its last batch."""
 
 
-class Candidate(_Frozen):
-    """What the model proposes to remember, on its way to becoming a record."""
+class Candidate(BaseModel, frozen=True, extra="forbid"):
+    """A statement that the model proposes to remember, on its way to becoming a record."""
 
     text: str
     """One standalone sentence."""
     kind: Kind
     facet: Facet
     project: str
-    """Empty where it belongs to none; so are `subject` and `attribute`."""
+    """Empty where it belongs to none; so may be `subject` and `attribute`."""
     subject: str
     attribute: str
-    """What of the subject it says; `evolve` may give it an older record's name for the same."""
+    """What of the subject it states; `settle` may replace it by an older record's name for it."""
     entities: list[str]
     event_time: dict[str, Any] | None
     """When it takes place, as JSON; None where the model gave no usable day or time."""
@@ -60,15 +57,15 @@ class Candidate(_Frozen):
     said_at: datetime
     """When the last of these messages was sent."""
     said: str = ""
-    """The texts of these messages, one after another; set by `ground_values`, as what follows."""
+    """The texts of these messages, one after another; set by `verify`, as is what follows."""
     speakers: list[str] = Field(default_factory=list)
     """Names of the users who wrote them."""
     values: list[Value] = Field(default_factory=list)
-    """Numbers, dates, names and the like that stand in these messages, letter for letter."""
+    """Numbers, dates, codes and the like of `text` that occur in these messages word for word."""
 
 
-class Decision(_Frozen):
-    """What becomes of one candidate: proposed by `reconcile`, settled by `evolve`."""
+class Decision(BaseModel, frozen=True, extra="forbid"):
+    """What becomes of one candidate: proposed by the model in `reconcile`, checked by `settle`."""
 
     action: Action
     targets: list[int] = Field(default_factory=list)
@@ -76,48 +73,29 @@ class Decision(_Frozen):
     attribute: str = ""
     """The attribute's name among older records; empty leaves the candidate's."""
     text: str = ""
-    """With `merge` the joined sentence that the model proposes."""
+    """The joined sentence that the model proposes with `merge`."""
     likeness: dict[int, float] = Field(default_factory=dict)
-    """Cosine of the candidate and each target."""
+    """The cosine of the candidate and each target."""
     reason: str | None = None
-    """Why it was settled this way, for the records' history."""
+    """Why it was decided this way, for the records' history."""
     refines: list[int] = Field(default_factory=list)
-    """Older records that stay true and that the new record makes more precise."""
+    """Older records that still hold and that the new record makes more precise."""
     replaces: list[int] = Field(default_factory=list)
     """Places of candidates of the same batch whose records this one supersedes."""
 
 
-class Counts(_Frozen):
-    """What the work came to, of one batch or of several together."""
-
-    read: int = 0
-    """Messages."""
-    stored: int = 0
-    known: int = 0
-    """Candidates that an older record says already."""
-    updated: int = 0
-    """Candidates that took the place of an older record."""
-    merged: int = 0
-    refused: int = 0
-    """Candidates that cannot be stored as records."""
-    given_up: int = 0
-    """Messages whose reading never gave a usable answer."""
-    causes: int = 0
-    """Causal edges."""
-    topics: int = 0
-    """Topic tracks that changed."""
-    reasons: list[str] = Field(default_factory=list)
-    """Why something was not done as the model proposed."""
+class Counts(ExtractionCounts):
+    """The counts of one batch, or of several together."""
 
     def __add__(self, other: "Counts") -> "Counts":
-        """Both together."""
+        """The sums of both, and the reasons of both."""
         both = {
             name: getattr(self, name) + getattr(other, name) for name in type(self).model_fields
         }
         return Counts(**both)
 
     def plus(self, *reasons: str, **more: int) -> "Counts":
-        """A copy with these counts added, by name, and these reasons."""
+        """A copy with these reasons and, by name, these counts added."""
         sums = {name: getattr(self, name) + count for name, count in more.items()}
         return self.model_copy(update={**sums, "reasons": [*self.reasons, *reasons]})
 
@@ -126,7 +104,7 @@ class ExtractionState(TypedDict, total=False):
     """The state of the extraction graph."""
 
     force: bool
-    """Read what there is, without waiting for a full batch."""
+    """Extract all pending messages, without waiting for a full batch."""
     claimed_by: str
     """The name under which this run claims messages; no other run has it."""
     batch: Batch | None
@@ -135,32 +113,33 @@ class ExtractionState(TypedDict, total=False):
     decisions: list[Decision]
     """One for each candidate."""
     scene: str
-    """What the conversation is about, for the next batch."""
+    """What the conversation is about, as background of the next batch."""
     changed: list[int]
     """Records that are new or have changed."""
     usage: Usage
     counts: Counts
     generation: str
-    """Of the ledger when the batch was taken; a forgetting in between ends the work."""
+    """The ledger's generation when the batch was claimed. Forgetting changes it, and then the run
+    stores nothing."""
     failed: str | None
-    """The step that could not go on; the batch stays due."""
+    """The step that got no usable answer; the batch stays pending."""
 
 
 @dataclass(frozen=True)
 class ExtractionDependencies:
-    """What the steps work with."""
+    """What the steps of the graph work with."""
 
     services: Services
     runner: ModelRunner
     causal: CausalScorer | None = None
-    """Scores possible causes; None does not look for any."""
+    """Scores possible causes; with None, causal edges are not looked for."""
 
 
 def usage_of(state: ExtractionState) -> Usage:
-    """A copy of what was spent so far, to be added to and returned."""
+    """A copy of the run's model usage so far, to be added to and returned."""
     return state.get("usage", Usage()).copy()
 
 
 def counts_of(state: ExtractionState) -> Counts:
-    """What the work came to so far."""
+    """The run's counts so far."""
     return state.get("counts", Counts())

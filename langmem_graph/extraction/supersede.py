@@ -1,8 +1,8 @@
-"""evolve: what the model wants changed is done where code finds it safe (rule 3).
+"""The second half of `reconcile`: carry out the model's decisions only where code finds them safe.
 
-An older record is only superseded by one of the same subject and attribute (`gate`); a record is
-only skipped when an older one is nearly the same; a merged sentence may hold nothing that its
-halves do not. Everything else is stored beside what is there.
+A record supersedes an older one only of the same subject and attribute (`supersede_gate`), a
+candidate is skipped only when an older record is nearly the same, and a merged sentence may hold
+nothing that its parts do not. Every other candidate is stored beside the older records.
 """
 
 import re
@@ -10,10 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from langmem_graph.extraction.contradiction_order import merge_chains
-from langmem_graph.extraction.state import (
-    Candidate,
-    Decision,
-)
+from langmem_graph.extraction.state import Candidate, Decision
 from langmem_graph.extraction.supersede_gate import judge
 from langmem_graph.schedule.times import time_key
 from langmem_graph.schemas import Record
@@ -28,10 +25,7 @@ NEGATIONS = frozenset("no not never none nothing longer anymore stopped quit wit
 
 
 def settle(
-    room: Room,
-    proposed: Sequence[Candidate],
-    decisions: Sequence[Decision],
-    same_floor: float,
+    room: Room, proposed: Sequence[Candidate], decisions: Sequence[Decision], same_floor: float
 ) -> tuple[list[Candidate], list[Decision]]:
     """Turn a model's decisions into what will be done, each with its reason.
 
@@ -41,8 +35,9 @@ def settle(
         decisions: one for each candidate.
         same_floor: cosine from which a candidate may be skipped as already known.
     """
-    wanted = {n for one in decisions for n in one.targets}
-    older = _records(room, wanted)
+    targets = {n for decision in decisions for n in decision.targets}
+    with room.database.read_transaction() as connection:
+        older = record_queries.records_by_number(connection, targets)
     settled = [
         _settled(_named(candidate, decision), decision, older, same_floor)
         for candidate, decision in zip(proposed, decisions, strict=True)
@@ -55,7 +50,7 @@ def settle(
 def _ordered(
     candidates: Sequence[Candidate], settled: Sequence[Decision], older: Mapping[int, Record]
 ) -> list[Decision]:
-    """Several of a batch that supersede one record form a chain in time: the last is true now."""
+    """Several candidates that supersede one record form a chain in time: the last one holds now."""
     replaces: dict[int, list[int]] = {}
     for n in {n for one in settled if one.action == "update" for n in one.targets}:
         for earlier, later in pairwise(_in_time(n, candidates, settled, older[n])):
@@ -81,11 +76,6 @@ def _in_time(
 def _overwrites(earlier: Candidate, later: Candidate) -> bool:
     records = _as_record(earlier), _as_record(later)
     return judge(*records, later.said, user_names=("user",)).outcome == "overwrite"
-
-
-def _records(room: Room, wanted: set[int]) -> dict[int, Record]:
-    with room.database.read_transaction() as connection:
-        return record_queries.records_by_number(connection, wanted)
 
 
 def _named(candidate: Candidate, decision: Decision) -> Candidate:
@@ -180,7 +170,7 @@ def _update(candidate: Candidate, older: Mapping[int, Record], targets: list[int
 
 
 def _as_record(candidate: Candidate) -> Record:
-    """What the gate reads of a candidate."""
+    """The candidate in the form of a record, for comparison with older ones."""
     said_at = candidate.said_at
     return Record(
         record_id="new",

@@ -1,20 +1,22 @@
-"""case: two records of one subject and attribute, with what their words say of each other."""
+"""Whether a new record supersedes an older one of the same subject and attribute, by their words.
+
+`judge` reads both records and the messages of the newer one. The checks in `_AGAINST` look for a
+reason to keep both; only when none applies does `_decided` look for a sign of a change.
+"""
 
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 from langmem_graph.extraction import source_words
 from langmem_graph.extraction.source_words import Source, source_of
+from langmem_graph.messages import to_utc
 from langmem_graph.schemas import Record
 from langmem_graph.values import attributes
 from langmem_graph.values.attributes import (
-    LIKENESS_THRESHOLD,
     USER_WORDS,
     Cardinality,
-    Likeness,
     aliases,
     attribute,
     cardinality,
@@ -27,11 +29,8 @@ from langmem_graph.values.attributes import (
 Outcome = Literal["overwrite", "refine", "keep_both"]
 _PRONOUNS = frozenset("he she it they er sie es il elle el ella".split())
 _CAREFUL: tuple[Cardinality, ...] = ("several", "unknown", "usually one", "one")
-
 _PART = re.compile(r"\b(?:(?:[Ff]or|[Aa]bout|[Rr]egarding) (?!the user\b)\w+|to [A-Z]\w+)")
 _AS, _AT = re.compile(r"\b(?:as|is an?)\b"), re.compile(r"\b(?:at|for|in|bei|chez|en)\b")
-
-__all__ = ["Outcome", "Verdict", "judge"]
 
 
 class Verdict(NamedTuple):
@@ -131,13 +130,9 @@ def _other_kind(case: Case) -> Verdict | None:
 
 
 def _earlier(case: Case) -> Verdict | None:
-    if _utc(case.new.valid_from) < _utc(case.old.valid_from):
+    if to_utc(case.new.valid_from) < to_utc(case.old.valid_from):
         return Verdict("keep_both", "The new record was true before the older one.")
     return None
-
-
-def _utc(at: datetime) -> datetime:
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at
 
 
 def _other_scope(case: Case) -> Verdict | None:
@@ -270,8 +265,6 @@ def judge(
     said: str,
     *,
     user_names: Collection[str] = (),
-    likeness: Likeness | None = None,
-    threshold: float = LIKENESS_THRESHOLD,
 ) -> Verdict:
     """Decide whether the new record supersedes the old one.
 
@@ -280,15 +273,13 @@ def judge(
         new: the newer one, that a model takes for a change of the older.
         said: the words of the messages that the new record was made of.
         user_names: what the user is called in records; see `same_subject`.
-        likeness: compares attribute names that the table does not know; see `same_attribute`.
-        threshold: from which likeness on they are the same.
 
     Returns:
         `overwrite`, or `refine` when both are true of the same thing, or `keep_both`.
     """
     if not same_subject(old.subject, new.subject, user_names):
         return Verdict("keep_both", "The two records are not known to be about the same subject.")
-    if not same_attribute(old.attribute, new.attribute, likeness, threshold):
+    if not same_attribute(old.attribute, new.attribute):
         return Verdict("keep_both", "They say different things about their subject.")
     case = case_of(old, new, said, user_names)
     return objection(case) or _decided(case)

@@ -1,8 +1,8 @@
-"""topics: new records are gathered into at most 20 tracks (NapMem 5.1, 5.2).
+"""topics: integrate new records into at most 20 topic tracks (NapMem 5.1, 5.2).
 
-A round works on a copy. It is checked as a whole, and written in one transaction or not at all; a
-round that failed is due again. What a track rested on before, it rests on still: the model adds
-evidence, code keeps the rest and puts successors in the place of superseded records.
+A round works on a copy, is checked as a whole, and is stored in one transaction or not at all; a
+round that failed is due again. The model only adds evidence to a track: code keeps the evidence it
+had, and replaces superseded records by their successors.
 """
 
 from dataclasses import dataclass
@@ -38,58 +38,39 @@ from langmem_graph.topics.validation import validate_round
 
 CHECKPOINT, DAY, RETRY = "topic_checkpoint", "topic_day", "topic_retry"
 SESSION = "topic_session"
-NEW_RECORDS = 20
+MANY_RECORDS = 20
 """More new records than this make a round due (NapMem 5.2)."""
-SHOWN = 40
+MAX_RECORDS = 40
 """New records of one round."""
-NARRATIVES = 4
-"""Tracks whose whole narrative is shown: those most like the new records."""
-KEPT = 0.5
-"""A narrative that shrinks below this share drops more than it keeps, and is refused."""
+MAX_NARRATIVES = 4
+"""Tracks whose whole narrative is shown to the model: those most similar to the new records."""
+MIN_SHARE = 0.5
+"""A narrative that shrinks below this share of the old one is refused."""
 
 
 @dataclass(frozen=True)
 class Round:
-    """What a round starts from."""
+    """What a round starts from, as it is stored."""
 
     tracks: dict[str, TopicFile]
     profile: ProfileFile | None
     new: dict[str, Record]
     """New records by alias."""
     last: int
+    """The number of the last new record: the checkpoint after the round."""
     checkpoint: int
-    """The last record that an earlier round has gathered."""
+    """The number of the last record that an earlier round has integrated."""
     versions: dict[str, int]
     """Of the stored files, the index included."""
     active: frozenset[str]
+    """Ids of the records that hold now."""
     superseded_by: dict[str, str]
-
-
-def is_due(room: Room, *, session: int | None, force: bool) -> bool:
-    """Whether new records shall be gathered now.
-
-    Args:
-        room: whose.
-        session: the number of the session that was read just now.
-        force: at a flush.
-    """
-    with room.database.read_transaction() as connection:
-        noted = {key: tables.get_meta(connection, key) for key in (CHECKPOINT, DAY, RETRY, SESSION)}
-        waiting = len(files.records_after(connection, int(noted[CHECKPOINT] or 0)))
-    new_day = noted[DAY] not in (None, _today())
-    new_session = session is not None and noted[SESSION] not in (None, str(session))
-    many = waiting > NEW_RECORDS
-    return bool(waiting) and (force or new_day or new_session or many or noted[RETRY] == "1")
-
-
-def _today() -> str:
-    return datetime.now(UTC).date().isoformat()
 
 
 async def topics(
     deps: ExtractionDependencies, state: ExtractionState, run: StepRun
 ) -> ExtractionState:
-    """One round, if it is due."""
+    """Run one round, if it is due."""
     services, batch, usage = deps.services, state.get("batch"), usage_of(state)
     session = batch.session if batch else None
     force = state.get("force", False) or (batch is not None and batch.ends_session)
@@ -102,29 +83,48 @@ async def topics(
     answer = await deps.runner.ask(
         TopicRound, prompt, _question(begun), usage, lambda answer: _problem(begun, answer)
     )
-    made = _made(begun, answer) if answer is not None else None
-    written = await services.in_room(run.user, lambda room: _finish(room, begun, made, state))
-    return {"usage": usage, "counts": counts_of(state).plus(topics=len(written))}
+    tracks = _tracks_after(begun, answer) if answer is not None else None
+    changed = await services.in_room(run.user, lambda room: _finish(room, begun, tracks, state))
+    return {"usage": usage, "counts": counts_of(state).plus(topics=len(changed))}
+
+
+def is_due(room: Room, *, session: int | None, force: bool) -> bool:
+    """Whether a round is due: a trigger of NapMem 5.2, or one of the flush or the session's end.
+
+    Args:
+        room: the user's room.
+        session: the number of the session that was extracted just now.
+        force: integrate any new records, however few.
+    """
+    with room.database.read_transaction() as connection:
+        noted = {key: tables.get_meta(connection, key) for key in (CHECKPOINT, DAY, RETRY, SESSION)}
+        waiting = len(files.records_after(connection, int(noted[CHECKPOINT] or 0)))
+    new_day = noted[DAY] not in (None, _today())
+    new_session = session is not None and noted[SESSION] not in (None, str(session))
+    many = waiting > MANY_RECORDS
+    return bool(waiting) and (force or new_day or new_session or many or noted[RETRY] == "1")
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()
 
 
 def read_round(room: Room) -> Round:
-    """The tracks, the profile and the new records."""
+    """Read the tracks, the profile and the new records, in one transaction."""
     with room.database.read_transaction() as connection:
         held = files.all_files(connection)
         stored = [parse(file.body) for name, file in held.items() if name != INDEX]
         checkpoint = int(tables.get_meta(connection, CHECKPOINT) or 0)
-        numbers = files.records_after(connection, checkpoint)[:SHOWN]
-        new = record_queries.records_by_number(connection, numbers)
-        every = record_queries.records_by_number(
-            connection, record_queries.all_numbers(connection, None)
-        ).values()
-    active = frozenset(r.record_id for r in every if r.status == "active")
-    successors = {r.record_id: r.superseded_by[0] for r in every if r.superseded_by}
-    tracks = [_standing(t, active, successors) for t in stored if isinstance(t, TopicFile)]
+        numbers = files.records_after(connection, checkpoint)[:MAX_RECORDS]
+        every = record_queries.all_numbers(connection, None)
+        records = record_queries.records_by_number(connection, every)
+    active = frozenset(r.record_id for r in records.values() if r.status == "active")
+    successors = {r.record_id: r.superseded_by[0] for r in records.values() if r.superseded_by}
+    tracks = [_supported(t, active, successors) for t in stored if isinstance(t, TopicFile)]
     return Round(
         tracks={track.name: track for track in tracks if track.evidence},
         profile=next((file for file in stored if isinstance(file, ProfileFile)), None),
-        new={f"r{place}": new[n] for place, n in enumerate(numbers, 1)},
+        new={f"r{place}": records[n] for place, n in enumerate(numbers, 1)},
         last=max(numbers, default=checkpoint),
         checkpoint=checkpoint,
         versions={name: file.version for name, file in held.items()},
@@ -133,63 +133,64 @@ def read_round(room: Room) -> Round:
     )
 
 
-def _standing(track: TopicFile, active: frozenset[str], successors: dict[str, str]) -> TopicFile:
+def _supported(track: TopicFile, active: frozenset[str], successors: dict[str, str]) -> TopicFile:
     """The track without evidence that was taken back: an undone record supports nothing."""
-    kept = [one for one in track.evidence if one in active or one in successors]
+    kept = [record for record in track.evidence if record in active or record in successors]
     return track.model_copy(update={"evidence": kept})
 
 
 def _question(begun: Round) -> str:
-    likest = sorted(begun.tracks.values(), key=lambda track: -_likeness(track, begun))[:NARRATIVES]
+    similar = sorted(begun.tracks.values(), key=lambda track: -_shared_words(track, begun))
     tracks = [track_line(track) for track in begun.tracks.values()]
-    told = [f"## {t.name}\n    {indented(t.narrative)}" for t in likest]
+    narratives = [f"## {t.name}\n    {indented(t.narrative)}" for t in similar[:MAX_NARRATIVES]]
     new = [
         f"{alias}: {record.said_at:%Y-%m-%d} ({record.kind}) {as_data(record.text)}"
         for alias, record in begun.new.items()
     ]
-    return "\n".join(["Tracks:", *(tracks or ["- none"]), *told, "New records:", *new])
+    return "\n".join(["Tracks:", *(tracks or ["- none"]), *narratives, "New records:", *new])
 
 
 def track_line(track: TopicFile) -> str:
-    """A track at a glance, as a model is shown it."""
+    """The line of a prompt that names and summarises a track."""
     return f"- {track.name}: {as_data(track.title)}: {as_data(track.summary)}"
 
 
-def _likeness(track: TopicFile, begun: Round) -> int:
+def _shared_words(track: TopicFile, begun: Round) -> int:
     words = {word for record in begun.new.values() for word in record.text.casefold().split()}
     return len(words & set(f"{track.title} {track.summary} {track.narrative}".casefold().split()))
 
 
 def _problem(begun: Round, answer: TopicRound) -> str | None:
-    """What forbids to commit the round; shown to the model once."""
+    """Why the round cannot be committed; the model is told once."""
     try:
-        made = _made(begun, answer)
+        tracks = _tracks_after(begun, answer)
     except InvalidInputError as error:
         return str(error)
-    problems = validate_round(
-        list(made.values()), None, begun.active, begun.superseded_by
-    ).problems + [
-        f"{name}: the narrative drops more than it keeps"
-        for name, track in made.items()
-        if name in begun.tracks and len(track.narrative) < KEPT * len(begun.tracks[name].narrative)
+    checked = validate_round(tracks, None, begun.active, begun.superseded_by)
+    shrunk = [
+        f"{track.name}: the narrative drops more than it keeps"
+        for track in tracks
+        if (old := begun.tracks.get(track.name))
+        and len(track.narrative) < MIN_SHARE * len(old.narrative)
     ]
-    return "; ".join(problems[:5]) or None
+    return "; ".join([*checked.problems, *shrunk][:5]) or None
 
 
-def _made(begun: Round, answer: TopicRound) -> dict[str, TopicFile]:
+def _tracks_after(begun: Round, answer: TopicRound) -> list[TopicFile]:
     """All tracks as they would be after the round."""
-    made = dict(begun.tracks)
+    tracks = dict(begun.tracks)
     for edit in answer.tracks:
-        track = _edited(begun, edit, made)
-        made[track.name] = track
-    return made
+        track = _edited(begun, edit, tracks)
+        tracks[track.name] = track
+    return list(tracks.values())
 
 
-def _edited(begun: Round, edit: TrackEdit, made: dict[str, TopicFile]) -> TopicFile:
-    old = made.get(edit.name) or made.get(slug(edit.name))
-    own = old.name if old else None
-    absorbed = [made.pop(name) for name in set(edit.absorbs) - {own} if name in made]
-    before = [one for track in (old, *absorbed) if track for one in track.evidence]
+def _edited(begun: Round, edit: TrackEdit, tracks: dict[str, TopicFile]) -> TopicFile:
+    """The new or changed track; the tracks that it absorbs are taken out of `tracks`."""
+    old = tracks.get(edit.name) or tracks.get(slug(edit.name))
+    others = [name for name in dict.fromkeys(edit.absorbs) if old is None or name != old.name]
+    absorbed = [tracks.pop(name) for name in others if name in tracks]
+    before = [record for track in (old, *absorbed) if track for record in track.evidence]
     added = [begun.new[alias].record_id for alias in edit.evidence if alias in begun.new]
     evidence = list(dict.fromkeys([*before, *added]))
     return TopicFile(
@@ -204,9 +205,9 @@ def _edited(begun: Round, edit: TrackEdit, made: dict[str, TopicFile]) -> TopicF
 
 
 def _finish(
-    room: Room, begun: Round, made: dict[str, TopicFile] | None, state: ExtractionState
+    room: Room, begun: Round, tracks: list[TopicFile] | None, state: ExtractionState
 ) -> list[str]:
-    """Write the round, or note that it is due again; names of the tracks that changed."""
+    """Store the round, or note that it is due again; returns the names of changed tracks."""
     batch = state.get("batch")
     with room.database.write_transaction() as connection:
         if extraction_queue.generation(connection) != state["generation"]:
@@ -217,20 +218,17 @@ def _finish(
         tables.set_meta(connection, DAY, _today())
         if batch is not None:
             tables.set_meta(connection, SESSION, str(batch.session))
-        tables.set_meta(connection, RETRY, "1" if made is None else "0")
-        if made is None:
+        tables.set_meta(connection, RETRY, "1" if tracks is None else "0")
+        if tracks is None:
             return []
-        tracks = list(made.values())  # the profile is written anew after this
+        # The profile is not checked: it is written anew after this.
         checked = validate_round(tracks, None, begun.active, begun.superseded_by)
-        if checked.problems:
-            tables.set_meta(connection, RETRY, "1")
-            return []
         tables.set_meta(connection, CHECKPOINT, str(begun.last))
         return _write(connection, begun, checked.files)
 
 
 def is_unchanged(connection: Connection, begun: Round) -> bool:
-    """False when another run has written topics or the profile since the round was read."""
+    """False when another run has stored topics or the profile since the round was read."""
     checkpoint = int(tables.get_meta(connection, CHECKPOINT) or 0)
     return (checkpoint, files.versions(connection)) == (begun.checkpoint, begun.versions)
 

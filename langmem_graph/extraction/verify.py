@@ -1,6 +1,8 @@
-"""ground_values: numbers, dates, names of things must stand in the source, letter for letter.
+"""verify: check that a candidate's values occur word for word in the messages it cites.
 
-What does not is no quotation: the record is marked inferred, so that nothing acts on it blindly.
+This is the check of explicit values of Mem2ActBench 3.3, applied to extraction. Numbers, dates,
+codes, links and the like count as values. A candidate with a value that its sources do not hold is
+stored as `inferred`, so that no tool call takes an argument from it unasked.
 """
 
 from langmem_graph.extraction.state import Candidate, ExtractionDependencies, ExtractionState
@@ -14,12 +16,17 @@ from langmem_graph.values.verbatim import ground
 async def verify(
     deps: ExtractionDependencies, state: ExtractionState, run: StepRun
 ) -> ExtractionState:
-    """Give each candidate the values that its sources hold."""
+    """Give each candidate its values and the text of its sources."""
     candidates = state.get("candidates", [])
-    cited = {n for one in candidates for n in one.source_ns}
-    said = await deps.services.in_room(run.user, lambda room: _messages(room, cited))
-    still = [one for one in candidates if said.keys() >= set(one.source_ns)]  # not forgotten
-    return {"candidates": [_grounded(one, said) for one in still]}
+    cited = {n for candidate in candidates for n in candidate.source_ns}
+    messages = await deps.services.in_room(run.user, lambda room: _messages(room, cited))
+    return {
+        "candidates": [
+            _verified(candidate, [messages[n] for n in candidate.source_ns])
+            for candidate in candidates
+            if messages.keys() >= set(candidate.source_ns)  # none was forgotten meanwhile
+        ]
+    }
 
 
 def _messages(room: Room, cited: set[int]) -> dict[int, Message]:
@@ -27,15 +34,13 @@ def _messages(room: Room, cited: set[int]) -> dict[int, Message]:
         return message_queries.messages_by_number(connection, cited)
 
 
-def _grounded(candidate: Candidate, cited: dict[int, Message]) -> Candidate:
-    messages = [cited[n] for n in candidate.source_ns]
+def _verified(candidate: Candidate, messages: list[Message]) -> Candidate:
     sources = [message.text for message in messages]
-    found = ground(candidate.text, sources)
-    sure = not found.ungrounded and not found.inferred
+    grounded = ground(candidate.text, sources)
     update = {
-        "values": found.values,
+        "values": grounded.values,
         "said": "\n".join(sources),
         "speakers": sorted({m.name for m in messages if m.role == "user" and m.name}),
-        "confirmation": candidate.confirmation if sure else "inferred",
+        "confirmation": "inferred" if grounded.ungrounded else candidate.confirmation,
     }
     return candidate.model_copy(update=update)

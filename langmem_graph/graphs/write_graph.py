@@ -128,7 +128,7 @@ def _begun(written: dict[str, Any]) -> Update:
 def _extraction(turn: TurnMemory, mind: Pipelines, force: bool) -> RunnableLambda[Any, Update]:
     """Reads one batch; a run that fails or is cancelled gives its claim back."""
     services = turn.memory._services  # same package
-    shown = build(mind.extraction.tools, turn.user)
+    shown = build(mind.extraction.deps, turn.user)
     graph = private(shown)
 
     def extraction(state: Any, config: RunnableConfig) -> Update:

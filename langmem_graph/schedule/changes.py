@@ -1,9 +1,9 @@
-"""What may be on the schedule, and what a conversation may change there (RealMem's rules).
+"""The rules of the user's schedule: what may be on it, and what may change there (RealMem 4.2).
 
-An item is a concrete action with a time, a frequency, or the mark that it is postponed. Nothing
-is ever deleted: what is done or cancelled stays, with that status. What recurs outlives a missed
-time and changes only when the user says so. A model proposes the changes; those that make no
-sense are left out, each with its reason, and without any change the schedule stays as it is.
+An item is a concrete action with a time or a recurrence, or one that is postponed. Nothing is ever
+deleted: an item that is done or cancelled stays, with that status. A recurring item outlives a
+missed time and changes only when the user asks for it. A change that breaks a rule is left out,
+with its reason; without any change the schedule stays as it is.
 """
 
 import re
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from langmem_graph.errors import InvalidInputError, explain
 from langmem_graph.messages import to_utc
@@ -20,7 +20,7 @@ from langmem_graph.schedule.times import EventTime, ends_at
 Status = Literal["planned", "done", "postponed", "cancelled"]
 Operation = Literal["add", "retime", "done", "missed", "postpone", "cancel"]
 
-_VAGUE = frozenset(
+_NO_ACTION = frozenset(
     "a an the some any this that it thing things something anything stuff whatever todo to do tbd "
     "event appointment task plan plans none n/a unknown".split()
 )
@@ -30,15 +30,10 @@ _OUTCOMES: dict[str, Status] = {
     "postpone": "postponed",
     "cancel": "cancelled",
 }
-_GIVES_A_NEW_TIME = ("missed", "postpone")
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class ScheduleItem(_Model):
-    """One thing to do; `record_id` names the record that says so."""
+class ScheduleItem(BaseModel, frozen=True, extra="forbid"):
+    """One planned action; `record_id` names the record that states it."""
 
     record_id: str
     action: str
@@ -46,13 +41,12 @@ class ScheduleItem(_Model):
     status: Status = "planned"
 
 
-class ScheduleChange(_Model):
-    """One change a model read out of a conversation.
+class ScheduleChange(BaseModel, frozen=True, extra="forbid"):
+    """One change that a conversation makes to the schedule.
 
-    `missed` is a time that passed without the thing being done; `postpone` also adds an action
-    that is new and has no time yet. `explicit` says that the user asked for this change of the
-    whole item: without it nothing that recurs is changed, and nothing done or cancelled is taken
-    up again.
+    `missed` means that the time passed without the action; `postpone` also adds a new action that
+    has no time yet. `explicit` means that the user asked for this change of the whole item: without
+    it no recurring item is changed, and no item that is done or cancelled is planned again.
     """
 
     op: Operation
@@ -62,30 +56,30 @@ class ScheduleChange(_Model):
     explicit: bool = False
 
 
-class Applied(_Model):
-    """The schedule after the changes, and in words what was left out or changed beside them."""
+class Applied(BaseModel, frozen=True, extra="forbid"):
+    """The schedule after the changes, and notes on what was left out or changed beside them."""
 
     items: list[ScheduleItem] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
 
 
-class _SenselessChangeError(Exception):
-    """A change that is left out; the text says why."""
+class _RejectedChangeError(Exception):
+    """A change that is left out; its text is the reason."""
 
 
 def is_schedulable(item: ScheduleItem) -> bool:
-    """True for a concrete action with a time or frequency, or marked as postponed."""
+    """True for a concrete action that has a time or a recurrence, or is postponed."""
     return is_concrete(item.action) and (item.event is not None or item.status == "postponed")
 
 
 def is_concrete(action: str) -> bool:
-    """True when the words say what is to be done: "call Ana", not "something"."""
+    """True when the words name an action: "call Ana", not "something"."""
     words = re.findall(r"[^\W_]+(?:/[^\W_]+)*", action.casefold())
-    return any(word not in _VAGUE and not word.isdigit() for word in words)
+    return any(word not in _NO_ACTION and not word.isdigit() for word in words)
 
 
 def is_overdue(item: ScheduleItem, now: datetime) -> bool:
-    """True for a planned one-off whose time is over."""
+    """True for a planned one-off item whose time is over."""
     end = ends_at(item.event) if item.event is not None else None
     return item.status == "planned" and end is not None and end <= to_utc(now)
 
@@ -95,7 +89,10 @@ def apply(
     changes: Iterable[ScheduleChange | Mapping[str, object]],
     now: datetime,
 ) -> Applied:
-    """The schedule after a conversation; without a sensible change it is returned as it was.
+    """The schedule after a conversation; unchanged where no change could be made.
+
+    Args:
+        now: one-off items that are planned before this time are overdue.
 
     Raises:
         InvalidInputError: for two items with one record id.
@@ -107,8 +104,8 @@ def apply(
     changed: set[str] = set()
     for change in changes:
         try:
-            item, note = _changed(schedule, _read(change), now)
-        except _SenselessChangeError as reason:
+            item, note = _changed(schedule, _validated(change), now)
+        except _RejectedChangeError as reason:
             notes.append(f"ignored: {reason}")
             continue
         schedule[item.record_id] = item
@@ -119,21 +116,22 @@ def apply(
     return Applied(items=list(schedule.values()), notes=notes)
 
 
-def _read(change: ScheduleChange | Mapping[str, object]) -> ScheduleChange:
+def _validated(change: ScheduleChange | Mapping[str, object]) -> ScheduleChange:
     try:
         return ScheduleChange.model_validate(change)
     except ValidationError as error:
-        raise _SenselessChangeError(f"not a change: {explain(error)}") from error
+        raise _RejectedChangeError(f"not a change: {explain(error)}") from error
 
 
 def _changed(
     schedule: Mapping[str, ScheduleItem], change: ScheduleChange, now: datetime
 ) -> tuple[ScheduleItem, str | None]:
-    """The item as the change leaves it, and a note where that needs one."""
-    if change.op == "add" or _adds_for_later(schedule, change):
+    """The item after the change, and a note where that needs one."""
+    is_new = bool(change.action) and change.record_id not in schedule
+    if change.op == "add" or (change.op == "postpone" and is_new):
         return _added(schedule, change, now), None
     item = _open_item(schedule, change)
-    if change.op == "retime" or (change.event is not None and change.op in _GIVES_A_NEW_TIME):
+    if change.op == "retime" or (change.event is not None and change.op in ("missed", "postpone")):
         return _retimed(item, change, now), None
     if _recurs(item) and change.op in ("done", "missed") and not change.explicit:
         return item, f"{item.record_id} recurs: one time is {change.op}, the item stays"
@@ -141,16 +139,11 @@ def _changed(
     return item.model_copy(update={"status": _OUTCOMES[change.op]}), None
 
 
-def _adds_for_later(schedule: Mapping[str, ScheduleItem], change: ScheduleChange) -> bool:
-    """True for a new action that is postponed from the beginning."""
-    return change.op == "postpone" and bool(change.action) and change.record_id not in schedule
-
-
 def _added(
     schedule: Mapping[str, ScheduleItem], change: ScheduleChange, now: datetime
 ) -> ScheduleItem:
     if change.record_id in schedule:
-        raise _SenselessChangeError(f"{change.record_id} is already on the schedule")
+        raise _RejectedChangeError(f"{change.record_id} is already on the schedule")
     item = ScheduleItem(
         record_id=change.record_id,
         action=change.action or "",
@@ -158,36 +151,36 @@ def _added(
         status="planned" if change.op == "add" else "postponed",
     )
     if not is_concrete(item.action):
-        raise _SenselessChangeError(f"{change.record_id} names no concrete action")
+        raise _RejectedChangeError(f"{change.record_id} names no concrete action")
     if not is_schedulable(item):
-        raise _SenselessChangeError(f"{change.record_id} has neither a time nor a frequency")
+        raise _RejectedChangeError(f"{change.record_id} has neither a time nor a frequency")
     if is_overdue(item, now):
-        raise _SenselessChangeError(f"{change.record_id} is to be added, but its time is over")
+        raise _RejectedChangeError(f"{change.record_id} is to be added, but its time is over")
     return item
 
 
 def _retimed(item: ScheduleItem, change: ScheduleChange, now: datetime) -> ScheduleItem:
     if change.event is None:
-        raise _SenselessChangeError(f"{item.record_id} is to be re-timed, but to no time")
+        raise _RejectedChangeError(f"{item.record_id} is to be re-timed, but to no time")
     _check_recurring(item, change)
     new = item.model_copy(update={"event": change.event, "status": "planned"})
     if is_overdue(new, now):
-        raise _SenselessChangeError(f"{item.record_id} is to be re-timed to a time that is over")
+        raise _RejectedChangeError(f"{item.record_id} is to be re-timed to a time that is over")
     return new
 
 
 def _open_item(schedule: Mapping[str, ScheduleItem], change: ScheduleChange) -> ScheduleItem:
     item = schedule.get(change.record_id)
     if item is None:
-        raise _SenselessChangeError(f"{change.record_id} is not on the schedule")
+        raise _RejectedChangeError(f"{change.record_id} is not on the schedule")
     if item.status in ("done", "cancelled") and not change.explicit:
-        raise _SenselessChangeError(f"{item.record_id} is already {item.status}")
+        raise _RejectedChangeError(f"{item.record_id} is already {item.status}")
     return item
 
 
 def _check_recurring(item: ScheduleItem, change: ScheduleChange) -> None:
     if _recurs(item) and not change.explicit:
-        raise _SenselessChangeError(
+        raise _RejectedChangeError(
             f"{item.record_id} recurs and changes only when the user asks for it"
         )
 
@@ -197,7 +190,7 @@ def _recurs(item: ScheduleItem) -> bool:
 
 
 def _postpone_overdue(schedule: dict[str, ScheduleItem], now: datetime) -> list[str]:
-    """Mark what is over and was neither done nor re-timed; the notes say which."""
+    """Mark overdue items as postponed; returns a note on each."""
     overdue = [item for item in schedule.values() if is_overdue(item, now)]
     for item in overdue:
         schedule[item.record_id] = item.model_copy(update={"status": "postponed"})

@@ -1,4 +1,9 @@
-"""Times as a model writes them: ISO 8601 with a clock time or without, and at times careless."""
+"""Three parsers of times: what a model writes, dates named in a query, and a request's own time.
+
+`written_event` reads ISO 8601 as models write it, with or without a time of day. `named_days` finds
+the dates that a query names, for the ranking of messages. `spoken_time` reads the time to come that
+a request names, and gives up on everything that is ambiguous.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -9,20 +14,25 @@ from langmem_graph.errors import InvalidInputError
 from langmem_graph.messages import to_utc
 from langmem_graph.schedule.times import EventTime, Granularity, zone_of
 
+LONGEST = 500
+"""Characters; a longer request is not searched for a time."""
 _DAY = timedelta(days=1)
+_NEAR = timedelta(days=183)
+"""A day that is named without its year lies within this time."""
+_TALKED_ABOUT = range(-3, 15)
+"""Days after an event on which people talk about it."""
 _WHOLE: dict[Granularity, str] = {"year": r"\d{4}", "month": r"\d{4}-\d\d", "week": r"\d{4}-?W\d\d"}
-
 _NAMES = (
     "january february march april may june july august september october november december".split()
 )
 _MONTHS = {name: number for number, name in enumerate(_NAMES, 1)}
-_SHORT = {name[:3]: number for name, number in _MONTHS.items()} | {"sept": 9}
+_MONTHS |= {name[:3]: number for name, number in _MONTHS.items()} | {"sept": 9}
 _FULL = "|".join(_NAMES)
 _ANY = rf"(?P<month>{_FULL}|sept|{'|'.join(name[:3] for name in _NAMES)})\.?"
 _DAY_OF_MONTH = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>\d{4})"
-# `may` and `march` alone are months only after one of these.
 _BEFORE_MONTH = "in|of|since|by|during|last|this|early|late|mid|until|before|after"
+"""Words after which `may` and `march` alone are months."""
 _PATTERNS = [
     re.compile(pattern)
     for pattern in (
@@ -34,13 +44,6 @@ _PATTERNS = [
         r"\b(?P<year>(?:19|20)\d\d)\b",
     )
 ]
-_TALKED_ABOUT = range(-3, 15)  # people tell of a thing some days after it happened
-
-LONGEST = 500
-"""Characters; a longer text is no mere proposal."""
-_NEAR = timedelta(days=183)
-"""Within it lies a day that is named without its year."""
-
 _TO = r"\s*(?:-|–|—|to|until|till)\s*"
 _STAMP = r"(\d{4}-\d\d-\d\dt\d\d:\d\d(?::\d\d)?(?:z|[+-]\d\d:?\d\d)?)"
 _STAMPS = re.compile(rf"\b{_STAMP}(?:{_TO}{_STAMP})?")
@@ -51,22 +54,23 @@ _CLOCK = r"(\d{1,2})(?::(\d\d)(?::\d\d)?)?(?:\s?([ap])\.?m\b\.?)?"
 _CLOCKS = re.compile(
     rf"(?<![\w:.,$€£/+-]){_CLOCK}(?:{_TO}{_CLOCK})?(\s?(?:utc|gmt)\b|z\b)?(?![\w:/%€£$+-])"
 )
-_ELSEWHERE = re.compile(
+_OTHER_ZONE = re.compile(
     r"\s?\(?(?:[ecmp][sd]?t|ak[sd]t|hst|[bij]st|wes?t|ces?t|ees?t|msk|kst|sgt|hkt|a[ec][sd]t|awst|"
     r"nz[sd]t|[a-z]+/[a-z_]+|(?!(?:my|our|local) )(?:[\w']+ ){1,3}time)\b"
 )
-"""After a time of day: it is that of another zone, and of which is not for rules to say."""
+"""What makes the time of day before it one of another zone; which zone, rules cannot tell."""
 _COUNTS = {"a": 1.0, "an": 1.0, "half an": 0.5, "one": 1.0, "two": 2.0, "three": 3.0, "four": 4.0}
 _LENGTH = re.compile(
     rf"\b(?:for )?(half an|\d{{1,3}}(?:\.\d)?|{'|'.join(_COUNTS)})[ -]?(h|hr|hour|min|minute)s?\b"
 )
-_TURNS = re.compile(
+_AMBIGUOUS = re.compile(
     r"\b(?:next|last|past|every|each|other|following|previous|before|after|by|until|till|since|than|"
     r"early|earlier|later|first|second|third|fourth|fifth|weeks?|weekdays?|weekends?|months?|daily|"
     r"weekly|monthly|yearly|midnight|instead|except|not|never|cancel\w*|mov(?:e|ed|ing)|"
     r"re-?schedul\w*|postpon\w*|shift\w*|push\w*|swap\w*|skip\w*|call off|did|was|were|had|said|"
     r"told|ago|yesterday|\d+(?:st|nd|rd|th)|in \w+ (?:hours?|minutes?))\b|n't\b"
 )
+"""Words that change the meaning of a day or time beside them."""
 
 
 def written_event(
@@ -74,18 +78,18 @@ def written_event(
 ) -> EventTime:
     """The time that a model wrote.
 
-    A mere day, week (`2025-W23`), month or year is meant whole. An end that is a mere day counts
-    to the end of that day. An end earlier on the same day is on the next: from 22:00 to 02:00. No
-    other end before the start counts.
+    A mere day, week (`2025-W23`), month or year is meant as a whole. An end that is a mere day
+    includes that day. An end earlier on the same day is on the next one: from 22:00 to 02:00. Any
+    other end before the start is ignored.
 
     Args:
         when: when it starts.
-        until: when it ends, or nothing.
-        recurrence: an RFC 5545 rule, or nothing.
-        zone: of times without an offset; UTC for None.
+        until: when it ends; may be empty.
+        recurrence: an RFC 5545 rule; may be empty.
+        zone: the zone of times without an offset; UTC for None.
 
     Raises:
-        InvalidInputError: the start is no time, or the rule none.
+        InvalidInputError: the start is no time, or the rule is none.
     """
     start, unit = when.strip(), granularity_of(when)
     for end in _ends(start, until.strip(), unit):
@@ -104,7 +108,7 @@ def written_event(
 
 
 def granularity_of(when: str) -> Granularity:
-    """What a text names: a minute where it has a time of day, else a day or something longer."""
+    """What a text names: a minute where it has a time of day, else a day or a longer unit."""
     for unit, pattern in _WHOLE.items():
         if re.fullmatch(pattern, when.strip()):
             return unit
@@ -112,10 +116,10 @@ def granularity_of(when: str) -> Granularity:
 
 
 def _ends(start: str, until: str, unit: Granularity) -> Iterator[str | datetime | None]:
-    """What the end may be, the likeliest first; at last none."""
+    """Possible ends, the likeliest first, and None as the last."""
     try:
         first, last = datetime.fromisoformat(start), datetime.fromisoformat(until)
-    except ValueError:  # no end, a month, or nothing that is a time
+    except ValueError:  # no end, a month, or no time at all
         yield from (until, None) if until else (None,)
         return
     if unit != "minute":
@@ -131,7 +135,7 @@ def _ends(start: str, until: str, unit: Granularity) -> Iterator[str | datetime 
 
 @dataclass(frozen=True)
 class NamedDay:
-    """A date as it was named; what was not said is None."""
+    """A date as a text names it; parts that it leaves out are None."""
 
     year: int | None
     month: int | None
@@ -145,27 +149,20 @@ def named_days(query: str) -> list[NamedDay]:
 
 def split_days(query: str) -> tuple[list[NamedDay], str]:
     """The dates in a query, and its other words in lower case."""
-    rest, found = query.lower(), []
+    rest, days = query.lower(), []
     for pattern in _PATTERNS:
-        found += [_named(match) for match in pattern.finditer(rest)]
+        days += [_named(**match.groupdict()) for match in pattern.finditer(rest)]
         rest = pattern.sub(" ", rest)
-    return found, rest
+    return days, rest
 
 
-def _named(match: re.Match[str]) -> NamedDay:
-    parts = match.groupdict()
-    year, month, day = (parts.get(name) for name in ("year", "month", "day"))
-    return NamedDay(int(year) if year else None, _month(month), int(day) if day else None)
-
-
-def _month(text: str | None) -> int | None:
-    if text is None:
-        return None
-    return int(text) if text.isdigit() else _MONTHS.get(text) or _SHORT[text]
+def _named(year: str | None = None, month: str | None = None, day: str | None = None) -> NamedDay:
+    numbers = [int(_MONTHS.get(part, part)) if part else None for part in (year, month, day)]
+    return NamedDay(*numbers)
 
 
 def day_fit(named: list[NamedDay], said: date) -> float:
-    """0 to 1: how well a message's day fits the best of the dates named."""
+    """How well a message's day fits the best of the dates named, from 0 to 1."""
     return max((_fit(day, said) for day in named), default=0.0)
 
 
@@ -187,79 +184,79 @@ def _fit(named: NamedDay, said: date) -> float:
 
 
 def spoken_time(request: str, now: datetime, zone: str | None = None) -> EventTime | None:
-    """The time to come that the request names, or None.
+    """The time to come that a request names; None where there is none, or more than one reading.
 
     Args:
-        request: what the user says.
-        now: when it is said.
-        zone: of the times said; UTC for None.
+        request: the user's words.
+        now: when they are said.
+        zone: the zone of the times in it; UTC for None.
     """
     words = " ".join(request.lower().replace("\u2019", "'").split())
     if len(words) > LONGEST:
         return None
     try:
-        found = _stamped(words, zone) or _phrased(words, now.astimezone(zone_of(zone)), zone)
+        event = _stamped(words, zone) or _phrased(words, now.astimezone(zone_of(zone)), zone)
     except (InvalidInputError, ValueError, OverflowError):  # the 31st of June, 25:00, after 9999
         return None
-    return found if found and found.start > to_utc(now) else None
+    return event if event and event.start > to_utc(now) else None
 
 
 def _stamped(words: str, zone: str | None) -> EventTime | None:
-    """One ISO time, or one and the next as its end."""
+    """The event of one ISO time, which another may follow as its end."""
     stamps, rest = _taken(_STAMPS, words)
     lengths, rest = _taken(_LENGTH, rest)
     named, rest = split_days(rest)
     others = [*named, *_taken(_DAY_WORDS, rest)[0], *_taken(_CLOCKS, rest, _is_clock)[0]]
-    if len(stamps) != 1 or others or len(lengths) > 1 or _TURNS.search(rest):
+    if len(stamps) != 1 or others or len(lengths) > 1 or _AMBIGUOUS.search(rest):
         return None
     start, end = stamps[0].groups()
-    return _lasting(written_event(start.upper(), (end or "").upper(), zone=zone), lengths)
+    return _with_length(written_event(start.upper(), (end or "").upper(), zone=zone), lengths)
 
 
 def _phrased(words: str, now: datetime, zone: str | None) -> EventTime | None:
-    """One day and one time of day."""
+    """The event of one day and one time of day, in words."""
     named, rest = split_days(re.sub(r"\bnoon\b", "12:00", words))
     days, rest = _taken(_DAY_WORDS, rest)
     lengths, rest = _taken(_LENGTH, rest)
     clocks, rest = _taken(_CLOCKS, rest, _is_clock)
     day = _day(named, {match[1] for match in days}, now.date())
-    if day is None or len(clocks) != 1 or len(lengths) > 1 or _TURNS.search(rest):
+    if day is None or len(clocks) != 1 or len(lengths) > 1 or _AMBIGUOUS.search(rest):
         return None
     clock = clocks[0]
-    if _ELSEWHERE.match(clock.string, clock.end()) or _is_doubtful(clock):
+    if _OTHER_ZONE.match(clock.string, clock.end()) or _is_half_unclear(clock):
         return None
     start, end = _between(clock)
     begin = datetime.combine(day, start)
     until = end and datetime.combine(day if end > start else day + _DAY, end)
     event = EventTime(time_zone="UTC" if clock[7] else zone, start=begin, end=until)
-    return _lasting(event, lengths)
+    return _with_length(event, lengths)
 
 
 def _taken(
     pattern: re.Pattern[str], words: str, counts: Callable[[re.Match[str]], bool] = bool
 ) -> tuple[list[re.Match[str]], str]:
     """The matches that count, and the words without them."""
-    found = [match for match in pattern.finditer(words) if counts(match)]
+    matches = [match for match in pattern.finditer(words) if counts(match)]
     rest = words
-    for match in reversed(found):
+    for match in reversed(matches):
         rest = f"{rest[: match.start()]} , {rest[match.end() :]}"
-    return found, rest
+    return matches, rest
 
 
 def _is_clock(match: re.Match[str]) -> bool:
-    """False for a mere number."""
+    """True for a time of day, false for a mere number."""
     return any(match[place] for place in (2, 3, 5, 6))
 
 
-def _is_doubtful(clock: re.Match[str]) -> bool:
-    """True for a 3:30 that may be in the afternoon."""
+def _is_half_unclear(clock: re.Match[str]) -> bool:
+    """True for a 3:30 that may be in the morning or in the afternoon."""
     hours = [hour for hour in (clock[1], clock[4]) if hour]
     plain = clock[3] or clock[6] or any(len(hour) == 2 and hour > "12" for hour in hours)
     return len(clock[1]) == 1 and not plain
 
 
 def _between(clock: re.Match[str]) -> tuple[time, time | None]:
-    """From when to when; of "3 to 4pm" both are in the afternoon."""
+    """The start and the end, if any; of "3 to 4pm" both are in the afternoon."""
     hour, minute, half, last_hour, last_minute, last_half = clock.groups()[:6]
     if last_hour is None:
         return _time(hour, minute, half), None
@@ -278,8 +275,8 @@ def _time(hour: str, minute: str | None, half: str | None) -> time:
 
 
 def _day(named: Sequence[NamedDay], words: set[str], today: date) -> date | None:
-    """The one day that is meant."""
-    days = {_dated(one, today) for one in named}
+    """The one day that is meant; None where the words name none, or several."""
+    days = {_dated(day, today) for day in named}
     days |= {today + _RELATIVE[word] * _DAY for word in words if word in _RELATIVE}
     weekdays = {_WEEKDAYS.index(word) for word in words if word in _WEEKDAYS}
     if not days and len(weekdays) == 1:
@@ -290,7 +287,7 @@ def _day(named: Sequence[NamedDay], words: set[str], today: date) -> date | None
 
 
 def _dated(named: NamedDay, today: date) -> date | None:
-    """A full date; one without its year is the one to come soon."""
+    """The date in full; without its year, the next one that is not far off."""
     if named.month is None or named.day is None:
         return None
     if named.year is not None:
@@ -299,8 +296,8 @@ def _dated(named: NamedDay, today: date) -> date | None:
     return next((day for day in near if today <= day <= today + _NEAR), None)
 
 
-def _lasting(event: EventTime, lengths: Sequence[re.Match[str]]) -> EventTime:
-    """With the length that is said, where no end is."""
+def _with_length(event: EventTime, lengths: Sequence[re.Match[str]]) -> EventTime:
+    """The event with the length that the words give, where it has no end."""
     if not lengths or event.end is not None:
         return event
     count, unit = lengths[0].groups()

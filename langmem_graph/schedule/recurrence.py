@@ -1,7 +1,7 @@
-"""Recurrence rules (RFC 5545, `FREQ=WEEKLY;BYDAY=MO,WE`), checked before dateutil reads them.
+"""Recurrence rules (RFC 5545, `FREQ=WEEKLY;BYDAY=MO,WE`), checked before dateutil expands them.
 
-A rule comes from a model. What dateutil takes without complaint can run for ever (`INTERVAL=0`)
-or search eight thousand years for a 30th of February, so the parts are checked one by one.
+A rule comes from a model, and dateutil accepts rules that run for ever (`INTERVAL=0`) or search
+eight thousand years for a 30th of February. So each part is checked first.
 """
 
 import re
@@ -32,16 +32,15 @@ _NUMBERS = {
     "BYMINUTE": range(60),
 }
 _PERIODS = {"HOURLY": timedelta(hours=1), "DAILY": timedelta(1), "WEEKLY": timedelta(7)}
-"""Those that are always as long."""
-_PERIODS_WITH_POSITIONS = ("MONTHLY", "YEARLY")
-_OF_HOURLY = {"FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST", "BYDAY", "BYHOUR"}
+"""Frequencies whose periods all have the same length."""
+_HOURLY_PARTS = {"FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST", "BYDAY", "BYHOUR"}
 
 
 def read_rule(text: str, first: datetime, zone: tzinfo) -> rrule:
-    """The rule over wall clock times, beginning at `first`.
+    """The rule over wall-clock times, beginning at `first`.
 
     Raises:
-        InvalidInputError: naming the part that cannot be used.
+        InvalidInputError: a part cannot be used, or the rule never occurs; the message says which.
     """
     parts = _parts(text)
     try:
@@ -55,9 +54,9 @@ def read_rule(text: str, first: datetime, zone: tzinfo) -> rrule:
 
 
 def starts_from(text: str, first: datetime, zone: tzinfo, since: datetime) -> Iterator[datetime]:
-    """The wall clock times of a rule that `read_rule` takes, from `since` on."""
+    """The wall-clock times of a checked rule, from `since` on."""
     parts = _parts(text)
-    return iter(_rule(parts, _near(parts, first, since), zone).xafter(since, inc=True))
+    return iter(_rule(parts, _start_near(parts, first, since), zone).xafter(since, inc=True))
 
 
 def _rule(parts: Mapping[str, str], first: datetime, zone: tzinfo) -> rrule:
@@ -68,8 +67,8 @@ def _rule(parts: Mapping[str, str], first: datetime, zone: tzinfo) -> rrule:
     return rule.replace(until=_last_moment(until, zone)) if until else rule
 
 
-def _near(parts: Mapping[str, str], first: datetime, since: datetime) -> datetime:
-    """A start shortly before `since` with the same times after it: dateutil goes one by one."""
+def _start_near(parts: Mapping[str, str], first: datetime, since: datetime) -> datetime:
+    """A start shortly before `since` with the same times after it: dateutil searches linearly."""
     period = _PERIODS.get(parts["FREQ"])
     if period is None or "COUNT" in parts:
         return first
@@ -103,15 +102,15 @@ def _is_usable(name: str, value: str) -> bool:
 
 
 def _contradiction(parts: dict[str, str]) -> str | None:
-    """What the parts say against each other, or None."""
+    """Which parts contradict each other, or None."""
     frequency = parts.get("FREQ")
     if frequency is None:
         return "FREQ is missing"
     if "COUNT" in parts and "UNTIL" in parts:
         return "COUNT and UNTIL exclude each other"
-    if frequency == "HOURLY" and not parts.keys() <= _OF_HOURLY:
-        return f"HOURLY goes with {', '.join(sorted(_OF_HOURLY))} only"
-    if "BYSETPOS" in parts and frequency not in _PERIODS_WITH_POSITIONS:
+    if frequency == "HOURLY" and not parts.keys() <= _HOURLY_PARTS:
+        return f"HOURLY goes with {', '.join(sorted(_HOURLY_PARTS))} only"
+    if "BYSETPOS" in parts and frequency not in ("MONTHLY", "YEARLY"):
         return "BYSETPOS goes with MONTHLY and YEARLY only"
     months = [int(month) for month in parts.get("BYMONTH", "1").split(",")]
     days = [abs(int(day)) for day in parts.get("BYMONTHDAY", "1").split(",")]
@@ -121,7 +120,7 @@ def _contradiction(parts: dict[str, str]) -> str | None:
 
 
 def _last_moment(until: str, zone: tzinfo) -> datetime:
-    """UNTIL on the wall clock; a mere day counts to its end."""
+    """UNTIL as a wall-clock time; a mere day counts to its end."""
     last = datetime.fromisoformat(until)
     if "T" not in until:
         return datetime.combine(last, time.max)

@@ -1,7 +1,7 @@
-"""When something happens: once or again and again, and which of two things meet.
+"""The time of an event, its occurrences, overlaps of events, and how a record keeps its time.
 
-Recurrence follows the wall clock of the event's zone: a meeting at nine stays at nine when the
-clocks change. Everything that comes out is in UTC.
+An event happens once or recurs. Recurrence follows the wall clock of the event's zone: a meeting at
+nine stays at nine when the clocks change. All results are in UTC.
 """
 
 import re
@@ -13,14 +13,7 @@ from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 from dateutil.relativedelta import relativedelta
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ValidationError, ValidationInfo, field_validator, model_validator
 
 from langmem_graph.errors import InvalidInputError, explain
 from langmem_graph.messages import to_utc
@@ -30,37 +23,34 @@ from langmem_graph.settings import EVENT_MINUTES
 Granularity = Literal["minute", "day", "week", "month", "year"]
 Span = tuple[datetime, datetime]
 
-_STEPS = {
+POSTPONED = "postponed"
+"""A key of a kept time: set where the time has passed, or none is known yet."""
+_UNITS = {
     "day": relativedelta(days=1),
     "week": relativedelta(weeks=1),
     "month": relativedelta(months=1),
     "year": relativedelta(years=1),
 }
-_YEARS = range(1000, 9000)
-_LAST = datetime(_YEARS[-1], 12, 31, tzinfo=UTC)
-_FIRST = datetime(_YEARS[0], 1, 1, tzinfo=UTC)
 _DAY = timedelta(days=1)
 _LONGEST_RECURRING = timedelta(days=366)
+_YEARS = range(1000, 9000)
+_FIRST = datetime(_YEARS[0], 1, 1, tzinfo=UTC)
+_LAST = datetime(_YEARS[-1], 12, 31, tzinfo=UTC)
 
-POSTPONED = "postponed"
-"""Set where the time has passed, or none is known yet."""
 
-
-class EventTime(BaseModel):
+class EventTime(BaseModel, frozen=True, extra="forbid"):
     """When something happens.
 
-    Times without an offset are wall clock times of `time_zone` (UTC without one); they are kept
-    in UTC. With a granularity of a day or more, `start` and `end` name whole days, weeks, months
+    Times without an offset are wall-clock times of `time_zone` (UTC without one); they are kept in
+    UTC. With a granularity of a day or more, `start` and `end` name whole days, weeks, months
     or years, and `end` is the last of them.
 
     Raises:
         InvalidInputError: for an unknown zone, an unusable rule, or an end before the start.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     time_zone: str | None = None
-    """An IANA name, `Europe/Madrid`. It comes first: the times are read in it."""
+    """An IANA name, `Europe/Madrid`. It is the first field, as the times are parsed in it."""
     start: datetime
     end: datetime | None = None
     granularity: Granularity = "minute"
@@ -104,6 +94,44 @@ class EventTime(BaseModel):
         return self
 
 
+def event_in(kept: Mapping[str, Any] | None, zone: str | None = None) -> EventTime | None:
+    """The time that a record keeps; None where there is none, or none that can be used.
+
+    Args:
+        kept: the record's `event_time`.
+        zone: the zone of a time that has neither an offset nor a zone; UTC for None.
+    """
+    try:
+        return checked_event(kept, zone)
+    except InvalidInputError:
+        return None
+
+
+def checked_event(kept: Mapping[str, Any] | None, zone: str | None = None) -> EventTime | None:
+    """As `event_in`, but with an error for a time that cannot be used.
+
+    Raises:
+        InvalidInputError: the fields are no time of an event.
+    """
+    fields = {name: value for name, value in (kept or {}).items() if name != POSTPONED}
+    if not fields:
+        return None
+    if not fields.get("time_zone") and _is_wall_clock(fields.get("start")):
+        fields["time_zone"] = zone
+    return EventTime(**fields)
+
+
+def is_postponed(kept: Mapping[str, Any] | None) -> bool:
+    """True for an event that waits for a new time; the one it has is no longer valid."""
+    return bool((kept or {}).get(POSTPONED))
+
+
+def time_key(facet: object, kept: Mapping[str, Any] | None) -> str:
+    """The part of a schedule item's identity that is its time; empty for all other records."""
+    event = event_in(kept) if facet == "schedule" else None
+    return f"{event.start.isoformat()} {event.recurrence or ''}".rstrip() if event else ""
+
+
 def zone_of(name: str | None) -> tzinfo:
     """The time zone of an IANA name; UTC for None.
 
@@ -128,23 +156,23 @@ def occurrences(
     *,
     default_minutes: int = EVENT_MINUTES,
 ) -> list[Span]:
-    """The first `limit` times the event takes place, wholly or partly, from `begin` up to `end`.
+    """The event's first `limit` occurrences that lie wholly or partly between `begin` and `end`.
 
     Args:
-        default_minutes: how long it lasts where the time of day is known and no end.
+        default_minutes: the length of an event that has a time of day and no end.
     """
     since, until = to_utc(begin), min(to_utc(end), _LAST)
     if since >= until:
         return []
     spans = _spans(event, since, timedelta(minutes=default_minutes))
-    # A clock set forward can swap neighbours; a day later nothing earlier follows.
+    # When clocks are set forward, neighbours can change places, but not over more than a day.
     near = takewhile(lambda span: span[0] - until < _DAY, spans)
     inside = (span for span in near if span[0] < until and span[1] > since)
     return sorted(islice(_distinct(inside), max(0, limit)))
 
 
 def _distinct(spans: Iterable[Span]) -> Iterator[Span]:
-    """Each span once: what recurs within one day is that whole day only once."""
+    """Each span once: two occurrences within a whole-day event's day are the same span."""
     seen: set[Span] = set()
     for span in spans:
         if span not in seen:
@@ -153,39 +181,40 @@ def _distinct(spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def first_span(event: EventTime, *, default_minutes: int = EVENT_MINUTES) -> Span:
-    """The first time it takes place."""
+    """The event's first occurrence."""
     return next(_spans(event, event.start, timedelta(minutes=default_minutes)))
 
 
 def ends_at(event: EventTime, *, default_minutes: int = EVENT_MINUTES) -> datetime | None:
-    """When it is over; None for what recurs."""
+    """When the event is over; None for a recurring one."""
     if event.recurrence is not None:
         return None
     return first_span(event, default_minutes=default_minutes)[1]
 
 
 def meetings(one: Iterable[Span], other: Iterable[Span]) -> Iterator[tuple[Span, Span]]:
-    """The spans of two lists, each by start, that overlap; what only touches does not.
+    """The pairs of spans that overlap, of two lists that are sorted by start.
 
-    A sweep over both: each span meets what the other side has not yet ended.
+    Spans that only touch do not overlap. A sweep over both lists compares each span with those of
+    the other list that have not ended when it begins.
     """
     running: tuple[list[Span], list[Span]] = ([], [])
     sides = [[(span, side) for span in spans] for side, spans in enumerate((one, other))]
     for span, side in merge(*sides):
         others = running[1 - side]
-        others[:] = [open_one for open_one in others if open_one[1] > span[0]]
-        for open_one in sorted(others):
-            yield (open_one, span) if side else (span, open_one)
+        others[:] = [earlier for earlier in others if earlier[1] > span[0]]
+        for earlier in sorted(others):
+            yield (earlier, span) if side else (span, earlier)
         running[side].append(span)
 
 
 def _spans(event: EventTime, since: datetime, default: timedelta) -> Iterator[Span]:
-    """The event's spans in order, from those that may still last at `since`."""
+    """The event's occurrences in order, from those that may not be over at `since`."""
     zone = zone_of(event.time_zone)
     length = (event.end or event.start) - event.start
-    from_then = max(since, event.start)
-    reach = min(max(length, default), from_then - _FIRST)  # before the calendar nothing begins
-    for wall in _walls(event, from_then - reach, zone):
+    begin = max(since, event.start)
+    reach = min(max(length, default), begin - _FIRST)  # nothing begins before the first year
+    for wall in _starts(event, begin - reach, zone):
         if event.granularity != "minute":
             yield _whole(wall, event, zone)
         elif event.recurrence is None:
@@ -194,19 +223,19 @@ def _spans(event: EventTime, since: datetime, default: timedelta) -> Iterator[Sp
             yield _timed(wall, event, zone, default)
 
 
-def _walls(event: EventTime, since: datetime, zone: tzinfo) -> Iterator[datetime]:
-    """On the wall clock: the start, or the starts from well before `since` on."""
+def _starts(event: EventTime, since: datetime, zone: tzinfo) -> Iterator[datetime]:
+    """The start, or a recurring event's starts from well before `since` on, in wall-clock time."""
     first = _wall(event.start, zone)
     if event.recurrence is None:
         return iter([first])
-    # A clock that is set moves a time by hours; a whole year begins up to a year before its name.
+    # Clock changes move a time by hours; a whole year begins up to a year before the time given.
     margin = 2 * _DAY if event.granularity == "minute" else _LONGEST_RECURRING
     ahead = since - event.start - margin
     return starts_from(event.recurrence, first, zone, first + max(ahead, timedelta()))
 
 
 def _timed(wall: datetime, event: EventTime, zone: tzinfo, default: timedelta) -> Span:
-    """From a time of day to another, both as the clock on the wall shows them."""
+    """From one time of day to another, both in wall-clock time."""
     start = _utc_of(wall, zone)
     if event.end is None or event.end == event.start:
         return start, start + default
@@ -221,7 +250,14 @@ def _whole(wall: datetime, event: EventTime, zone: tzinfo) -> Span:
     last = _wall(event.end, zone) if event.end else start
     length = relativedelta(_floor(last, unit), _floor(start, unit))
     first = _floor(wall, unit)
-    return _utc_of(first, zone), _utc_of(_floor(first + length, unit) + _STEPS[unit], zone)
+    return _utc_of(first, zone), _utc_of(_floor(first + length, unit) + _UNITS[unit], zone)
+
+
+def _is_wall_clock(start: object) -> bool:
+    try:
+        return isinstance(start, str) and datetime.fromisoformat(start.strip()).tzinfo is None
+    except ValueError:  # a month or a year, or no time at all
+        return True
 
 
 def _floor(wall: datetime, unit: str) -> datetime:
@@ -238,7 +274,7 @@ def _wall(moment: datetime, zone: tzinfo) -> datetime:
 
 
 def _utc_of(wall: datetime, zone: tzinfo) -> datetime:
-    """In UTC; a time that the clocks skip is as much later as they are set forward."""
+    """In UTC; a time that the clocks skip is later by as much as they are set forward."""
     return wall.replace(tzinfo=zone).astimezone(UTC)
 
 
@@ -252,48 +288,3 @@ def _moment(value: object, zone: tzinfo) -> datetime:
     if isinstance(value, datetime) and value.tzinfo is None:
         value = value.replace(tzinfo=zone)
     return to_utc(value)
-
-
-def event_in(kept: Mapping[str, Any] | None, zone: str | None = None) -> EventTime | None:
-    """The time that is kept; None where there is none, or none that can be used.
-
-    Args:
-        kept: a record's `event_time`.
-        zone: of a time without an offset and without a zone of its own; UTC for None.
-    """
-    try:
-        return checked_event(kept, zone)
-    except InvalidInputError:
-        return None
-
-
-def checked_event(kept: Mapping[str, Any] | None, zone: str | None = None) -> EventTime | None:
-    """As `event_in`, but says what is wrong.
-
-    Raises:
-        InvalidInputError: it is no time of an event.
-    """
-    fields = {name: value for name, value in (kept or {}).items() if name != POSTPONED}
-    if not fields:
-        return None
-    if not fields.get("time_zone") and _is_wall_clock(fields.get("start")):
-        fields["time_zone"] = zone
-    return EventTime(**fields)
-
-
-def is_postponed(kept: Mapping[str, Any] | None) -> bool:
-    """True for what waits for a new time: the one it has means nothing any more."""
-    return bool((kept or {}).get(POSTPONED))
-
-
-def time_key(facet: object, kept: Mapping[str, Any] | None) -> str:
-    """What tells one appointment from another that is named by the same words; empty without."""
-    event = event_in(kept) if facet == "schedule" else None
-    return f"{event.start.isoformat()} {event.recurrence or ''}".rstrip() if event else ""
-
-
-def _is_wall_clock(start: object) -> bool:
-    try:
-        return isinstance(start, str) and datetime.fromisoformat(start.strip()).tzinfo is None
-    except ValueError:  # a month or a year, or no time at all
-        return True

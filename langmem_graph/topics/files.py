@@ -1,4 +1,8 @@
-"""Markdown with YAML front matter and named sections, written and read back without loss."""
+"""Topic tracks and the profile as Markdown files, rendered and parsed without loss (NapMem 5.1).
+
+A file is YAML front matter and a body; the body of a topic track has one section for each of
+`SECTIONS`. Everything in a file is checked when it is parsed: no file is trusted.
+"""
 
 import hashlib
 import re
@@ -12,7 +16,6 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     StringConstraints,
     ValidationError,
@@ -21,133 +24,21 @@ from pydantic import (
 from langmem_graph.errors import InvalidInputError, explain
 from langmem_graph.messages import to_utc
 
-MAX_FILE_CHARS = 200_000
-"""More than the longest file we write."""
-MAX_FRONT_CHARS = 8_000
-_FENCE = "---\n"
+PROFILE, INDEX = "profile.md", "index.md"
 SECTIONS = ("Summary", "Narrative", "Evidence")
-_NAMES = "|".join(SECTIONS)
-_HEADING = re.compile(rf"^\\*## (?:{_NAMES})[ \t]*$", re.MULTILINE)
-
 MAX_TOPICS = 20
 MAX_PROFILE_CHARS = 2_000
-PROFILE, INDEX = "profile.md", "index.md"
-
-_SLUG = "[a-z0-9]+(?:-[a-z0-9]+)*"
-_SLUG_CHARS = 64
+MAX_FILE_CHARS, MAX_FRONT_CHARS = 200_000, 8_000
+"""More than the longest file that is rendered."""
+_FENCE = "---\n"
+_NAMES = "|".join(SECTIONS)
+_HEADING = re.compile(rf"^\\*## (?:{_NAMES})[ \t]*$", re.MULTILINE)
+_SLUG, _SLUG_CHARS = "[a-z0-9]+(?:-[a-z0-9]+)*", 64
 _FILE_NAME = re.compile(rf"profile\.md|index\.md|topics/(?P<slug>{_SLUG})\.md")
 
 
-def write(front: Mapping[str, Any], body: str) -> str:
-    """Front matter, then the body."""
-    fields = yaml.safe_dump(dict(front), allow_unicode=True, sort_keys=False, width=10**6)
-    return f"{_FENCE}{fields}{_FENCE}\n{body}\n"
-
-
-def write_sections(sections: Mapping[str, str]) -> str:
-    """Each text under its heading; a line of a text that looks like a heading is escaped."""
-    return "\n\n".join(
-        f"## {name}\n\n{_HEADING.sub(_escaped, text)}" for name, text in sections.items()
-    )
-
-
-def read(text: str | bytes) -> tuple[dict[str, Any], str]:
-    """The front matter's fields and the body.
-
-    Raises:
-        InvalidInputError: naming what is wrong.
-    """
-    plain = _decoded(text).removeprefix("\ufeff").replace("\r\n", "\n")
-    start, fence, rest = plain.partition(_FENCE)
-    fields, end, body = rest.partition(f"\n{_FENCE}")
-    if start or not fence or not end:
-        raise InvalidInputError("The front matter is missing: begin with fields between two '---'.")
-    front = _front(fields)
-    if not isinstance(front, dict) or not all(isinstance(name, str) for name in front):
-        raise InvalidInputError("The front matter must be fields, one `name: value` per line.")
-    return front, body
-
-
-def _decoded(text: str | bytes) -> str:
-    if len(text) > MAX_FILE_CHARS:
-        raise InvalidInputError(f"The file is too long: at most {MAX_FILE_CHARS:,} characters.")
-    if isinstance(text, str):
-        return text
-    try:
-        return bytes(text).decode("utf-8")
-    except (UnicodeDecodeError, TypeError) as error:
-        raise InvalidInputError(f"The file is not UTF-8 text: {error}.") from error
-
-
-def _front(fields: str) -> Any:
-    if len(fields) > MAX_FRONT_CHARS:
-        raise InvalidInputError(f"The front matter is too long: at most {MAX_FRONT_CHARS:,}.")
-    try:
-        problem = _trap(fields)
-        front = None if problem else yaml.safe_load(fields)
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError, AttributeError) as error:
-        cause = " ".join(str(error).split())[:200]
-        raise InvalidInputError(f"The front matter is not YAML: {cause}.") from error
-    if problem:
-        raise InvalidInputError(problem)
-    return front
-
-
-def _trap(fields: str) -> str | None:
-    """What would make reading the YAML costly: a few lines of aliases unfold to gigabytes."""
-    depth = 0
-    for event in yaml.parse(fields, yaml.SafeLoader):
-        if isinstance(event, yaml.AliasEvent):
-            return "The front matter uses YAML aliases (*name); write the values out."
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        if isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > 2:
-            return "The front matter may hold texts, numbers and lists of them, nothing deeper."
-    return None
-
-
-def read_sections(body: str) -> dict[str, str]:
-    """The text under each of our headings; other headings belong to the text.
-
-    Raises:
-        InvalidInputError: where one is missing, stands twice, or text stands before them.
-    """
-    before, *parts = re.split(rf"^## ({_NAMES})[ \t]*$", body, flags=re.MULTILINE)
-    found = tuple(parts[::2])
-    if before.strip() or found != SECTIONS:
-        raise InvalidInputError(
-            f"The sections must be {', '.join(SECTIONS)}, each as a `## ` heading, with nothing "
-            f"before them; found {', '.join(found[:9]) or 'none'}."
-        )
-    texts = (_HEADING.sub(_unescaped, text) for text in parts[1::2])
-    return dict(zip(found, texts, strict=True))
-
-
-def read_list(text: str) -> list[str]:
-    """The items of a Markdown list.
-
-    Raises:
-        InvalidInputError: for a line that is no item.
-    """
-    lines = [line.strip() for line in text.split("\n") if line.strip()]
-    for line in lines:
-        if not line.startswith("- "):
-            raise InvalidInputError(f"Evidence is one `- id` per line, not {line[:80]!r}.")
-    return [line[2:].strip() for line in lines]
-
-
-def _escaped(heading: re.Match[str]) -> str:
-    return f"\\{heading.group()}"
-
-
-def _unescaped(heading: re.Match[str]) -> str:
-    return heading.group().removeprefix("\\")
-
-
 def _clean(value: object) -> object:
-    """The text without outer space; control characters hide text, and are refused."""
+    """The text without white space around it; control characters, which hide text, are refused."""
     if not isinstance(value, str):
         return value
     text = value.replace("\r\n", "\n").strip()
@@ -169,18 +60,12 @@ def _time(value: object) -> datetime:
     return to_utc(value)
 
 
-def _of(shortest: int, longest: int) -> StringConstraints:
-    return StringConstraints(min_length=shortest, max_length=longest)
-
-
 _Clean = BeforeValidator(_clean)
 _Name = Annotated[str, StringConstraints(pattern=f"^{_SLUG}$", max_length=_SLUG_CHARS)]
 _RecordId = Annotated[str, StringConstraints(pattern="^[!-~]+$", max_length=100)]
 
 
-class _File(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class _File(BaseModel, frozen=True, extra="forbid"):
     version: Annotated[int, Field(strict=True, ge=1)] = 1
     updated_at: Annotated[datetime, BeforeValidator(_time)]
 
@@ -193,7 +78,7 @@ class _File(BaseModel):
 
 
 class TopicFile(_File):
-    """One topic track: what is known of one thread of the user's life, and from which records.
+    """One topic track: how one subject of the user's life developed, and from which records.
 
     Raises:
         InvalidInputError: naming every field that cannot be used.
@@ -201,9 +86,11 @@ class TopicFile(_File):
 
     name: _Name
     """Lower-case words with hyphens; the file is `topics/<name>.md`."""
-    title: Annotated[str, _of(1, 200), _Clean, AfterValidator(_one_line)]
-    summary: Annotated[str, _of(1, 1_000), _Clean]
-    narrative: Annotated[str, _of(1, 20_000), _Clean]
+    title: Annotated[
+        str, StringConstraints(min_length=1, max_length=200), _Clean, AfterValidator(_one_line)
+    ]
+    summary: Annotated[str, StringConstraints(min_length=1, max_length=1_000), _Clean]
+    narrative: Annotated[str, StringConstraints(min_length=1, max_length=20_000), _Clean]
     evidence: Annotated[list[_RecordId], Field(max_length=1_000)]
     """Ids of the records it rests on."""
 
@@ -215,7 +102,7 @@ class ProfileFile(_File):
         InvalidInputError: naming every field that cannot be used.
     """
 
-    text: Annotated[str, _of(0, MAX_PROFILE_CHARS), _Clean]
+    text: Annotated[str, StringConstraints(max_length=MAX_PROFILE_CHARS), _Clean]
     topics: Annotated[list[_Name], Field(max_length=MAX_TOPICS)]
 
 
@@ -228,12 +115,12 @@ def slug(title: str) -> str:
 
 
 def file_name(file: TopicFile | ProfileFile) -> str:
-    """The name to keep and read the file under."""
+    """The name that the file is stored under."""
     return PROFILE if isinstance(file, ProfileFile) else f"topics/{file.name}.md"
 
 
 def is_file_name(name: object) -> bool:
-    """True for the names that exist: the profile, the index, and topics. Paths are none."""
+    """True for the names of the profile, the index and topic tracks; no other path is one."""
     match = _FILE_NAME.fullmatch(name) if isinstance(name, str) else None
     return match is not None and len(match["slug"] or "") <= _SLUG_CHARS
 
@@ -243,56 +130,146 @@ def linked_topics(text: str) -> list[str]:
     return re.findall(rf"\btopics/({_SLUG})\.md\b", text)
 
 
-def render(file: TopicFile | ProfileFile) -> str:
-    """The file as Markdown; `parse` gives back the same file."""
-    front: dict[str, Any] = {"version": file.version, "updated_at": file.updated_at.isoformat()}
-    if isinstance(file, ProfileFile):
-        return write({"kind": "profile", "topics": file.topics, **front}, file.text)
-    sections = {
-        "Summary": file.summary,
-        "Narrative": file.narrative,
-        "Evidence": "\n".join(f"- {record_id}" for record_id in file.evidence),
-    }
-    front = {"kind": "topic", "name": file.name, "title": file.title, **front}
-    return write(front, write_sections(sections))
-
-
-def parse(text: str | bytes) -> TopicFile | ProfileFile:
-    """The file from its Markdown.
-
-    Raises:
-        InvalidInputError: naming what is wrong with it.
-    """
-    front, body = read(text)
-    kind = front.pop("kind", None)
-    if kind == "profile":
-        return ProfileFile(**_together(front, {"text": body}))
-    if kind != "topic":
-        raise InvalidInputError(f"kind must be 'topic' or 'profile', not {kind!r}.")
-    sections = read_sections(body)
-    fields = {
-        "summary": sections["Summary"],
-        "narrative": sections["Narrative"],
-        "evidence": read_list(sections["Evidence"]),
-    }
-    return TopicFile(**_together(front, fields))
-
-
-def _together(front: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
-    if twice := front.keys() & body.keys():
-        raise InvalidInputError(f"{', '.join(sorted(twice))} belongs below the front matter.")
-    return front | body
-
-
 def render_index(topics: Sequence[TopicFile], profile: ProfileFile | None = None) -> str:
-    """`index.md`: which files there are and what each is about, the latest first."""
+    """`index.md`: the files and what each is about, the most recently changed first."""
     lines = ["# Index", ""]
     if profile is not None:
         lines += [f"- [{PROFILE}]({PROFILE}): {len(profile.text):,} characters", ""]
-    for topic in sorted(topics, key=lambda one: (-one.updated_at.timestamp(), one.name)):
+    for topic in sorted(topics, key=lambda topic: (-topic.updated_at.timestamp(), topic.name)):
         day = topic.updated_at.date().isoformat()
         lines += [
             f"- [{topic.title}]({file_name(topic)}): {' '.join(topic.summary.split())} "
             f"({len(topic.evidence)} records, {day})"
         ]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def render(file: TopicFile | ProfileFile) -> str:
+    """The file as Markdown; `parse` gives back the same file."""
+    front: dict[str, Any] = {"version": file.version, "updated_at": file.updated_at.isoformat()}
+    if isinstance(file, ProfileFile):
+        return _with_front_matter({"kind": "profile", "topics": file.topics, **front}, file.text)
+    sections = {
+        "Summary": file.summary,
+        "Narrative": file.narrative,
+        "Evidence": "\n".join(f"- {record_id}" for record_id in file.evidence),
+    }
+    front = {"kind": "topic", "name": file.name, "title": file.title, **front}
+    return _with_front_matter(front, _sections(sections))
+
+
+def _with_front_matter(front: Mapping[str, Any], body: str) -> str:
+    fields = yaml.safe_dump(dict(front), allow_unicode=True, sort_keys=False, width=10**6)
+    return f"{_FENCE}{fields}{_FENCE}\n{body}\n"
+
+
+def _sections(sections: Mapping[str, str]) -> str:
+    """Each text under its heading; a line of a text that looks like a heading is escaped."""
+    return "\n\n".join(
+        f"## {name}\n\n{_HEADING.sub(_escape, text)}" for name, text in sections.items()
+    )
+
+
+def _escape(heading: re.Match[str]) -> str:
+    return f"\\{heading.group()}"
+
+
+def parse(text: str | bytes) -> TopicFile | ProfileFile:
+    """The file from its Markdown.
+
+    Raises:
+        InvalidInputError: it is no topic track and no profile; the message says why.
+    """
+    front, body = _split(text)
+    kind = front.pop("kind", None)
+    if kind == "profile":
+        return ProfileFile(**_merged(front, {"text": body}))
+    if kind != "topic":
+        raise InvalidInputError(f"kind must be 'topic' or 'profile', not {kind!r}.")
+    sections = _parse_sections(body)
+    fields = {
+        "summary": sections["Summary"],
+        "narrative": sections["Narrative"],
+        "evidence": _parse_list(sections["Evidence"]),
+    }
+    return TopicFile(**_merged(front, fields))
+
+
+def _merged(front: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+    if twice := front.keys() & body.keys():
+        raise InvalidInputError(f"{', '.join(sorted(twice))} belongs below the front matter.")
+    return front | body
+
+
+def _split(text: str | bytes) -> tuple[dict[str, Any], str]:
+    """The front matter's fields and the body."""
+    plain = _decoded(text).removeprefix("\ufeff").replace("\r\n", "\n")
+    start, fence, rest = plain.partition(_FENCE)
+    fields, end, body = rest.partition(f"\n{_FENCE}")
+    if start or not fence or not end:
+        raise InvalidInputError("The front matter is missing: begin with fields between two '---'.")
+    front = _parse_front_matter(fields)
+    if not isinstance(front, dict) or not all(isinstance(name, str) for name in front):
+        raise InvalidInputError("The front matter must be fields, one `name: value` per line.")
+    return front, body
+
+
+def _decoded(text: str | bytes) -> str:
+    if len(text) > MAX_FILE_CHARS:
+        raise InvalidInputError(f"The file is too long: at most {MAX_FILE_CHARS:,} characters.")
+    if isinstance(text, str):
+        return text
+    try:
+        return bytes(text).decode("utf-8")
+    except (UnicodeDecodeError, TypeError) as error:
+        raise InvalidInputError(f"The file is not UTF-8 text: {error}.") from error
+
+
+def _parse_front_matter(fields: str) -> Any:
+    if len(fields) > MAX_FRONT_CHARS:
+        raise InvalidInputError(f"The front matter is too long: at most {MAX_FRONT_CHARS:,}.")
+    try:
+        problem = _yaml_problem(fields)
+        front = None if problem else yaml.safe_load(fields)
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError, AttributeError) as error:
+        cause = " ".join(str(error).split())[:200]
+        raise InvalidInputError(f"The front matter is not YAML: {cause}.") from error
+    if problem:
+        raise InvalidInputError(problem)
+    return front
+
+
+def _yaml_problem(fields: str) -> str | None:
+    """What would make the YAML costly to load: a few lines of aliases unfold to gigabytes."""
+    depth = 0
+    for event in yaml.parse(fields, yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            return "The front matter uses YAML aliases (*name); write the values out."
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        if isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > 2:
+            return "The front matter may hold texts, numbers and lists of them, nothing deeper."
+    return None
+
+
+def _parse_sections(body: str) -> dict[str, str]:
+    """The text of each section; other headings belong to the text."""
+    before, *parts = re.split(rf"^## ({_NAMES})[ \t]*$", body, flags=re.MULTILINE)
+    found = tuple(parts[::2])
+    if before.strip() or found != SECTIONS:
+        raise InvalidInputError(
+            f"The sections must be {', '.join(SECTIONS)}, each as a `## ` heading, with nothing "
+            f"before them; found {', '.join(found[:9]) or 'none'}."
+        )
+    texts = (_HEADING.sub(lambda match: match.group().removeprefix("\\"), t) for t in parts[1::2])
+    return dict(zip(found, texts, strict=True))
+
+
+def _parse_list(text: str) -> list[str]:
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    for line in lines:
+        if not line.startswith("- "):
+            raise InvalidInputError(f"Evidence is one `- id` per line, not {line[:80]!r}.")
+    return [line[2:].strip() for line in lines]

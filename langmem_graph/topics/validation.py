@@ -1,8 +1,8 @@
-"""validate_round: what a topic writer made is committed whole, or not at all.
+"""The check of a topic round, which is committed as a whole or not at all (NapMem 5.2).
 
-A round is all topics and the profile as they would be after it. Where a record that a topic rests
-on was superseded, its successor takes its place. Whatever else is wrong is a problem, and a round
-with a problem is rolled back by whoever ran it.
+A round is all topic tracks and the profile as they would be after it. A superseded record in the
+evidence is replaced by its successor. Everything else that is wrong is a problem, and the caller
+drops a round with a problem.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from langmem_graph.topics.files import MAX_TOPICS, ProfileFile, TopicFile, file_
 
 
 class CheckedRound(NamedTuple):
-    """The files with their evidence brought up to date, and what forbids to commit them."""
+    """The files with their evidence brought up to date, and why they cannot be committed."""
 
     files: list[TopicFile | ProfileFile]
     problems: list[str]
@@ -31,22 +31,22 @@ def validate_round(
     Args:
         topics: all topics after the round, changed or not.
         profile: the profile after the round.
-        active: ids of the records that are true now.
-        superseded_by: for each superseded record the one that took its place.
+        active: ids of the records that hold now.
+        superseded_by: for each superseded record its successor.
     """
     files: list[TopicFile | ProfileFile] = []
-    problems = _of_all(topics)
+    problems = _round_problems(topics)
     for topic in topics:
-        repaired, found = _checked_topic(topic, active, superseded_by)
+        repaired, topic_problems = _repaired(topic, active, superseded_by)
         files.append(repaired)
-        problems += found
+        problems += topic_problems
     if profile is not None:
         files.append(profile)
-        problems += _of_profile(profile, {topic.name for topic in topics})
+        problems += _profile_problems(profile, {topic.name for topic in topics})
     return CheckedRound(files, problems)
 
 
-def _of_all(topics: Sequence[TopicFile]) -> list[str]:
+def _round_problems(topics: Sequence[TopicFile]) -> list[str]:
     counts = Counter(topic.name for topic in topics)
     problems = [
         f"{name}: {count} topics have this name" for name, count in counts.items() if count > 1
@@ -56,26 +56,27 @@ def _of_all(topics: Sequence[TopicFile]) -> list[str]:
     return problems
 
 
-def _checked_topic(
+def _repaired(
     topic: TopicFile, active: Set[str], superseded_by: Mapping[str, str]
 ) -> tuple[TopicFile, list[str]]:
-    """The topic with successors for superseded records, and its problems."""
+    """The topic with successors in place of superseded records, and its problems."""
     if problem := _format_problem(topic):
         return topic, [problem]
-    now = {one: _successor(one, active, superseded_by) for one in topic.evidence}
+    successors = {record: _successor(record, active, superseded_by) for record in topic.evidence}
     problems = [
-        f"{file_name(topic)}: evidence {one!r} is no record that is active or was superseded by one"
-        for one, successor in now.items()
+        f"{file_name(topic)}: evidence {record!r} is no record that is active or was superseded by"
+        " one"
+        for record, successor in successors.items()
         if successor is None
     ]
-    if not now:
+    if not successors:
         problems.append(f"{file_name(topic)}: no evidence; every topic rests on records")
-    kept = list(dict.fromkeys(now[one] or one for one in topic.evidence))
+    kept = list(dict.fromkeys(successor or record for record, successor in successors.items()))
     return topic.model_copy(update={"evidence": kept}), problems
 
 
 def _successor(record_id: str, active: Set[str], superseded_by: Mapping[str, str]) -> str | None:
-    """The record itself or the active one that follows it; None where the chain ends or circles."""
+    """The record itself, if active, or its active successor; None where there is none."""
     seen = set()
     while record_id not in active:
         seen.add(record_id)
@@ -86,7 +87,7 @@ def _successor(record_id: str, active: Set[str], superseded_by: Mapping[str, str
     return record_id
 
 
-def _of_profile(profile: ProfileFile, names: Set[str]) -> list[str]:
+def _profile_problems(profile: ProfileFile, names: Set[str]) -> list[str]:
     if problem := _format_problem(profile):
         return [problem]
     named = dict.fromkeys([*profile.topics, *linked_topics(profile.text)])
@@ -97,7 +98,7 @@ def _of_profile(profile: ProfileFile, names: Set[str]) -> list[str]:
 
 
 def _format_problem(file: TopicFile | ProfileFile) -> str | None:
-    """What is wrong with a file that was made without its checks, or None."""
+    """What is wrong with a file that was changed without its checks, as by `model_copy`."""
     try:
         type(file)(**dict(file))
     except InvalidInputError as error:

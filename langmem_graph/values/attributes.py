@@ -1,9 +1,9 @@
-"""words: everyday words as the gate compares them, from the table `everyday.json`."""
+"""Words, subjects and attributes of records, compared by the word lists in `everyday.json`."""
 
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple
@@ -12,9 +12,7 @@ _TOKEN = re.compile(r"[^\W_]+(?:[.:@+/-]+[^\W_]+)*")
 _POSSESSIVE = re.compile(r"'s\b|'(?=\s|$)")
 _ENDINGS = ("ing", "ed", "es", "e", "s")
 
-Likeness = Callable[[str, str], float]
 Cardinality = Literal["one", "usually one", "several", "unknown"]
-LIKENESS_THRESHOLD = 0.85  # unrelated names reach 0.58 with MiniLM
 _SECTIONS: dict[Cardinality, str] = {
     "one": "single",
     "usually one": "usually single",
@@ -137,27 +135,12 @@ def _subject_words(name: str) -> list[str]:
     return words[1:] if len(words) > 1 and words[0] in _ARTICLES else words
 
 
-def same_attribute(
-    a: str | None,
-    b: str | None,
-    likeness: Likeness | None = None,
-    threshold: float = LIKENESS_THRESHOLD,
-) -> bool:
-    """Whether two names mean the same: `home` and `lives in`, not `work phone` and `phone`.
-
-    Args:
-        likeness: cosine of two names by the caller's embedder, asked about names that the table
-            does not know and that share no word (those differ in scope: `red wine`, `white wine`).
-        threshold: from which likeness on they are the same.
-    """
+def same_attribute(a: str | None, b: str | None) -> bool:
+    """Whether two names mean the same: `home` and `lives in`, not `work phone` and `phone`."""
     if not a or not b:
         return False
     one, other = attribute(a), attribute(b)
-    if one == other:
-        return bool(one.family or one.scope)
-    if likeness is None or (one.family and other.family) or _shares_a_word(a, b):
-        return False
-    return likeness(a, b) >= threshold
+    return one == other and bool(one.family or one.scope)
 
 
 def attribute(name: str) -> Attribute:
@@ -194,10 +177,6 @@ def aliases(family: str) -> list[list[str]]:
     """The words of each name of a family, longest first."""
     names = [phrase.split() for phrase, known in _families().items() if known == family]
     return sorted(names, key=len, reverse=True)
-
-
-def _shares_a_word(a: str, b: str) -> bool:
-    return bool({*_meaningful(a)} & {*_meaningful(b)})
 
 
 def _scope_first(name: str) -> str:

@@ -1,4 +1,8 @@
-"""Whether a text supports a value, exactly or in another form (methods 3.3)."""
+"""Whether a text states a value, exactly or in another form (Mem2ActBench 3.3).
+
+`supports` compares a value of any type with a text; `number_in` and `is_part` tell which number a
+text states, and which digits are only a part of one.
+"""
 
 import re
 import unicodedata
@@ -8,17 +12,16 @@ from typing import Any
 from rapidfuzz import fuzz
 
 from langmem_graph.values.patterns import normalize
-from langmem_graph.values.verbatim import find_values, tokens
+from langmem_graph.values.verbatim import Value, find_values, tokens
 
 OVERLAP = 0.8
 """Share of a value's words that must occur in the text."""
 FUZZY = 85.0
 """Least similarity, in percent, with the most similar part of the text."""
 SHORTEST = 3
-"""Shorter values must occur in the text exactly (characters)."""
+"""Characters; shorter values must occur in the text exactly."""
 _NUMBER = re.compile(r"(?<![\w.,])[-−+]?\d++(?:,\d+)*+(?:\.\d+)?+(?!\w)")
 _WORD = re.compile(r"\w+")
-
 _QUANTITY = re.compile(
     r"(?:the\ |[A-Z]{3}\ ?|[$€£¥₹\#]\ ?)?"
     r"(?P<number>[+\-−]?(?:"
@@ -47,11 +50,12 @@ _MULTIPLIERS = frozenset(
 _SHORT = frozenset("k K M MM B T".split())
 """Their abbreviations; `m` and `b` are units."""
 _CJK = frozenset("十百千万萬亿億兆京半割几幾多余餘来数만천백억조")
-_OTHERS = frozenset(
+"""Characters that multiply it, or make it a fraction or an estimate."""
+_OTHER_WORDS = frozenset(
     "half halves third thirds quarter quarters fifth fifths tenth tenths hundredth hundredths "
     "percent pct procent prozent am pm and or to".split()
 )
-"""Words that make it a fraction, a percentage, a time or a range."""
+"""Words that make the number before them a fraction, a percentage, a time or a range."""
 _FOLLOWING = re.compile(r"[ \u00a0\u202f-]?(?P<word>[^\W\d_]+)")
 _FRACTION = re.compile(r" (?:\d/\d|[¼½¾⅓⅔]|(?:and|&) (?:a|one) (?:half|quarter|third)\b)")
 _GROUP = re.compile(r"[ \u00a0\u202f]\d{3}(?!\w)")
@@ -63,60 +67,50 @@ def supports(text: str, value: Any) -> bool:
 
     Args:
         text: a message or a record.
-        value: a string, a number, or a list of these, each of which the text must state. A
-            boolean is never stated by a text; whether it follows is for the step `verify`.
+        value: a string, a number, or a list or an object of these, each of which the text must
+            state. No text states a boolean: whether one follows is for the step `verify`.
     """
-    if isinstance(value, list):
-        return bool(value) and all(supports(text, one) for one in value)
-    if isinstance(value, dict):
-        return bool(value) and all(supports(text, one) for one in value.values())
+    if isinstance(value, list | dict):
+        parts = value if isinstance(value, list) else list(value.values())
+        return bool(parts) and all(supports(text, part) for part in parts)
     if isinstance(value, bool) or value is None:
         return False
     if isinstance(value, int | float):
-        return _says_number(text, float(value))
+        numbers = (n.group() for n in _NUMBER.finditer(text) if not is_part(text, *n.span()))
+        return any(float(n.replace(",", "").replace("−", "-")) == value for n in numbers)
     return says(text, str(value)) or says_nearly(text, str(value))
 
 
 def says(text: str, value: str) -> bool:
     """True when the value occurs in the text as whole words, ignoring case."""
-    plain, wanted = _plain(text), _plain(value)
-    if not wanted:
-        return False
-    return any(tokens(re.compile(re.escape(wanted)), plain))
+    wanted = _plain(value)
+    return bool(wanted) and any(tokens(re.compile(re.escape(wanted)), _plain(text)))
 
 
 def says_nearly(text: str, value: str) -> bool:
     """True for the same date or amount in another form, most words, or almost the same letters.
 
-    Links, addresses, codes and numbers must be equal: one other letter is another value.
+    Links, addresses, codes and numbers must be equal: with one other letter they differ.
     """
-    plain, wanted = _plain(text), _plain(value)
+    wanted = _plain(value)
     if len(wanted) < SHORTEST:
         return False
-    if find_values(value):
-        return _same_in_another_form(text, value)
-    words, there = _WORD.findall(wanted), _WORD.findall(plain)
+    if values := find_values(value):
+        return len(values) == 1 and _is_same_value(text, value, values[0])
+    words, text_words = _WORD.findall(wanted), _WORD.findall(_plain(text))
     if not words:
         return False
-    shared = sum(word in there for word in words)
-    if shared / len(words) >= OVERLAP:
+    if sum(word in text_words for word in words) / len(words) >= OVERLAP:
         return True
-    windows = (" ".join(there[at : at + len(words)]) for at in range(len(there)))
+    windows = (" ".join(text_words[at : at + len(words)]) for at in range(len(text_words)))
     return any(fuzz.ratio(" ".join(words), window) >= FUZZY for window in windows)
 
 
-def _says_number(text: str, value: float) -> bool:
-    whole = (one.group() for one in _NUMBER.finditer(text) if not is_part(text, *one.span()))
-    return any(float(one.replace(",", "").replace("−", "-")) == value for one in whole)
-
-
-def _same_in_another_form(text: str, value: str) -> bool:
-    """`7 May 2025` for `2025-05-07`, `$1,200` for `1200 USD`."""
-    meant = find_values(value)
-    if len(meant) != 1 or meant[0].raw.strip() != value.strip():
-        return False
-    (one,) = meant
-    return any((v.type, v.normalized) == (one.type, one.normalized) for v in find_values(text))
+def _is_same_value(text: str, value: str, parsed: Value) -> bool:
+    """True for `7 May 2025` and `2025-05-07`, `$1,200` and `1200 USD`."""
+    return parsed.raw.strip() == value.strip() and any(
+        (v.type, v.normalized) == (parsed.type, parsed.normalized) for v in find_values(text)
+    )
 
 
 def _plain(text: str) -> str:
@@ -130,19 +124,19 @@ def number_in(plain: str, *, percent: bool = False) -> int | float | None:
         plain: the text, without white space around it.
         percent: the slot expects a percentage.
     """
-    found = _QUANTITY.fullmatch(plain)
-    if not found:
+    match = _QUANTITY.fullmatch(plain)
+    if not match:
         return None
-    unit = found["unit"] or found["letter"] or ""
+    unit = match["unit"] or match["letter"] or ""
     in_percent = unit == "%" or unit.casefold() == "percent"
-    if not percent if in_percent else (_multiplies(unit) or unit.casefold() in _OTHERS):
+    if not percent if in_percent else (_multiplies(unit) or unit.casefold() in _OTHER_WORDS):
         return None
-    value = Decimal(normalize("number", found["number"]))
+    value = Decimal(normalize("number", match["number"]))
     return int(value) if value == value.to_integral_value() else float(value)
 
 
 def is_part(text: str, start: int, end: int) -> bool:
-    """True for digits of a longer number: the 2 of "2 million" or of "2 and a half"."""
+    """True where the span is only a part of a number: the 2 of "2 million" or "2 and a half"."""
     if not text[end - 1 : end].isdigit():
         return False
     word = _FOLLOWING.match(text, end)
@@ -153,10 +147,10 @@ def is_part(text: str, start: int, end: int) -> bool:
 
 def _is_grouped(text: str, start: int, end: int) -> bool:
     """True for the 12 and for the 500 of "12 500"."""
-    own = text[start:end]
+    digits = text[start:end]
     before, after = _GROUPS_BEFORE.search(text[max(0, start - 5) : start]), _GROUP.match(text, end)
-    opens = own.isdigit() and len(own) <= 3 and own[0] != "0"
-    return bool((after and opens) or (before and own.isdigit() and len(own) == 3))
+    opens = digits.isdigit() and len(digits) <= 3 and digits[0] != "0"
+    return bool((after and opens) or (before and digits.isdigit() and len(digits) == 3))
 
 
 def _multiplies(word: str) -> bool:

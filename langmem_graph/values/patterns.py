@@ -1,8 +1,8 @@
-"""What must be kept verbatim looks like this: one pattern per kind of value.
+"""Patterns of values that must be kept word for word, by kind, and their forms for comparison.
 
-Order matters: an earlier pattern takes its characters away from the later ones, so that the
-digits of a URL are not also a number. Every repetition is bounded or possessive: a message of a
-million odd characters costs no more than any other.
+The order of the patterns matters: an earlier one takes its characters away from the later ones, so
+that the digits of a URL are not also a number. Every repetition is bounded or possessive, so that
+no message takes more than linear time.
 """
 
 import re
@@ -123,20 +123,6 @@ PATTERNS: list[tuple[ValueType, re.Pattern[str]]] = [
     ("identifier", _compiled(rf"(?P<value>{_CHUNK})")),
     ("number", _compiled(rf"{_SIGN}{_NUM}\s?[%‰℃°]?")),
 ]
-
-RELATIVE = _compiled(
-    r"\b(?:today|tonight|tomorrow|yesterday|day (?:after tomorrow|before yesterday)"
-    r"|(?:next|this|last|coming|past|following|previous)\s(?:mon|tues|wednes|thurs|fri|satur|sun)day"
-    r"|(?:next|this|last|coming|past|following|previous)\s(?:day|morning|afternoon|evening|night|"
-    r"week|weekend|month|quarter|year|spring|summer|autumn|fall|winter)"
-    r"|in\s(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|\d{1,3}|a few|a couple of)\s"
-    r"(?:day|week|month|year|hour|minute)s?"
-    r"|(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|\d{1,3}|a few|a couple of)\s"
-    r"(?:day|week|month|year|hour|minute)s?\s(?:ago|later|from now)"
-    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b"
-    r"|今天|明天|后天|昨天|今日|明日|昨日|明後日|来週|先週|下周|上周|来月|下个月"
-)
-"""Days said from where the speaker stands; only a calendar turns them into a date."""
 
 
 def normalize(kind: ValueType, raw: str) -> str:

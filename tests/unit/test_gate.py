@@ -84,20 +84,8 @@ def test_attributes_worded_differently(a: str, b: str) -> None:
 
 @pytest.mark.parametrize(("a", "b"), APART)
 def test_attributes_that_stay_apart(a: str, b: str | None) -> None:
-    """Also when an embedder finds them alike: they share a word, or the table knows both."""
-    assert not same_attribute(a, b, lambda *_: 1.0)
-    assert not same_attribute(b, a, lambda *_: 1.0)
-
-
-def test_likeness_decides_what_the_table_does_not_know() -> None:
-    def alike(a: str, b: str) -> float:
-        return 0.9 if {a, b} == {"sleep schedule", "nightly rest"} else 0.3
-
-    assert same_attribute("sleep schedule", "nightly rest", alike)
-    assert not same_attribute("sleep schedule", "nightly rest", alike, threshold=0.95)
-    assert not same_attribute("sleep schedule", "nightly rest")
-    assert not same_attribute("red wine", "white wine", lambda *_: 1.0)
-    assert not same_attribute("home", "job", lambda *_: 1.0)
+    assert not same_attribute(a, b)
+    assert not same_attribute(b, a)
 
 
 def test_subjects() -> None:
@@ -230,7 +218,7 @@ HOSTILE = [
 @pytest.mark.parametrize("words", HOSTILE)
 def test_hostile_words(words: str) -> None:
     assert not same_subject(words, None)
-    same_attribute(words, words, lambda *_: float("nan"))
+    same_attribute(words, words)
     texts = "The user lives in Köln.", words or "?"
     assert outcome(*texts, words, "home") in ("overwrite", "refine", "keep_both")
 

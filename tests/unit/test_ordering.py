@@ -9,12 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_graph.extraction.contradiction_order import (
-    Order,
-    check_resolution,
-    merge_chains,
-    resolve,
-)
+from langmem_graph.extraction.contradiction_order import Order, merge_chains
 
 DAY_0 = datetime(2025, 1, 1, tzinfo=UTC)
 ids = st.sampled_from("abcdefghij")
@@ -116,25 +111,3 @@ def test_long_chains_are_merged_in_time() -> None:
     merged = merge_chains([names, *swapped], {})
     assert len(merged.order) == 19_900
     assert len(merged.discarded) == 100
-
-
-@pytest.mark.parametrize(
-    ("kept", "discarded", "holds"),
-    [
-        (["b", "a"], ["c"], True),
-        (["b", "a", "c"], [], True),
-        ([], ["a", "b", "c"], True),
-        (["a", "b"], [], False),
-        (["a", "b", "c"], ["c"], False),
-        (["a", "b", "b"], ["c"], False),
-        (["a", "b", "c", "x"], [], False),
-    ],
-)
-def test_a_resolution_must_account_for_every_id(
-    kept: list[str], discarded: list[str], holds: bool
-) -> None:
-    times = {"a": DAY_0 + timedelta(days=1), "b": DAY_0}
-    assert check_resolution(["a", "b", "c"], kept, discarded) is holds
-    by_time = Order(["b", "a", "c"], [])
-    expected = Order(kept, discarded) if holds else by_time
-    assert resolve(["a", "b", "c"], times, kept, discarded) == expected

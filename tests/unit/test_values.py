@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_graph.values.verbatim import find_values, ground, relative_dates, verbatim
+from langmem_graph.values.verbatim import find_values, ground, verbatim
 
 
 def found(text: str) -> list[tuple[str, str]]:
@@ -143,25 +143,6 @@ def test_grounding_parts_what_was_said_from_what_was_not() -> None:
     grounded = ground("Paid $40 for seat 12A; call 555-1234 at 6pm; 3 bags.", sources)
     assert [value.raw for value in grounded.values] == ["$40", "12A", "555-1234"]
     assert [value.raw for value in grounded.ungrounded] == ["6pm", "3"]
-    assert grounded.inferred == []
-
-
-@pytest.mark.parametrize(
-    ("source", "implied"),
-    [
-        ("dentist next Friday", ["next Friday"]),
-        ("dentist on May 9", ["May 9"]),
-        ("in two weeks", ["in two weeks"]),
-        ("歯医者は明日です", ["明日"]),
-        ("dentist, some day", []),
-    ],
-)
-def test_a_relative_date_makes_the_absolute_one_inferred(source: str, implied: list[str]) -> None:
-    assert relative_dates(source) == implied
-    grounded = ground("Dentist on 2025-05-09, room 7.", [source])
-    assert grounded.values == []
-    assert [value.raw for value in grounded.ungrounded] == ["2025-05-09", "7"]
-    assert [value.raw for value in grounded.inferred] == (["2025-05-09"] if implied else [])
 
 
 said = st.text(st.characters(codec=None, exclude_categories=())) | st.lists(
@@ -184,7 +165,6 @@ def test_only_exact_substrings_are_accepted(text: str, source: str) -> None:
     grounded = ground(text, [source])
     assert all(value.raw in source for value in grounded.values)
     assert len(grounded.values) + len(grounded.ungrounded) == len(find_values(text))
-    assert all(value in grounded.ungrounded for value in grounded.inferred)
     held = verbatim(text, [source])
     assert held is None or (held == text and text in source)
 
@@ -203,7 +183,6 @@ def test_a_long_odd_text_takes_no_longer_than_another(part: str) -> None:
     start = time.perf_counter()
     find_values(text)
     find_values(text[8:])
-    relative_dates(text)
     assert time.perf_counter() - start < 10
 
 

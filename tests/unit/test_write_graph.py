@@ -18,7 +18,8 @@ from langmem_graph.settings import ExtractionSettings, ReasoningSettings, Settin
 from langmem_graph.testing import ScriptedChatModel
 from tests.support.minds import Mind
 from tests.support.settings import nested
-from tests.unit.test_write_path import PROFILE, echo, gather, turn
+from tests.support.writing import echo, turn
+from tests.unit.test_write_path import PROFILE, gather
 
 STEPS = ["claim", "extract", "verify", "reconcile", "commit", "link", "schedule"]
 ROUNDS = ["topics", "profile"]
@@ -216,7 +217,7 @@ async def test_giving_one_run_up_leaves_the_others_claim(
     memory = open_memory(reading())
     ana, graph = memory.user("ana"), create_write_graph(memory)
     entered, leave, asked = asyncio.Event(), asyncio.Event(), list[str]()
-    runner = memory._pipelines.extraction.tools.runner
+    runner = memory._pipelines.extraction.deps.runner
     ask = runner.ask
 
     async def slowly(schema: Any, prompt: str, question: str, *rest: Any) -> Any:
@@ -256,7 +257,7 @@ async def test_a_run_that_ends_early_gives_its_claim_back(
     graph = create_write_graph(memory)
     if way == "cancelled":
         monkeypatch.setattr(
-            memory._pipelines.extraction.tools.runner, "ask", lambda *_: asyncio.sleep(60)
+            memory._pipelines.extraction.deps.runner, "ask", lambda *_: asyncio.sleep(60)
         )
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(graph.ainvoke(BOAT, CONFIG), 1)
