@@ -16,10 +16,8 @@ from langmem_graph.grounding.state import (
     GroundingDependencies,
     GroundingState,
     Policy,
-    evidence_in,
-    slots_in,
 )
-from langmem_graph.grounding.tool_schema import Slot, object_in, slot_name
+from langmem_graph.grounding.tool_schema import Slot, object_in, slot_name, slots_of
 from langmem_graph.grounding.type_conversion import errors, problem, problem_with
 from langmem_graph.runtime import Event, StepRun
 from langmem_graph.schemas import GroundedCall, Grounding, MissingSlot
@@ -29,10 +27,10 @@ async def decide(
     deps: GroundingDependencies, state: GroundingState, run: StepRun
 ) -> GroundingState:
     """Assemble the call."""
-    evidence, tool = evidence_in(state), state["tool"]
+    evidence, tool = state["evidence"], state["tool"]
     filled = await _without_forgotten(deps, run, state["filled"], evidence)
     assembly = _Assembly(state["policy"], state["warnings"])
-    for slot in slots_in(state):
+    for slot in slots_of(state["tool"]):
         assembly.take(slot, filled.get(slot.name) or FilledSlot(slot.name, "missing"), evidence)
     assembly.remove_unusable(tool.schema)
     assembly.report_errors(tool.schema)

@@ -15,10 +15,8 @@ from langmem_graph.grounding.state import (
     GroundingDependencies,
     GroundingState,
     How,
-    evidence_in,
-    slots_in,
 )
-from langmem_graph.grounding.tool_schema import Slot
+from langmem_graph.grounding.tool_schema import Slot, slots_of
 from langmem_graph.grounding.type_conversion import inferred, typed
 from langmem_graph.llm.answer_schemas import SlotFill, ToolFill
 from langmem_graph.llm.structured_calls import load_prompt
@@ -29,7 +27,7 @@ from langmem_graph.values.matching import supports
 
 async def fill(deps: GroundingDependencies, state: GroundingState, run: StepRun) -> GroundingState:
     """Ask the model, and accept every proposal whose value stands in a source."""
-    slots, evidence, usage = slots_in(state), evidence_in(state), state["usage"].copy()
+    slots, evidence, usage = slots_of(state["tool"]), state["evidence"], state["usage"].copy()
     answer = None
     if slots:
         question = _question(state, slots, evidence)

@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from langmem_graph.errors import for_log
-from langmem_graph.grounding.sources import candidates_in, read_sources
-from langmem_graph.grounding.state import GroundingDependencies, GroundingState, slots_in
-from langmem_graph.grounding.tool_schema import Slot, ToolSpec, in_words
+from langmem_graph.grounding.sources import Evidence, candidates_in, read_sources
+from langmem_graph.grounding.state import GroundingDependencies, GroundingState
+from langmem_graph.grounding.tool_schema import Slot, ToolSpec, in_words, slots_of
 from langmem_graph.retrieval.facts import facts_by_number
 from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Fact
@@ -42,7 +42,7 @@ async def retrieve_slots(
     deps: GroundingDependencies, state: GroundingState, run: StepRun
 ) -> GroundingState:
     """Find sources and candidate values for all slots."""
-    tool, slots, query = state["tool"], slots_in(state), state["query"]
+    tool, slots, query = state["tool"], slots_of(state["tool"]), state["query"]
     warnings = list(state["warnings"])
     try:
         facts = _interleaved(await _searched(deps, run, tool, slots[:MOST_SLOTS], query))
@@ -54,8 +54,7 @@ async def retrieve_slots(
     facts_shown = [source.fact for source in sources if source.fact]
     run.emit({"event": "memory_slots", "slots": len(slots), "facts": facts_shown})
     return {
-        "sources": sources,
-        "candidates": candidates_in(sources, slots),
+        "evidence": Evidence(sources, candidates_in(sources, slots)),
         "warnings": warnings,
     }
 

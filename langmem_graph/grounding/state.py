@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
-from langmem_graph.grounding.sources import Evidence, Source, ValueCandidate
-from langmem_graph.grounding.tool_schema import Slot, ToolSpec, slots_of
+from langmem_graph.grounding.sources import Evidence
+from langmem_graph.grounding.tool_schema import ToolSpec
 from langmem_graph.llm.structured_calls import ModelRunner, Usage
 from langmem_graph.retrieval.facts import Search
 from langmem_graph.runtime import StateForm
@@ -48,8 +48,7 @@ class GroundingState(TypedDict, total=False):
     """Specifications of the tools to choose from."""
     tool: ToolSpec
     """The chosen tool."""
-    sources: list[Source]
-    candidates: list[ValueCandidate]
+    evidence: Evidence
     filled: list[FilledSlot]
     call: GroundedCall
     """The result."""
@@ -66,21 +65,10 @@ class GroundingDependencies:
     search: Search
 
 
-def slots_in(state: GroundingState) -> list[Slot]:
-    """The slots of the chosen tool."""
-    return slots_of(state["tool"])
-
-
-def evidence_in(state: GroundingState) -> Evidence:
-    """The sources and candidate values that were found for the slots."""
-    return Evidence(state["sources"], state["candidates"])
-
-
 JSON = StateForm.json(
     specs=list[ToolSpec],
     tool=ToolSpec,
-    sources=list[Source],
-    candidates=list[ValueCandidate],
+    evidence=Evidence,
     filled=list[FilledSlot],
     call=GroundedCall,
     usage=Usage,

@@ -11,9 +11,8 @@ from langmem_graph.grounding.state import (
     FilledSlot,
     GroundingDependencies,
     GroundingState,
-    slots_in,
 )
-from langmem_graph.grounding.tool_schema import Slot
+from langmem_graph.grounding.tool_schema import Slot, slots_of
 from langmem_graph.grounding.type_conversion import problem_with
 from langmem_graph.llm.answer_schemas import Verdicts
 from langmem_graph.llm.structured_calls import Usage, load_prompt
@@ -27,7 +26,7 @@ async def verify(
     deps: GroundingDependencies, state: GroundingState, run: StepRun
 ) -> GroundingState:
     """Check every filled slot."""
-    slots, usage = {slot.name: slot for slot in slots_in(state)}, state["usage"].copy()
+    slots, usage = {slot.name: slot for slot in slots_of(state["tool"])}, state["usage"].copy()
     fitting = [_fitting(filled, slots) for filled in state["filled"]]
     return {"filled": await _judged(deps, fitting, usage), "usage": usage}
 

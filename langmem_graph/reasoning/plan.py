@@ -52,8 +52,11 @@ async def plan(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalSt
         status=proof.status,
         subgoals=len(proof.subgoals),
     )
-    _note_subgoals(recorder, proof)
-    _stop_if_over(deps, state, usage, proof)
+    for goal in proof.initial():
+        fields = goal.model_dump(include={"id", "atom", "query", "relation", "parent", "depth"})
+        recorder.record("memory_subgoal", **fields)
+    if not proof.ended and deps.is_over(state, usage):
+        proof.status, proof.ended = "budget", True
     if proof.ended and not proof.sufficient:
         proof.take_best()
     return _update(state, proof, usage, recorder)
@@ -114,14 +117,3 @@ def _take(plan: GoalPlan, query: str, aliases: FactAliases, most: int, proof: Pr
     proof.answer = [name for name in dict.fromkeys(plan.answer) if name in types] or list(types)
     proof.due = [goal.id for goal in proof.subgoals]
     proof.round += 1
-
-
-def _note_subgoals(recorder: TraceRecorder, proof: Proof) -> None:
-    for goal in proof.initial():
-        fields = goal.model_dump(include={"id", "atom", "query", "relation", "parent", "depth"})
-        recorder.record("memory_subgoal", **fields)
-
-
-def _stop_if_over(deps: GoalDependencies, state: GoalState, usage: Usage, proof: Proof) -> None:
-    if not proof.ended and deps.is_over(state, usage):
-        proof.status, proof.ended = "budget", True
