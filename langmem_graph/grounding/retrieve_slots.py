@@ -15,7 +15,7 @@ from langmem_graph.errors import for_log
 from langmem_graph.grounding.sources import Evidence, candidates_in, read_sources
 from langmem_graph.grounding.state import GroundingDependencies, GroundingState
 from langmem_graph.grounding.tool_schema import Slot, ToolSpec, in_words, slots_of
-from langmem_graph.retrieval.facts import facts_by_number
+from langmem_graph.retrieval.facts import facts_by_number, interleaved
 from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Fact
 from langmem_graph.storage import record_queries
@@ -45,7 +45,7 @@ async def retrieve_slots(
     tool, slots, query = state["tool"], slots_of(state["tool"]), state["query"]
     warnings = list(state["warnings"])
     try:
-        facts = _interleaved(await _searched(deps, run, tool, slots[:MOST_SLOTS], query))
+        facts = interleaved(await _searched(deps, run, tool, slots[:MOST_SLOTS], query))
         sources = await read_sources(deps.services, run, query, facts, MOST_FACTS)
     except Exception as error:  # noqa: BLE001  # the slots are then filled from the request alone
         warnings.append(f"memory could not be searched: {type(error).__name__}: {error}")
@@ -53,10 +53,7 @@ async def retrieve_slots(
         sources = await read_sources(deps.services, run, query, [], MOST_FACTS)
     facts_shown = [source.fact for source in sources if source.fact]
     run.emit({"event": "memory_slots", "slots": len(slots), "facts": facts_shown})
-    return {
-        "evidence": Evidence(sources, candidates_in(sources, slots)),
-        "warnings": warnings,
-    }
+    return {"evidence": Evidence(sources, candidates_in(sources, slots)), "warnings": warnings}
 
 
 async def _searched(
@@ -69,13 +66,6 @@ async def _searched(
     searches = [(request, FOR_REQUEST), *((slot.query(), PER_SLOT) for slot in slots)]
     found = await asyncio.gather(*(deps.search(query, k, "semantic", run) for query, k in searches))
     return [*found, *resembling]
-
-
-def _interleaved(found: Sequence[Sequence[Fact]]) -> list[Fact]:
-    """The best fact of every search, then the second best of each, and so on, each fact once."""
-    longest = max(map(len, found), default=0)
-    ranked = (facts[rank] for rank in range(longest) for facts in found if rank < len(facts))
-    return list({fact.id: fact for fact in ranked}.values())
 
 
 def by_attribute(

@@ -14,6 +14,7 @@ from langmem_graph.reasoning.state import (
     Retrieved,
     working_copies,
 )
+from langmem_graph.retrieval.facts import interleaved
 from langmem_graph.retrieval.formatting import FactAliases, request_line
 from langmem_graph.runtime import StepRun, TraceRecorder
 from langmem_graph.schemas import Fact, GoalStatus
@@ -41,16 +42,11 @@ def _take_in(proof: Proof, found: list[Retrieved], recorder: TraceRecorder) -> l
     """Add this round's facts to the proof; returns the new ones, each subgoal's best first."""
     retrieved = [result for result in found if result.round == proof.round]
     recorder.trace += [result.event for result in retrieved]  # each was emitted when it happened
-    columns = [result.facts for result in retrieved]
-    longest = max(map(len, columns), default=0)
     seen = {fact.id for fact in proof.facts}
-    fresh: dict[str, Fact] = {}
-    for rank in range(longest):
-        for column in columns:
-            if rank < len(column) and column[rank].id not in seen:
-                fresh.setdefault(column[rank].id, column[rank])
-    proof.facts += fresh.values()
-    return list(fresh.values())
+    facts = interleaved([result.facts for result in retrieved])
+    fresh = [fact for fact in facts if fact.id not in seen]
+    proof.facts += fresh
+    return fresh
 
 
 def _to_show(proof: Proof, fresh: list[Fact], most: int) -> list[Fact]:

@@ -8,6 +8,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Literal
 
 from rapidfuzz import fuzz
@@ -147,6 +148,15 @@ def fact_of_message(message: MessageHit | Message, outdated: bool = False) -> Fa
         likeness=signals.get("dense", 0.0),
         outdated=outdated,
     )
+
+
+def interleaved(lists: Sequence[Sequence[Fact]]) -> list[Fact]:
+    """The best fact of every list, then the second best of each, and so on, each fact once."""
+    facts: dict[str, Fact] = {}
+    for fact in chain.from_iterable(zip_longest(*lists)):
+        if fact is not None:
+            facts.setdefault(fact.id, fact)
+    return list(facts.values())
 
 
 def hits_by_id(connection: Connection, ids: Iterable[str]) -> dict[str, MessageHit]:
