@@ -9,13 +9,15 @@ import asyncio
 import contextvars
 import os
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import wraps
 from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.runtime import get_runtime
+from pydantic import TypeAdapter
 
 from langmem_graph import tracing
 from langmem_graph.errors import ClosedMemoryError, ForkedProcessError, InvalidInputError
@@ -208,6 +210,65 @@ def as_node(
         return await _traced(step, deps, state, StepRun(user_of(config), config, emitter()))
 
     return RunnableLambda(node, anode, name=step.__name__)
+
+
+@dataclass(frozen=True)
+class StateForm:
+    """How a graph keeps its state between steps: as objects, or as JSON (`StateForm.json`).
+
+    A LangGraph server gives a graph a checkpointer of its own, whose serializer warns about classes
+    that it does not know.
+    """
+
+    types: Mapping[str, TypeAdapter[Any]] = field(default_factory=dict)
+    """Types of the keys that are kept as JSON; all other keys are kept as they are."""
+
+    @classmethod
+    def json(cls, **types: Any) -> "StateForm":
+        """Keep these keys, whose types are given, as JSON."""
+        return cls({name: TypeAdapter(kind) for name, kind in types.items()})
+
+    def load(self, state: Mapping[str, Any]) -> Any:
+        """The state as a step takes it: with objects in place of their JSON."""
+        return self._converted(state, lambda adapter, value: adapter.validate_python(value))
+
+    def dump(self, update: Mapping[str, Any]) -> Any:
+        """A step's update as the graph keeps it."""
+        return self._converted(
+            update, lambda adapter, value: adapter.dump_python(value, mode="json")
+        )
+
+    def _converted(
+        self, state: Mapping[str, Any], convert: Callable[[TypeAdapter[Any], Any], Any]
+    ) -> dict[str, Any]:
+        return {
+            name: value
+            if value is None or name not in self.types
+            else convert(self.types[name], value)
+            for name, value in state.items()
+        }
+
+    def step(self, step: Step) -> Step:
+        """The step, over state in this form."""
+
+        @wraps(step)
+        async def converted(deps: Any, state: Any, run: StepRun) -> Any:
+            return self.dump(await step(deps, self.load(state), run))
+
+        return converted
+
+    def route(self, choose: Callable[[Any], T]) -> Callable[[Any], T]:
+        """The function of a conditional edge, over state in this form."""
+
+        @wraps(choose)
+        def converted(state: Any) -> T:
+            return choose(self.load(state))
+
+        return converted
+
+
+OBJECTS = StateForm()
+"""The form for graphs that the library runs itself: no checkpointer sees their state."""
 
 
 async def _traced(step: Step, deps: Any, state: Any, run: StepRun) -> Any:

@@ -33,7 +33,7 @@ _DATES = ("at", "date", "timestamp", "created_at")
 def create_goal_graph(
     retriever: BaseRetriever | SearchFunction, *, model: Any, settings: Settings | None = None
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The goal loop alone, over a memory that need not be ours: `init, retrieve, unify, refine`.
+    """The goal loop alone, over a memory that need not be ours: `plan, retrieve, unify, refine`.
 
     Its input is `{"query": "…"}`, and optionally `now` (ISO time) and `recalled` (facts found
     already). Its output has `proof` (subgoals, bindings, facts, conflicts, status), `usage` and

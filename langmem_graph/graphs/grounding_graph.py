@@ -14,7 +14,7 @@ from langmem_graph.graphs.identity import UserId, user_of
 from langmem_graph.graphs.nodes import UserContext
 from langmem_graph.grounding import graph
 from langmem_graph.grounding.graph import grounding_dependencies, grounding_request
-from langmem_graph.grounding.state import GroundingState, Policy
+from langmem_graph.grounding.state import JSON, GroundingState, Policy
 from langmem_graph.memory import Memory, check_memory
 
 
@@ -34,8 +34,8 @@ class GroundingOutput(TypedDict, total=False):
     call: dict[str, Any]
 
 
-class _State(GroundingState, total=False):
-    messages: Annotated[list[AnyMessage], add_messages]
+class _State(GroundingState, GroundingInput, total=False):
+    pass
 
 
 def create_grounding_graph(
@@ -50,8 +50,8 @@ def create_grounding_graph(
     Args:
         memory: where to look; opened with a model.
         tools: a tool or several to choose from; None takes them from the input.
-        policy: what happens to an inferred value that does not surely follow: `flag` keeps it with
-            a warning, `drop` leaves it out, `ask` reports it as missing.
+        policy: what happens to an inferred value that does not certainly follow: `flag` keeps it
+            with a warning, `drop` leaves it out, `ask` reports it as missing.
         user_id: as for `create_recall_node`.
 
     Raises:
@@ -76,10 +76,6 @@ def create_grounding_graph(
         lambda config: user_of(config, user_id),
         (_State, GroundingInput, GroundingOutput),
         read_input,
-        _as_json,
-        UserContext,
+        form=JSON,
+        context_schema=UserContext,
     )
-
-
-def _as_json(decided: GroundingState) -> dict[str, Any]:
-    return {**decided, "call": decided["call"].model_dump(mode="json")}

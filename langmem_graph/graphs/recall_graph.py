@@ -68,9 +68,9 @@ def create_recall_graph(
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """A graph that recalls by reasoning.
 
-    Its steps are `route, recall, goals, counterfactual, conflicts, context, answer`. `goals` is a
-    subgraph that chains backwards over memory (Goal-Mem), `counterfactual` a conditional edge that
-    asks what could go wrong (ActMem); it is taken for acts alone. Its output has `memory_context`
+    Its steps are `route, first_lookup, goals, counterfactual, conflicts, context, answer`. `goals`
+    is a subgraph that chains backwards over memory (Goal-Mem), `counterfactual` is reached by a
+    conditional edge, for acts alone, and asks for risks (ActMem). Its output has `memory_context`
     for the model's node and `memory_recall`, the whole outcome. Use it as a node of your graph or
     on its own, under `invoke`, `ainvoke`, `stream` and `astream`; with `stream_mode="custom",
     subgraphs=True` every step can be watched.

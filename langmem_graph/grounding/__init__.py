@@ -1,1 +1,1 @@
-"""A tool call's arguments from memory, each with its source (Mem2ActBench)."""
+"""The grounding graph: a tool call's arguments from memory, with their sources (Mem2ActBench)."""

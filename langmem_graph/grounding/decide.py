@@ -1,8 +1,8 @@
-"""The step `decide`: assembles the call, the missing arguments and the warnings.
+"""The step `decide`: assemble the call, the missing arguments and the warnings (Mem2ActBench 3.3).
 
 A required value that memory does not support is missing, never invented; an optional one is left
-out. An inferred value that does not surely follow is flagged by default: dropping such values
-costs more correct arguments than it saves (methods 3.5).
+out. An inferred value that does not certainly follow is flagged by default: dropping such values
+loses more correct arguments than wrong ones (Mem2ActBench 3.5).
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,10 +16,8 @@ from langmem_graph.grounding.state import (
     GroundingDependencies,
     GroundingState,
     Policy,
-    evidence_in,
-    slots_in,
 )
-from langmem_graph.grounding.tool_schema import Slot, object_in, slot_name
+from langmem_graph.grounding.tool_schema import Slot, object_in, slot_name, slots_of
 from langmem_graph.grounding.type_conversion import errors, problem, problem_with
 from langmem_graph.runtime import Event, StepRun
 from langmem_graph.schemas import GroundedCall, Grounding, MissingSlot
@@ -29,10 +27,10 @@ async def decide(
     deps: GroundingDependencies, state: GroundingState, run: StepRun
 ) -> GroundingState:
     """Assemble the call."""
-    evidence, tool = evidence_in(state), state["tool"]
+    evidence, tool = state["evidence"], state["tool"]
     filled = await _without_forgotten(deps, run, state["filled"], evidence)
     assembly = _Assembly(state["policy"], state["warnings"])
-    for slot in slots_in(state):
+    for slot in slots_of(state["tool"]):
         assembly.take(slot, filled.get(slot.name) or FilledSlot(slot.name, "missing"), evidence)
     assembly.remove_unusable(tool.schema)
     assembly.report_errors(tool.schema)
@@ -47,23 +45,23 @@ async def decide(
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
     )
+    missing = [slot.name for slot in call.missing]
     event: Event = {"event": "memory_grounded", "filled": list(call.grounding), "tool": call.name}
-    event["missing"] = [one.name for one in call.missing]
-    run.emit(event)
-    return {"call": call, "trace": [event]}
+    run.emit({**event, "missing": missing})
+    return {"call": call}
 
 
 async def _without_forgotten(
     deps: GroundingDependencies, run: StepRun, filled: Sequence[FilledSlot], evidence: Evidence
 ) -> dict[str, FilledSlot]:
-    """By slot; what was forgotten or changed during the model's calls fills no slot."""
-    cited = evidence.named(alias for one in filled for alias in one.sources)
-    now = await current_sources(deps.services, run, cited)
+    """The filled slots by name; one whose source was forgotten or changed since is missing."""
+    cited = evidence.named(alias for slot in filled for alias in slot.sources)
+    stored = await current_sources(deps.services, run, cited)
     kept = {}
-    for one in filled:
-        gone = any(_is_gone(one, now[source.alias]) for source in evidence.named(one.sources))
+    for slot in filled:
+        gone = any(_is_gone(slot, stored[source.alias]) for source in evidence.named(slot.sources))
         reason = "was forgotten or changed meanwhile"
-        kept[one.slot] = replace(one, how="missing", reason=reason, text="") if gone else one
+        kept[slot.slot] = replace(slot, how="missing", reason=reason, text="") if gone else slot
     return kept
 
 
@@ -75,7 +73,7 @@ def _is_gone(filled: FilledSlot, source: Source | None) -> bool:
 
 
 class _Assembly:
-    """Collects the arguments of the call, their grounding, what is missing, and warnings."""
+    """Collects the arguments of the call, their grounding, the missing slots and the warnings."""
 
     def __init__(self, policy: Policy, warnings: Sequence[str]) -> None:
         self._policy = policy
@@ -85,7 +83,7 @@ class _Assembly:
         self.warnings = list(warnings)
 
     def take(self, slot: Slot, filled: FilledSlot, evidence: Evidence) -> None:
-        """Add one slot: its value, its default, or that it is missing."""
+        """Add one slot: its value, its default, or its absence."""
         doubtful = filled.how == "inferred" and not filled.follows
         if doubtful and self._policy != "flag":
             reason = f"does not surely follow: {filled.value!r}"
@@ -98,7 +96,7 @@ class _Assembly:
             self._take_default(slot, filled, evidence)
 
     def _take_default(self, slot: Slot, filled: FilledSlot, evidence: Evidence) -> None:
-        """Add the default of a slot that has no usable value, or that the slot is missing."""
+        """Add the default of a slot without a usable value, or report the slot as missing."""
         wrong = _bad_default(slot)
         if slot.has_default and filled.how != "conflict" and not wrong:
             if filled.reason:
@@ -113,8 +111,8 @@ class _Assembly:
         sources = evidence.named(filled.sources)
         self.grounding[slot.name] = Grounding(
             type=filled.how,
-            record_ids=[one for source in sources for one in source.record_ids],
-            message_ids=[one for source in sources for one in source.message_ids],
+            record_ids=[record_id for source in sources for record_id in source.record_ids],
+            message_ids=[message_id for source in sources for message_id in source.message_ids],
             text=filled.text,
         )
 
@@ -137,14 +135,12 @@ class _Assembly:
         for error in errors(self.arguments, schema):
             lacking = [path for path in _lacking(error) if not self._is_named(path)]
             reason = str(error.message)[:200]
-            self.missing += [
-                MissingSlot(name=slot_name(one), reason=reason) for one in lacking if one
-            ]
+            self.missing += [MissingSlot(name=slot_name(p), reason=reason) for p in lacking if p]
             if () in lacking:
                 self.warnings.append(f"the arguments do not fit together: {reason}")
 
     def _is_named(self, path: tuple[str, ...]) -> bool:
-        return bool(path) and any(_is_within(one.name, path) for one in self.missing)
+        return bool(path) and any(_is_within(slot.name, path) for slot in self.missing)
 
     def _remove_from(
         self, schema: Mapping[str, Any], path: tuple[str, ...], given: dict[str, Any]
@@ -152,18 +148,18 @@ class _Assembly:
         """Remove the unusable parts of one object, the innermost first."""
         needed = schema.get("required") or ()
         for name, part in schema["properties"].items():
-            inside, own = object_in(part), (*path, name)
+            inside, inner = object_in(part), (*path, name)
             if name not in given:
                 continue
             if inside and isinstance(given[name], dict):
-                self._remove_from(inside, own, given[name])
-                if name not in needed and not self._has_grounded(own):
-                    self._drop(own, given)
+                self._remove_from(inside, inner, given[name])
+                if name not in needed and not self._has_grounded(inner):
+                    self._drop(inner, given)
                     continue
             error = None if name in needed else problem(given[name], part)
             if error:
-                self._drop(own, given)
-                self.warnings.append(f"{slot_name(own)} is left out: {error}")
+                self._drop(inner, given)
+                self.warnings.append(f"{slot_name(inner)} is left out: {error}")
 
     def _has_grounded(self, path: tuple[str, ...]) -> bool:
         return any(
@@ -174,11 +170,11 @@ class _Assembly:
     def _drop(self, path: tuple[str, ...], given: dict[str, Any]) -> None:
         del given[path[-1]]
         self.grounding = {k: g for k, g in self.grounding.items() if not _is_within(k, path)}
-        self.missing = [one for one in self.missing if not _is_within(one.name, path)]
+        self.missing = [slot for slot in self.missing if not _is_within(slot.name, path)]
 
 
 def _bad_default(slot: Slot) -> str:
-    """Why the slot's own default does not fit its schema; empty when it does."""
+    """Why the slot's default does not fit its own schema; empty when it fits."""
     wrong = problem_with(slot.schema["default"], slot) if slot.has_default else None
     return f"its default does not fit: {wrong}" if wrong else ""
 
@@ -190,9 +186,10 @@ def _lacking(error: Any) -> list[tuple[str, ...]]:
     if error.validator == "required":
         return [(*path, name) for name in error.validator_value if name not in error.instance]
     if error.validator == "dependentRequired":
-        given = [own for name, own in error.validator_value.items() if name in error.instance]
-        return [(*path, one) for own in given for one in own if one not in error.instance]
-    inside = [one for part in error.context or () for one in _lacking(part)]
+        needed = [names for name, names in error.validator_value.items() if name in error.instance]
+        absent = (n for dependent in needed for n in dependent if n not in error.instance)
+        return [(*path, name) for name in absent]
+    inside = [lacking for part in error.context or () for lacking in _lacking(part)]
     return list(dict.fromkeys(inside)) or [path]
 
 

@@ -1,7 +1,7 @@
-"""The step `fill`: one model call states for every slot where its value comes from.
+"""The step `fill`: one model call names the source of every slot's value (Mem2ActBench 3.3).
 
-The model chooses a candidate by its alias or quotes a source; the value is then copied from the
-source, so that no value is ever retyped.
+The model chooses a candidate by its alias or quotes a source; code then copies the value from the
+source, so that the model never retypes one.
 """
 
 import json
@@ -15,11 +15,8 @@ from langmem_graph.grounding.state import (
     GroundingDependencies,
     GroundingState,
     How,
-    evidence_in,
-    slots_in,
-    usage_in,
 )
-from langmem_graph.grounding.tool_schema import Slot
+from langmem_graph.grounding.tool_schema import Slot, slots_of
 from langmem_graph.grounding.type_conversion import inferred, typed
 from langmem_graph.llm.answer_schemas import SlotFill, ToolFill
 from langmem_graph.llm.structured_calls import load_prompt
@@ -29,16 +26,15 @@ from langmem_graph.values.matching import supports
 
 
 async def fill(deps: GroundingDependencies, state: GroundingState, run: StepRun) -> GroundingState:
-    """Ask the model, and take every proposal that can be traced to a source."""
-    slots, evidence = slots_in(state), evidence_in(state)
-    usage = usage_in(state)
+    """Ask the model, and accept every proposal whose value stands in a source."""
+    slots, evidence, usage = slots_of(state["tool"]), state["evidence"], state["usage"].copy()
     answer = None
     if slots:
         question = _question(state, slots, evidence)
         answer = await deps.runner.ask(ToolFill, load_prompt("fill"), question, usage)
     proposed: dict[str, list[SlotFill]] = defaultdict(list)
-    for one in answer.slots if answer else []:
-        proposed[one.slot].append(one)
+    for proposal in answer.slots if answer else []:
+        proposed[proposal.slot].append(proposal)
     filled = [_filled(slot, proposed[slot.name], evidence) for slot in slots]
     return {"filled": filled, "usage": usage}
 
@@ -81,35 +77,36 @@ def _source_line(source: Source) -> str:
 
 def _filled(slot: Slot, proposed: Sequence[SlotFill], evidence: Evidence) -> FilledSlot:
     """The outcome of all proposals for one slot."""
-    taken = [_taken(slot, one, evidence) for one in proposed]
-    good = [one for one in taken if one.how != "missing"]
-    if not good:
-        return taken[0] if taken else FilledSlot(slot.name, "missing")
-    if "array" in slot.types and all(one.how == "explicit" for one in good):
-        return _list_of(slot, good)
-    if len({json.dumps(one.value, default=str) for one in good}) > 1:
-        return _conflict(slot, good)
-    return good[0]
+    checked = [_checked(slot, proposal, evidence) for proposal in proposed]
+    usable = [filled for filled in checked if filled.how != "missing"]
+    if not usable:
+        return checked[0] if checked else FilledSlot(slot.name, "missing")
+    if "array" in slot.types and all(filled.how == "explicit" for filled in usable):
+        return _list_of(slot, usable)
+    if len({json.dumps(filled.value, default=str) for filled in usable}) > 1:
+        return _conflict(slot, usable)
+    return usable[0]
 
 
-def _taken(slot: Slot, one: SlotFill, evidence: Evidence) -> FilledSlot:
-    if one.how == "copy":
-        return _copied(slot, one, evidence)
-    sources = [source for source in evidence.named(one.sources) if not source.outdated]
+def _checked(slot: Slot, proposal: SlotFill, evidence: Evidence) -> FilledSlot:
+    """The outcome of one proposal."""
+    if proposal.how == "copy":
+        return _copied(slot, proposal, evidence)
+    sources = [source for source in evidence.named(proposal.sources) if not source.outdated]
     aliases = tuple(source.alias for source in sources)
     text = " … ".join(source.texts[0] for source in sources)
-    if one.how == "conflict" and len(sources) > 1:
+    if proposal.how == "conflict" and len(sources) > 1:
         return FilledSlot(slot.name, "conflict", sources=aliases, text=text)
-    if one.how == "default" and slot.has_default:
+    if proposal.how == "default" and slot.has_default:
         return FilledSlot(slot.name, "default", value=slot.schema["default"])
-    if one.how == "infer" and sources and one.value.strip():
-        value = inferred(one.value, slot)
+    if proposal.how == "infer" and sources and proposal.value.strip():
+        value = inferred(proposal.value, slot)
         if any(source.has_superseded(str(value)) for source in sources):
             return FilledSlot(slot.name, "missing", reason="no longer true")
         said = any(supports(t, value) for source in sources for t in source.texts)
         how: How = "explicit" if said and not _has_words(value) else "inferred"
         return FilledSlot(slot.name, how, value, text, aliases)
-    reason = "cites nothing that was shown" if one.how in ("infer", "conflict") else ""
+    reason = "cites nothing that was shown" if proposal.how in ("infer", "conflict") else ""
     return FilledSlot(slot.name, "missing", reason=reason)
 
 
@@ -121,14 +118,14 @@ def _has_words(value: Any) -> bool:
     )
 
 
-def _copied(slot: Slot, one: SlotFill, evidence: Evidence) -> FilledSlot:
+def _copied(slot: Slot, proposal: SlotFill, evidence: Evidence) -> FilledSlot:
     """The value of a candidate, or of words that a source contains, exactly as they stand there."""
     known = {candidate.alias: candidate for candidate in evidence.candidates}
-    candidate = known.get(one.candidate)
-    cited = [candidate.source] if candidate else one.sources
+    candidate = known.get(proposal.candidate)
+    cited = [candidate.source] if candidate else proposal.sources
     raw = candidate.raw if candidate else None
     for source in evidence.named(cited):
-        raw = raw or quoted_in(one.words, source)
+        raw = raw or quoted_in(proposal.words, source)
         if raw is None:
             continue
         if source.outdated or source.has_superseded(raw):
@@ -142,9 +139,9 @@ def _list_of(slot: Slot, items: Sequence[FilledSlot]) -> FilledSlot:
     return FilledSlot(
         slot.name,
         "explicit",
-        value=[part for one in items for part in _parts(one.value)],
-        sources=tuple(dict.fromkeys(alias for one in items for alias in one.sources)),
-        text="; ".join(one.text for one in items),
+        value=[part for item in items for part in _parts(item.value)],
+        sources=tuple(dict.fromkeys(alias for item in items for alias in item.sources)),
+        text="; ".join(item.text for item in items),
     )
 
 
@@ -156,6 +153,6 @@ def _conflict(slot: Slot, rivals: Sequence[FilledSlot]) -> FilledSlot:
     return FilledSlot(
         slot.name,
         "conflict",
-        sources=tuple(dict.fromkeys(alias for one in rivals for alias in one.sources)),
-        text=" / ".join(one.text for one in rivals if one.text),
+        sources=tuple(dict.fromkeys(alias for rival in rivals for alias in rival.sources)),
+        text=" / ".join(rival.text for rival in rivals if rival.text),
     )

@@ -1,4 +1,6 @@
-"""The grounding graph: select_tool → retrieve_slots → fill → verify → decide.
+"""The grounding graph, and the runner with which the library runs it (Mem2ActBench).
+
+select_tool → retrieve_slots → fill → verify → decide
 
 Each node is one file of this package. A run costs one model call, one more where there are several
 tools, and one more where a value was inferred.
@@ -6,7 +8,7 @@ tools, and one more where a value was inferred.
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
@@ -23,12 +25,17 @@ from langmem_graph.grounding.tool_schema import tool_spec
 from langmem_graph.grounding.verify import verify
 from langmem_graph.llm.structured_calls import Usage, model_runner
 from langmem_graph.retrieval.facts import MemorySearch
-from langmem_graph.runtime import Step, StepRun, as_node, configured_user
+from langmem_graph.runtime import (
+    OBJECTS,
+    StateForm,
+    Step,
+    StepRun,
+    as_node,
+    configured_user,
+)
 from langmem_graph.schemas import GroundedCall
 from langmem_graph.storage.services import Services
 from langmem_graph.tracing import labelled
-
-_STEPS = (select_tool, retrieve_slots, fill, verify, decide)
 
 
 def build(
@@ -36,31 +43,30 @@ def build(
     user_of: Callable[[RunnableConfig], str],
     schemas: tuple[type, type, type] = (GroundingState, GroundingState, GroundingState),
     read_input: Callable[[Any], GroundingState] | None = None,
-    write_output: Callable[[GroundingState], Any] | None = None,
+    *,
+    form: StateForm = OBJECTS,
     context_schema: type | None = None,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """The compiled graph, without a store and without checkpoints of its own.
 
     Args:
-        deps: what the steps work with.
+        deps: dependencies of the steps.
         user_of: the user of a run.
-        schemas: of the state, the input and the output.
+        schemas: schemas of the state, the input and the output.
         read_input: converts another form of input into the state that the graph starts from.
-        write_output: converts the state's update with the call into another form of output.
-        context_schema: of the runtime context.
+        form: form of the state between steps; `JSON` where a checkpointer may save it.
+        context_schema: schema of the runtime context.
     """
     state, given, out = schemas
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(
         state, context_schema, input_schema=given, output_schema=out
     )
-    steps: dict[str, Step] = {step.__name__: step for step in _STEPS}
-    if read_input:
-        steps["select_tool"] = _with_input(select_tool, read_input)
-    if write_output:
-        steps["decide"] = _with_output(decide, write_output)
-    builder.add_sequence([(name, as_node(step, deps, user_of)) for name, step in steps.items()])
+    first: Step = _with_input(select_tool, read_input) if read_input else select_tool
+    steps: list[Step] = [first, retrieve_slots, fill, verify, decide]
+    nodes = ((step.__name__, as_node(form.step(step), deps, user_of)) for step in steps)
+    builder.add_sequence(list(nodes))
     builder.set_entry_point("select_tool")
-    # Not None: an application's checkpointer would save what was found permanently.
+    # Not None: an application's checkpointer would save what was found, and keep it.
     return builder.compile(checkpointer=False, name="grounding")
 
 
@@ -73,16 +79,8 @@ def _with_input(step: Step, read_input: Callable[[Any], GroundingState]) -> Step
     return reading
 
 
-def _with_output(step: Step, write_output: Callable[[GroundingState], Any]) -> Step:
-    @wraps(step)
-    async def writing(deps: GroundingDependencies, state: Any, run: StepRun) -> Any:
-        return write_output(await step(deps, state, run))
-
-    return writing
-
-
 def grounding_dependencies(services: Services, model: BaseChatModel) -> GroundingDependencies:
-    """What the steps of a grounding work with."""
+    """Dependencies of the grounding graph's steps."""
     runner = model_runner(model, services.settings, "recall")
     return GroundingDependencies(services, runner, MemorySearch(services).search)
 
@@ -91,6 +89,12 @@ def grounding_request(
     tools: Any, request: object, policy: object = "flag", now: str = ""
 ) -> GroundingState:
     """The state that the graph starts from.
+
+    Args:
+        tools: a tool or several to choose from.
+        request: the user's request.
+        policy: what happens to an inferred value that does not certainly follow.
+        now: ISO time of the request.
 
     Raises:
         InvalidInputError: an empty request, no tool, or an unknown policy.
@@ -102,21 +106,20 @@ def grounding_request(
     if not several:
         raise InvalidInputError("There is no tool to choose from.")
     return {
-        "request": request,
+        "query": request,
         "policy": checked,
         "now": now,
-        "tools": [tool_spec(tool) for tool in several],
+        "specs": [tool_spec(tool) for tool in several],
         "usage": Usage(),
         "warnings": [],
     }
 
 
 def _checked_policy(policy: object) -> Policy:
-    known: Policy
-    for known in get_args(Policy):
-        if policy == known:
-            return known
-    raise InvalidInputError(f"policy must be one of {', '.join(get_args(Policy))}, not {policy!r}.")
+    if policy not in get_args(Policy):
+        known = ", ".join(get_args(Policy))
+        raise InvalidInputError(f"policy must be one of {known}, not {policy!r}.")
+    return cast(Policy, policy)
 
 
 class GroundingRunner:
@@ -126,7 +129,12 @@ class GroundingRunner:
         self._graph = build(grounding_dependencies(services, model), configured_user)
 
     async def ground(self, user_id: str, asked: GroundingState) -> GroundedCall:
-        """Run the graph once."""
+        """Run the graph once.
+
+        Args:
+            user_id: the user whose memory is searched.
+            asked: the state that the graph starts from, by `grounding_request`.
+        """
         config = labelled("ground", user_id)
         config["configurable"] = {"user_id": user_id}
         call: GroundedCall = (await self._graph.ainvoke(asked, config))["call"]

@@ -1,4 +1,4 @@
-"""The step `select_tool`: chooses the tool that the request needs (methods 3.3).
+"""The step `select_tool`: choose the tool that the request needs (Mem2ActBench 3.3).
 
 Tools are ranked by the words and the meaning of name, description and parameters (reciprocal rank
 fusion); the model picks one of the ten best. A single tool costs no call.
@@ -13,30 +13,29 @@ from rapidfuzz import fuzz
 
 from langmem_graph.embeddings.embedder import Embedder
 from langmem_graph.errors import EmbeddingError
-from langmem_graph.grounding.state import GroundingDependencies, GroundingState, usage_in
+from langmem_graph.grounding.state import GroundingDependencies, GroundingState
 from langmem_graph.grounding.tool_schema import ToolSpec, slots_of
 from langmem_graph.llm.answer_schemas import ToolChoice
 from langmem_graph.llm.structured_calls import Usage, load_prompt
 from langmem_graph.retrieval.formatting import as_data
 from langmem_graph.retrieval.search_common import reciprocal_rank_fusion
-from langmem_graph.runtime import Event, StepRun
+from langmem_graph.runtime import StepRun
 
 SHOWN = 10
-"""Tools that are shown to the model (Mem2ActBench)."""
+"""Tools in the prompt (Mem2ActBench)."""
 
 
 async def select_tool(
     deps: GroundingDependencies, state: GroundingState, run: StepRun
 ) -> GroundingState:
     """Choose a tool; the best of the ranking where the model's choice cannot be used."""
-    tools, usage = state["tools"], usage_in(state)
+    tools, usage = state["specs"], state["usage"].copy()
     chosen = tools[0]
     if len(tools) > 1:
-        ranked = await asyncio.to_thread(_ranked, deps, tools, state["request"])
-        chosen = await _pick(deps, ranked[:SHOWN], state["request"], usage)
-    event: Event = {"event": "memory_tool", "tool": chosen.name}
-    run.emit(event)
-    return {"tool": chosen, "usage": usage, "trace": [event]}
+        ranked = await asyncio.to_thread(_ranked, deps, tools, state["query"])
+        chosen = await _pick(deps, ranked[:SHOWN], state["query"], usage)
+    run.emit({"event": "memory_tool", "tool": chosen.name})
+    return {"tool": chosen, "usage": usage}
 
 
 def _ranked(deps: GroundingDependencies, tools: Sequence[ToolSpec], request: str) -> list[ToolSpec]:
@@ -55,15 +54,15 @@ def _described(tool: ToolSpec) -> str:
 def _likeness(embedder: Embedder, texts: Sequence[str], request: str) -> Any:
     try:
         return (embedder.embed(texts) @ embedder.embed_query(request)).astype(np.float64)
-    except EmbeddingError:  # the words alone rank
+    except EmbeddingError:  # the tools are then ranked by words alone
         return np.zeros(len(texts))
 
 
 async def _pick(
     deps: GroundingDependencies, tools: Sequence[ToolSpec], request: str, usage: Usage
 ) -> ToolSpec:
-    named = {f"t{place}": tool for place, tool in enumerate(tools, 1)}
-    lines = [f"{alias}: {as_data(_described(tool)[:600])}" for alias, tool in named.items()]
+    by_alias = {f"t{place}": tool for place, tool in enumerate(tools, 1)}
+    lines = [f"{alias}: {as_data(_described(tool)[:600])}" for alias, tool in by_alias.items()]
     question = "\n".join(["Tools:", *lines, f"Request: {as_data(request)}"])
     choice = await deps.runner.ask(ToolChoice, load_prompt("select_tool"), question, usage)
-    return named.get(choice.tool, tools[0]) if choice else tools[0]
+    return by_alias.get(choice.tool, tools[0]) if choice else tools[0]

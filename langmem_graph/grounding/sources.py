@@ -1,6 +1,6 @@
 """Sources of slot values: the request, records, and the messages that records were made of.
 
-Distilled records alone lose exact values that a tool needs (methods 3.5), so both are shown.
+Records alone lose exact values that a tool needs (Mem2ActBench 3.5), so the prompt has both.
 Candidate values are recognised by their form; all other values are quoted from a source.
 """
 
@@ -32,7 +32,7 @@ class Source:
     alias: str
     text: str
     fact: str = ""
-    """The id of the fact that was found."""
+    """Id of the fact."""
     speaker: str = ""
     said: str = ""
     """The newest message that a record was made of."""
@@ -78,7 +78,7 @@ class Evidence:
     def named(self, aliases: Iterable[str]) -> list[Source]:
         """The sources with these aliases; unknown aliases are ignored."""
         known = {source.alias: source for source in self.sources}
-        return [known[one] for one in dict.fromkeys(aliases) if one in known]
+        return [known[alias] for alias in dict.fromkeys(aliases) if alias in known]
 
 
 async def read_sources(
@@ -88,27 +88,26 @@ async def read_sources(
 
     A tool call that an assistant made is left out: its guess would come back as a memory.
     """
-    ids = [one for fact in facts for one in fact.message_ids]
+    ids = [message_id for fact in facts for message_id in fact.message_ids]
     records = [fact.record_id for fact in facts if fact.record_id]
     stored = await services.in_known_room(
         run.user, lambda room: _stored(room, ids, records), _Stored({}, set(), {})
     )
     first = Source(alias=REQUEST, text=request)
-    said = [fact for fact in facts if not _is_bare_call(fact, stored)][:most]
-    return [first, *(_source(n, fact, stored) for n, fact in enumerate(said, 1))]
+    usable = [fact for fact in facts if not _is_bare_call(fact, stored)][:most]
+    return [first, *(_source(n, fact, stored) for n, fact in enumerate(usable, 1))]
 
 
 def _is_bare_call(fact: Fact, stored: "_Stored") -> bool:
-    behind = [stored.messages[one] for one in fact.message_ids if one in stored.messages]
-    return fact.record_id is None and any(is_bare_call(message) for message in behind)
+    return fact.record_id is None and any(map(is_bare_call, stored.messages_of(fact)))
 
 
 async def current_sources(
     services: Services, run: StepRun, sources: Sequence[Source]
 ) -> dict[str, Source | None]:
     """The sources as stored now, by alias; None for a source that was forgotten or superseded."""
-    ids = [one for source in sources for one in source.message_ids]
-    records = [one for source in sources for one in source.record_ids]
+    ids = [message_id for source in sources for message_id in source.message_ids]
+    records = [record_id for source in sources for record_id in source.record_ids]
     stored = _Stored({}, set(), {})
     if ids or records:
         stored = await services.in_known_room(
@@ -118,15 +117,15 @@ async def current_sources(
 
 
 def _current(source: Source, stored: "_Stored") -> Source | None:
-    there = stored.current | stored.messages.keys()
-    if not {*source.message_ids, *source.record_ids} <= there:
+    available = stored.current | stored.messages.keys()
+    if not {*source.message_ids, *source.record_ids} <= available:
         return None
     return replace(source, superseded=stored.superseded_texts(source.message_ids))
 
 
 @dataclass(frozen=True)
 class _Stored:
-    """What the ledger holds of some messages and records."""
+    """The stored state of some messages and records."""
 
     messages: dict[str, Message]
     current: set[str]
@@ -135,27 +134,31 @@ class _Stored:
     """By message: texts of records made of it that are no longer true."""
 
     def superseded_texts(self, messages: Sequence[str]) -> tuple[str, ...]:
-        """The texts of such records of these messages."""
-        return tuple(text for one in messages for text in self.superseded.get(one, []))
+        """Texts of the superseded records that were made of these messages."""
+        return tuple(text for message in messages for text in self.superseded.get(message, []))
+
+    def messages_of(self, fact: Fact) -> list[Message]:
+        """The fact's messages that are stored."""
+        return [self.messages[n] for n in fact.message_ids if n in self.messages]
 
 
 def _stored(room: Room, messages: Sequence[str], records: Sequence[str]) -> _Stored:
     with room.database.read_transaction() as connection:
         numbers = record_queries.numbers_of(connection, records)
         current = record_queries.current(connection, numbers.values())
-        said = message_queries.messages_by_id(connection, messages)
+        by_id = message_queries.messages_by_id(connection, messages)
         superseded = record_queries.replaced_by_message(connection, messages)
-    return _Stored(said, {one for one, n in numbers.items() if n in current}, superseded)
+    return _Stored(by_id, {record for record, n in numbers.items() if n in current}, superseded)
 
 
 def _source(number: int, fact: Fact, stored: _Stored) -> Source:
-    said = [stored.messages[one] for one in fact.message_ids if one in stored.messages]
+    messages = stored.messages_of(fact)
     return Source(
         alias=f"f{number}",
         text=fact.text[:LONGEST],
         fact=fact.id,
         speaker=fact.speaker,
-        said=said[-1].text[:LONGEST] if said and fact.record_id else "",
+        said=messages[-1].text[:LONGEST] if messages and fact.record_id else "",
         at=fact.at.isoformat() if fact.at else "",
         record_ids=(fact.record_id,) if fact.record_id else (),
         message_ids=tuple(fact.message_ids),
@@ -170,11 +173,11 @@ def _source(number: int, fact: Fact, stored: _Stored) -> Source:
 
 def candidates_in(sources: Sequence[Source], slots: Sequence[Slot]) -> list[ValueCandidate]:
     """Values of a known form (dates, prices, codes, links …) and allowed choices in the sources."""
-    choices = [one for slot in slots for one in slot.choices if isinstance(one, str)]
+    choices = [choice for slot in slots for choice in slot.choices if isinstance(choice, str)]
     found: dict[tuple[str, str], tuple[str, str]] = {}
     for source in sources:
         for text in source.texts:
-            for raw, kind in dict.fromkeys((one.raw, one.type) for one in find_values(text)):
+            for raw, kind in dict.fromkeys((value.raw, value.type) for value in find_values(text)):
                 if (raw, kind) not in found and _stands_alone(raw, text):
                     found[raw, kind] = (kind, source.alias)
             for choice in choices:
@@ -191,8 +194,8 @@ def quoted_in(words: str, source: Source) -> str | None:
     spelled = dict.fromkeys(unicodedata.normalize(form, words) for form in ("NFC", "NFD"))
     for case in (re.NOFLAG, re.IGNORECASE):
         for text in source.texts:
-            for one in (words, *spelled):
-                if (found := whole_in(one, text, case)) is not None:
+            for spelling in (words, *spelled):
+                if (found := whole_in(spelling, text, case)) is not None:
                     return found
     return None
 
@@ -200,7 +203,7 @@ def quoted_in(words: str, source: Source) -> str | None:
 def whole_in(words: str, text: str, case: re.RegexFlag = re.NOFLAG) -> str | None:
     """The words as they stand in the text; None inside longer words or a longer number.
 
-    The white space between them may differ: a line may end there.
+    The white space between the words may differ, since a line may end there.
     """
     pattern = re.compile(r"\s+".join(map(re.escape, words.split())), case)
     if not pattern.pattern:
@@ -214,6 +217,6 @@ def whole_in(words: str, text: str, case: re.RegexFlag = re.NOFLAG) -> str | Non
 
 
 def _stands_alone(raw: str, text: str) -> bool:
-    """True where a value is not everywhere a part of a longer number."""
+    """True where the value occurs at least once outside a longer number."""
     places = tokens(re.compile(re.escape(raw)), text, ranges=True)
     return any(not is_part(text, *found.span()) for found in places)

@@ -1,29 +1,23 @@
-"""The typed state of the grounding graph, and the dependencies of its steps."""
+"""The state of the grounding graph, and the dependencies of its steps."""
 
-from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
-from langmem_graph.grounding.sources import Evidence, Source, ValueCandidate
-from langmem_graph.grounding.tool_schema import Slot, ToolSpec, slots_of
+from langmem_graph.grounding.sources import Evidence
+from langmem_graph.grounding.tool_schema import ToolSpec
 from langmem_graph.llm.structured_calls import ModelRunner, Usage
 from langmem_graph.retrieval.facts import Search
-from langmem_graph.runtime import Event
+from langmem_graph.runtime import StateForm
 from langmem_graph.schemas import GroundedCall
 from langmem_graph.storage.services import Services
 
 Policy = Literal["flag", "drop", "ask"]
-"""What happens to an inferred value that does not surely follow: it is kept with a warning, left
+"""What happens to an inferred value that does not certainly follow: it is kept with a warning, left
 out, or reported as missing."""
 How = Literal["explicit", "inferred", "default", "conflict", "missing"]
 """How a slot was filled, or why it was not."""
-
-
-def _appended(old: Sequence[Event], new: Sequence[Event]) -> list[Event]:
-    return [*old, *new]
 
 
 @dataclass(frozen=True)
@@ -44,44 +38,39 @@ class FilledSlot:
 
 
 class GroundingState(TypedDict, total=False):
-    """What the steps hand on. The graph saves no checkpoints, so the objects need not be JSON."""
+    """State between the steps."""
 
-    request: str
+    query: str
+    """The request."""
     policy: Policy
     now: str
-    tools: list[ToolSpec]
-    """The tools to choose from."""
+    specs: list[ToolSpec]
+    """Specifications of the tools to choose from."""
     tool: ToolSpec
     """The chosen tool."""
-    sources: list[Source]
-    candidates: list[ValueCandidate]
+    evidence: Evidence
     filled: list[FilledSlot]
     call: GroundedCall
     """The result."""
     usage: Usage
     warnings: list[str]
-    trace: Annotated[list[Event], _appended]
 
 
 @dataclass(frozen=True)
 class GroundingDependencies:
-    """What the steps work with."""
+    """Dependencies of the steps."""
 
     services: Services
     runner: ModelRunner
     search: Search
 
 
-def slots_in(state: GroundingState) -> list[Slot]:
-    """The slots of the chosen tool."""
-    return slots_of(state["tool"])
-
-
-def evidence_in(state: GroundingState) -> Evidence:
-    """The sources and candidate values that were found for the slots."""
-    return Evidence(state["sources"], state["candidates"])
-
-
-def usage_in(state: GroundingState) -> Usage:
-    """A copy of the usage so far, which a step adds its calls to."""
-    return deepcopy(state["usage"])
+JSON = StateForm.json(
+    specs=list[ToolSpec],
+    tool=ToolSpec,
+    evidence=Evidence,
+    filled=list[FilledSlot],
+    call=GroundedCall,
+    usage=Usage,
+)
+"""The state as JSON, for a graph that a checkpointer may save."""

@@ -1,4 +1,8 @@
-"""A tool's specification: name, description, and a JSON schema of its arguments."""
+"""Specifications of tools, and the slots that their schemas define.
+
+`tool_spec` reads any form of a tool as name, description and JSON schema without references;
+`slots_of` lists the arguments that are to be filled.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,10 +21,10 @@ from langmem_graph.errors import InvalidInputError
 
 MOST_PARTS = 20_000
 """Most parts of a schema with its references replaced; a few lines can expand to millions."""
-_DEFINED = ("$defs", "definitions")
-
 DEEPEST = 4
 """Levels of nested objects whose parts are slots of their own; a deeper object is one slot."""
+
+_DEFINED = ("$defs", "definitions")
 _ANYTHING: Mapping[str, Any] = {}
 _NOTHING: Mapping[str, Any] = {"not": {}}
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|[_\-.]+")
@@ -28,7 +32,7 @@ _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|[_\-.]+")
 
 @dataclass(frozen=True)
 class ToolSpec:
-    """What a call of the tool must look like."""
+    """Name, description and arguments of a tool."""
 
     name: str
     description: str
@@ -183,7 +187,7 @@ class Slot:
     def query(self) -> str:
         """The search query: name and description.
 
-        It lacks the request (methods 6.4 adds it), which would find the same facts for every slot.
+        It lacks the request, with which every slot would find the same facts.
         """
         return " ".join(filter(None, (*map(in_words, self.path), self.description)))
 
@@ -211,14 +215,14 @@ def slots_of(tool: ToolSpec) -> list[Slot]:
 def _slots(schema: Mapping[str, Any], path: tuple[str, ...], *, required: bool) -> Iterator[Slot]:
     needed = schema.get("required") or ()
     for name, part in schema["properties"].items():
-        own = (*path, name)
+        inner = (*path, name)
         wanted = required and name in needed
         plain = part if isinstance(part, Mapping) else _ANYTHING if part else _NOTHING
         inside = object_in(plain)
-        if inside and len(own) < DEEPEST:
-            yield from _slots(inside, own, required=wanted)
+        if inside and len(inner) < DEEPEST:
+            yield from _slots(inside, inner, required=wanted)
         else:
-            yield Slot(own, plain, wanted)
+            yield Slot(inner, plain, wanted)
 
 
 def object_in(schema: Any) -> Mapping[str, Any] | None:

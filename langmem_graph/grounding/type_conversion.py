@@ -1,4 +1,4 @@
-"""Converts copied texts into values of the slot's type, and checks values against schemas."""
+"""Conversion of copied texts into values of a slot's type, and the check of values by schema."""
 
 import json
 import re
@@ -67,7 +67,7 @@ def _day(raw: str) -> str:
     opening = _BEFORE_A_DAY.match(plain)
     plain = plain[opening.end() :] if opening else plain
     found = find_values(plain)
-    whole = [one for one in found if one.type == "date" and one.raw == plain.rstrip(".")]
+    whole = [value for value in found if value.type == "date" and value.raw == plain.rstrip(".")]
     return whole[0].normalized if len(found) == 1 and whole else raw
 
 
@@ -77,7 +77,7 @@ def inferred(text: str, slot: Slot) -> Any:
         return text
     try:
         value = json.loads(text, parse_constant=_no_constant)
-        # half characters and infinite numbers cannot be stored
+        # lone surrogates and infinite numbers cannot be stored
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except ValueError:
         return text

@@ -1,1 +1,1 @@
-"""The read graph: backward chaining (Goal-Mem) and counterfactual refinement (ActMem)."""
+"""The reasoning graph: backward chaining (Goal-Mem) and counterfactual refinement (ActMem)."""

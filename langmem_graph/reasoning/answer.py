@@ -1,12 +1,12 @@
-"""answer: answer from the facts shown alone; otherwise "I don't know" and what is missing.
+"""The step `answer`: answer from the quoted facts, or say what is missing (ActMem 1.3, step 4).
 
-Optional, for applications without a model call of their own. One model call; where facts contradict
-each other it is not made, and both are shown.
+The step is optional, for applications without a model call of their own. It costs one model call;
+where facts contradict each other no call is made, and all of them are quoted.
 """
 
 from langmem_graph.llm.answer_schemas import GroundedAnswer
 from langmem_graph.llm.structured_calls import load_prompt
-from langmem_graph.reasoning.state import ReasoningDependencies, ReasoningState, copied
+from langmem_graph.reasoning.state import ReasoningDependencies, ReasoningState
 from langmem_graph.retrieval.formatting import FactAliases, as_data, plain_id, request_line
 from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Fact, Recall
@@ -16,23 +16,23 @@ async def answer(
     deps: ReasoningDependencies, state: ReasoningState, run: StepRun
 ) -> ReasoningState:
     """Answer the request."""
-    outcome, usage = state["recall"], copied(state["usage"])
+    outcome, usage = state["recall"], state["usage"].copy()
     recorder = run.recorder(outcome.trace)
     reasoning = outcome.reasoning
     if reasoning and reasoning.conflicts:
-        text, used = _both(outcome), [fact.id for fact in outcome.facts]
+        text, used = _contradiction(outcome), [fact.id for fact in outcome.facts]
     else:
         aliases = FactAliases.of(outcome.facts)
         question = _question(state, outcome, aliases)
-        said = await deps.runner.ask(
+        given = await deps.runner.ask(
             GroundedAnswer,
             load_prompt("answer"),
             question,
             usage,
-            lambda one: _problem(one, aliases),
+            lambda proposed: _problem(proposed, aliases),
         )
-        used = [fact.id for fact in aliases.resolve(said.facts)] if said and said.known else []
-        text = said.answer if said and used else _unknown(said, outcome)
+        used = [fact.id for fact in aliases.resolve(given.facts)] if given and given.known else []
+        text = given.answer if given and used else _unknown(given, outcome)
     recorder.record("memory_answer", facts=used)
     counted = ("repairs", "problems", "input_tokens", "output_tokens")
     spent = {name: getattr(usage, name) for name in counted}
@@ -41,9 +41,9 @@ async def answer(
     return {"recall": outcome.model_copy(update=answered), "usage": usage}
 
 
-def _problem(said: GroundedAnswer, aliases: FactAliases) -> str | None:
-    """An answer names facts that were shown."""
-    if said.known and not aliases.resolve(said.facts):
+def _problem(given: GroundedAnswer, aliases: FactAliases) -> str | None:
+    """What the model is told about an answer that names no fact of the prompt; else None."""
+    if given.known and not aliases.resolve(given.facts):
         return "an answer names the facts it uses (f…), or sets known to false"
     return None
 
@@ -52,7 +52,7 @@ def _question(state: ReasoningState, outcome: Recall, aliases: FactAliases) -> s
     reasoning = outcome.reasoning
     bound = reasoning.bindings if reasoning else {}
     known = [f"{name} = {entity}" for name, entity in bound.items()]
-    open_ones = reasoning.unresolved if reasoning else []
+    missing = reasoning.unresolved if reasoning else []
     against = [
         f"- {as_data(risk.claim)} "
         + ("(shown by " + ", ".join(_aliases_of(risk.facts, aliases)) + ")" if risk.facts else "")
@@ -66,7 +66,7 @@ def _question(state: ReasoningState, outcome: Recall, aliases: FactAliases) -> s
             "Facts:",
             *aliases.lines(),
             f"Found: {'; '.join(known) or 'see the facts'}",
-            f"Not found: {', '.join(open_ones) or 'nothing'}",
+            f"Not found: {', '.join(missing) or 'nothing'}",
             "Speaks against it:",
             *(against or ["nothing"]),
             request_line(state["query"]),
@@ -78,27 +78,27 @@ def _aliases_of(ids: list[str], aliases: FactAliases) -> list[str]:
     return [alias for alias, fact in aliases.facts.items() if fact.id in ids] or ["nothing"]
 
 
-def _unknown(said: GroundedAnswer | None, outcome: Recall) -> str:
+def _unknown(given: GroundedAnswer | None, outcome: Recall) -> str:
     missing = outcome.reasoning.unresolved if outcome.reasoning else []
     if missing:
         return f"I don't know: memory does not say {', '.join(missing)}."
-    return said.answer if said and not said.known and said.answer else "I don't know."
+    return given.answer if given and not given.known and given.answer else "I don't know."
 
 
-def _both(outcome: Recall) -> str:
-    """Contradicting facts, each with its date and where it was said."""
+def _contradiction(outcome: Recall) -> str:
+    """The contradicting values, each with the facts that state it."""
     reasoning = outcome.reasoning
     facts = {fact.id: fact for fact in outcome.facts}
     lines = [
-        f"- {value}: {_said(facts[one])}"
+        f"- {value}: {_quoted(facts[fact_id])}"
         for conflict in (reasoning.conflicts if reasoning else [])
         for value, ids in conflict.values.items()
-        for one in ids
-        if one in facts
+        for fact_id in ids
+        if fact_id in facts
     ]
     return "\n".join(["I don't know: what I remember disagrees.", *lines])
 
 
-def _said(fact: Fact) -> str:
+def _quoted(fact: Fact) -> str:
     when = f"{fact.at:%Y-%m-%d}, " if fact.at else ""
     return f"{when}{as_data(fact.text)} [{', '.join(map(plain_id, fact.message_ids or [fact.id]))}]"

@@ -1,8 +1,8 @@
-"""Checks of a unification: no binding is accepted on the model's word alone.
+"""Checks of the bindings that a model proposes, in code (Goal-Mem 2.1, used by the step `unify`).
 
-A binding holds when its variable is asked for, it cites facts that were shown, its entity stands
-in one of them, its type is not contradicted, and it agrees with earlier bindings. All proposals
-are judged together, so that their order decides nothing.
+A binding is accepted when its variable exists, it cites facts of the prompt, one of these facts
+contains its entity, the entity does not contradict the variable's type, and it agrees with earlier
+bindings. All proposals of a round are decided together, so that their order does not matter.
 """
 
 import re
@@ -21,12 +21,11 @@ from langmem_graph.retrieval.formatting import FactAliases
 from langmem_graph.schemas import Conflict, Fact
 
 SAME_NAME = 85.0
-"""Likeness in percent from which a name counts as standing in a text (methods 2.3)."""
+"""Similarity in percent from which a text counts as containing a name (methods 2.3)."""
 SHORT_NAME = 4
-"""Letters below which a name must stand there as a word of its own."""
+"""Letters below which a name must be a word of its own in the text."""
 _SPACED = re.compile("[^\u2e80-\uffff]")
 """A letter of a script that puts spaces between words."""
-
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _DOUBTFUL = ("draft", "inferred")
 
@@ -53,15 +52,17 @@ class _Proposal:
 def bind(proof: Proof, answer: Unification, aliases: FactAliases) -> list[Verdict]:
     """Add the bindings that pass the checks to the proof; returns a verdict on every proposal."""
     proposals = [
-        _Proposal(one.variable, " ".join(one.entity.split()), aliases.resolve(one.facts))
-        for one in answer.bindings
+        _Proposal(
+            binding.variable, " ".join(binding.entity.split()), aliases.resolve(binding.facts)
+        )
+        for binding in answer.bindings
     ]
     types = proof.types()
     for proposal in proposals:
         proposal.reason = _objection(proposal, types, proof)
-    _decide_together(proof, [one for one in proposals if one.reason is None])
+    _decide_together(proof, [proposal for proposal in proposals if proposal.reason is None])
     _ground(proof, answer, aliases)
-    return [_verdict(one) for one in proposals]
+    return [_verdict(proposal) for proposal in proposals]
 
 
 def _objection(proposal: _Proposal, types: dict[str, str], proof: Proof) -> str | None:
@@ -80,7 +81,7 @@ def _objection(proposal: _Proposal, types: dict[str, str], proof: Proof) -> str 
 
 
 def stands_in(entity: str, fact: Fact) -> bool:
-    """True when a fact's text names the entity, give or take its spelling."""
+    """True when a fact's text contains the entity, allowing for a slightly different spelling."""
     name, text = plain_entity(entity), plain_entity(fact.text)
     if not name:
         return False
@@ -97,22 +98,22 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _decide_together(proof: Proof, proposals: list[_Proposal]) -> None:
-    """One entity for each variable; where facts disagree and nothing decides, a conflict."""
+    """Bind each variable to one entity, or note a conflict where nothing decides among several."""
     by_variable: dict[str, list[_Proposal]] = defaultdict(list)
     for proposal in proposals:
-        same = (o for o in by_variable[proposal.variable] if same_entity(o.entity, proposal.entity))
-        known = next(same, None)
+        others = by_variable[proposal.variable]
+        known = next((o for o in others if same_entity(o.entity, proposal.entity)), None)
         if known is None:
-            by_variable[proposal.variable].append(proposal)
+            others.append(proposal)
         else:
             known.facts += proposal.facts
     for variable, rivals in by_variable.items():
-        winner = rivals[0] if len(rivals) == 1 else decide({o.entity: o.facts for o in rivals})
+        winner = rivals[0] if len(rivals) == 1 else decide({r.entity: r.facts for r in rivals})
         if isinstance(winner, str):
             _reject_losers(rivals, winner)
-            winner = next(one for one in rivals if one.entity == winner)
+            winner = next(rival for rival in rivals if rival.entity == winner)
         if winner is None:
-            values = {one.entity: [fact.id for fact in one.facts] for one in rivals}
+            values = {rival.entity: [fact.id for fact in rival.facts] for rival in rivals}
             proof.conflicts.append(Conflict(variable=variable, values=values))
             for rival in rivals:
                 rival.reason = "facts disagree"
@@ -130,20 +131,16 @@ def _reject_losers(rivals: list[_Proposal], winner: str) -> None:
 
 
 def _ground(proof: Proof, answer: Unification, aliases: FactAliases) -> None:
-    """A statement is proved when facts are cited for it and nothing in it is open."""
-    named = {goal.id: goal for goal in proof.subgoals}
+    """Mark subgoals as proved that have no open variable and cite facts or follow from others."""
+    goals = {goal.id: goal for goal in proof.subgoals}
     for proposed in answer.grounded:
-        goal, facts = named.get(proposed.subgoal), aliases.resolve(proposed.facts)
-        if goal and facts and _is_bound(goal, proof):
+        goal, facts = goals.get(proposed.subgoal), aliases.resolve(proposed.facts)
+        if goal and facts and proof.resolved(goal).is_ground:
             goal.grounded = True
             goal.facts = list(dict.fromkeys([*goal.facts, *(fact.id for fact in facts)]))
     for goal in reversed(proof.subgoals):  # children come after their parents
-        if not goal.grounded and _is_bound(goal, proof) and _follows(goal, proof):
+        if not goal.grounded and proof.resolved(goal).is_ground and _follows(goal, proof):
             goal.grounded = True
-
-
-def _is_bound(goal: Subgoal, proof: Proof) -> bool:
-    return goal.parsed().apply(proof.theta().entities).is_ground
 
 
 def _follows(goal: Subgoal, proof: Proof) -> bool:
@@ -166,7 +163,11 @@ def _verdict(proposal: _Proposal) -> Verdict:
 
 
 def decide(values: Mapping[str, Sequence[Fact]]) -> str | None:
-    """The value that holds, or None when the facts do not say."""
+    """The value that current, confirmed or newer facts support; None when nothing decides.
+
+    Args:
+        values: each value with the facts that state it.
+    """
     left = dict(values)
     for test in (_is_current, _is_confirmed):
         left = _passing(left, test)
@@ -178,7 +179,7 @@ def decide(values: Mapping[str, Sequence[Fact]]) -> str | None:
 def _passing(
     values: dict[str, Sequence[Fact]], test: Callable[[Fact], bool]
 ) -> dict[str, Sequence[Fact]]:
-    """The values that a fact of the better sort speaks for; all, when none does."""
+    """The values with a fact that passes the test; all of them when none has one."""
     better = {value: facts for value, facts in values.items() if any(map(test, facts))}
     return better or values
 

@@ -1,6 +1,7 @@
-"""conflicts: compare the time of the request with the schedule. No model is called.
+"""The step `conflicts`: compare the time of the request with the schedule, without a model.
 
-The time is what the words say beyond doubt, or else what the model read out of them.
+The time is the one that the words state unambiguously, or else the one that the model read from
+them in the step `counterfactual` (RealMem's schedule).
 """
 
 import logging
@@ -24,38 +25,40 @@ async def conflicts(
     asked = asked_time(state, services.settings.time_zone)
     if asked is None:
         return {}
-    nothing: list[ScheduleConflict] = []
+    none: list[ScheduleConflict] = []
     try:
         found = await services.in_known_room(
-            run.user, lambda room: conflicts_at(room, asked, services.settings), nothing
+            run.user, lambda room: conflicts_at(room, asked, services.settings), none
         )
-    except Exception as error:  # noqa: BLE001  # it must not cost the turn its context
+    except Exception as error:  # noqa: BLE001  # the context is still useful without the schedule
         problem = f"comparing with the schedule failed: {type(error).__name__}: {error}"
         _log.warning("%s", problem)
         return {"warnings": [*state["warnings"], problem]}
     recorder = run.recorder(state["trace"])
-    for one in found:
-        recorder.record("memory_overlap", text=one.text, facts=[one.fact.id])
+    for conflict in found:
+        recorder.record("memory_overlap", text=conflict.text, facts=[conflict.fact.id])
     return {"conflicts": found, "trace": recorder.trace}
 
 
 def asked_time(state: ReasoningState, zone: str | None) -> EventTime | None:
     """The time that the request proposes, if it proposes one.
 
-    Plain words come before the model's reading of them: small models err in weekdays. Where both
-    start at the same time, the model may know more: an end, or that it recurs.
+    The rules' reading of the words precedes the model's: small models confuse weekdays. Where both
+    start at the same time, the model may know more: an end, or a recurrence.
     """
-    said = spoken_time(state["query"], datetime.fromisoformat(state["now"]), zone)
-    read = proposal(state["proposed"], zone)
-    if said is None or (read and read.start == said.start and said.end is None):
-        return read
-    return said
+    by_rules = spoken_time(state["query"], datetime.fromisoformat(state["now"]), zone)
+    by_model = proposal(state["proposed"], zone)
+    if by_rules is None:
+        return by_model
+    if by_model and by_model.start == by_rules.start and by_rules.end is None:
+        return by_model
+    return by_rules
 
 
 def proposal(proposed: ProposedTime, zone: str | None) -> EventTime | None:
-    """The time that a model read out of a request.
+    """The time that a model read from a request.
 
-    A whole year is no proposal. A recurrence rule that cannot be used does not count.
+    A whole year is no proposal. A recurrence rule that cannot be used is ignored.
     """
     for rule in dict.fromkeys((proposed.recurrence, "")):
         try:

@@ -1,7 +1,7 @@
-"""context: compose the text for the model, the most urgent first, within its budget.
+"""The step `context`: compose the context, the most urgent part first (ActMem 1.3, step 4).
 
-What speaks against the request comes first, then what is proved, what stayed open, what else was
-remembered, risks known from general knowledge alone, and the profile. No model is called.
+Reasons against the request come first, then the proved facts, the variables without a value, the
+other facts, risks from general knowledge alone, and the profile. No model is called.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from langmem_graph.retrieval.formatting import (
     ContextBuilder,
     as_data,
     framed,
+    not_in_view,
 )
 from langmem_graph.retrieval.schedule_conflicts import ScheduleConflict
 from langmem_graph.retrieval.vague_turns import (
@@ -35,14 +36,15 @@ from langmem_graph.storage import record_queries
 from langmem_graph.storage.room import Room
 from langmem_graph.tokens import TokenCounter, token_counter
 
+FACTS_OF_A_RISK = 3
+"""Facts quoted below one risk; its others follow among the rest."""
+
 _log = logging.getLogger(__name__)
 _WITH_VALUES = frozenset(
     "memory_binding memory_conflict memory_overlap memory_proof memory_subgoal "
     "memory_refinement".split()
 )
 """Events that contain values of facts; the others name facts by their ids."""
-FACTS_OF_A_RISK = 3
-"""Facts shown beside one risk; its others follow among the rest."""
 
 
 async def context(
@@ -76,19 +78,19 @@ async def context(
         report=_report(state, found, builder, text, counter),
         facts=list(builder.quoted.values()),
         reasoning=found.reasoning,
-        trace=[one for one in state["trace"] if _may_be_told(one, stored.gone)],
+        trace=[event for event in state["trace"] if _is_public(event, stored.gone)],
     )
     return {"recall": outcome}
 
 
 @dataclass(frozen=True)
 class _Found:
-    """What the earlier steps have found."""
+    """Results of the earlier steps."""
 
     facts: dict[str, Fact]
     recalled: list[Fact]
     further: list[Fact]
-    """For the risks: by the second search and along edges."""
+    """Facts for the risks: from the second search and along edges."""
     proof: Proof
     reasoning: Reasoning
     conflicts: list[ScheduleConflict]
@@ -97,23 +99,22 @@ class _Found:
     def of(cls, state: ReasoningState) -> "_Found":
         proof, recalled, conflicts = state["proof"], state["recalled"], state["conflicts"]
         further = state["consequences"].facts
-        every = (*proof.facts, *recalled, *further, *(one.fact for one in conflicts))
-        seen = set(state["in_view"])
-        shown = {f.id: f for f in every if not {f.text, *f.message_ids} & seen}
+        every = (*proof.facts, *recalled, *further, *(conflict.fact for conflict in conflicts))
+        facts = {fact.id: fact for fact in not_in_view(every, state["in_view"])}
         reasoning = _reasoning(proof, state["consequences"].risks, conflicts)
-        return cls(shown, recalled, further, proof, reasoning, conflicts)
+        return cls(facts, recalled, further, proof, reasoning, conflicts)
 
     def without(self, gone: set[str]) -> "_Found":
         """Without facts that were forgotten or superseded since they were found."""
         facts = {n: f for n, f in self.facts.items() if n not in gone}
-        still = [one for one in self.conflicts if one.fact.id not in gone]
+        conflicts = [conflict for conflict in self.conflicts if conflict.fact.id not in gone]
         proof = self.proof.without(gone)
-        reasoning = _reasoning(proof, self.reasoning.risks, still)
-        return replace(self, facts=facts, proof=proof, conflicts=still, reasoning=reasoning)
+        reasoning = _reasoning(proof, self.reasoning.risks, conflicts)
+        return replace(self, facts=facts, proof=proof, conflicts=conflicts, reasoning=reasoning)
 
     def named(self, ids: Sequence[str]) -> list[Fact]:
-        """The facts with these ids that may be shown."""
-        return [self.facts[one] for one in ids if one in self.facts]
+        """The facts with these ids that may be quoted."""
+        return [self.facts[fact_id] for fact_id in ids if fact_id in self.facts]
 
 
 def _reasoning(
@@ -125,16 +126,17 @@ def _reasoning(
         unresolved=proof.unresolved(),
         conflicts=proof.conflicts,
         risks=list(risks),
-        overlaps=[one.text for one in conflicts],
+        overlaps=[conflict.text for conflict in conflicts],
     )
 
 
-def _may_be_told(event: Event, gone: set[str]) -> bool:
+def _is_public(event: Event, gone: set[str]) -> bool:
+    """False for an event that may contain the value of a forgotten fact."""
     return not gone or event["event"] not in _WITH_VALUES
 
 
 def is_vague(state: ReasoningState) -> bool:
-    """True for a turn that goes on without saying what about."""
+    """True for a turn that continues without naming a subject."""
     return (state["intent"] or state["proof"].intent) == "vague"
 
 
@@ -144,9 +146,10 @@ def _written(
     builder = ContextBuilder(counter, budget - counter.count(framed([])))
     builder.add(AGAINST, _against(found))
     builder.add(_proved_title(found), [("", [fact]) for fact in found.named(found.proof.cited())])
-    builder.add("Not found in memory:", [(as_data(one), []) for one in found.reasoning.unresolved])
-    first = bool(vague.projects or vague.upcoming)
-    if first:
+    unresolved = map(as_data, found.reasoning.unresolved)
+    builder.add("Not found in memory:", [(variable, []) for variable in unresolved])
+    vague_first = bool(vague.projects or vague.upcoming)
+    if vague_first:
         vague.write(builder, seen)
     rest = [*found.recalled, *found.further, *found.proof.facts]
     builder.add(ALSO, [("", [fact]) for fact in found.named([f.id for f in rest])])
@@ -155,20 +158,20 @@ def _written(
         "Possible risks (general knowledge, nothing of it is in memory):",
         [(as_data(claim), []) for claim in general],
     )
-    if not first:
+    if not vague_first:
         vague.write(builder, seen)
     return builder
 
 
 def _against(found: _Found) -> list[tuple[str, list[Fact]]]:
-    """Contradictions, appointments at the same time, and risks that remembered facts support."""
+    """Contradictions, schedule conflicts, and risks that facts support."""
     items: list[tuple[str, list[Fact]]] = []
     for conflict in found.reasoning.conflicts:
         values = ", ".join(as_data(value) for value in conflict.values)
-        ids = [one for facts in conflict.values.values() for one in facts]
+        ids = [fact_id for facts in conflict.values.values() for fact_id in facts]
         sentence = f"Facts disagree about {as_data(conflict.variable)}: {values}"
         items.append((sentence, found.named(ids)))
-    items += [(one.line, found.named([one.fact.id])) for one in found.conflicts]
+    items += [(overlap.line, found.named([overlap.fact.id])) for overlap in found.conflicts]
     backed = [(risk, found.named(risk.facts)) for risk in found.reasoning.risks]
     likely = sorted(backed, key=lambda pair: -max((f.likeness for f in pair[1]), default=0.0))
     for risk, facts in likely:
@@ -186,14 +189,14 @@ def _proved_title(found: _Found) -> str:
 
 @dataclass(frozen=True)
 class _Stored:
-    """What the ledger holds now."""
+    """The content of the ledger at the time of this step."""
 
     vague: VagueTurnContext = field(default_factory=VagueTurnContext)
     """The profile; for a vague turn also projects and schedule."""
     messages: dict[str, MessageHit] = field(default_factory=dict)
     """The messages behind the facts."""
     gone: set[str] = field(default_factory=set)
-    """Facts whose message or record was forgotten, or superseded, meanwhile."""
+    """Facts whose message or record was forgotten or superseded since it was found."""
 
 
 def _read(room: Room, facts: Sequence[Fact], at: datetime | None, settings: Settings) -> _Stored:
@@ -203,19 +206,19 @@ def _read(room: Room, facts: Sequence[Fact], at: datetime | None, settings: Sett
             if at
             else VagueTurnContext(read_profile(connection, settings))
         )
-        ids = {one for fact in (*facts, *vague.facts()) for one in fact.message_ids}
-        messages = hits_by_id(connection, ids)
+        quotable = (*facts, *vague.facts())
+        messages = hits_by_id(connection, {i for fact in quotable for i in fact.message_ids})
         records = record_queries.numbers_of(connection, (f.record_id for f in facts if f.record_id))
         active = record_queries.current(connection, records.values())
-    true_now = {record for record, n in records.items() if n in active}
-    gone = {fact.id for fact in facts if not _is_there(fact, messages, true_now)}
+    current = {record for record, n in records.items() if n in active}
+    gone = {fact.id for fact in facts if not _is_stored(fact, messages, current)}
     return _Stored(vague, messages, gone)
 
 
-def _is_there(fact: Fact, messages: dict[str, MessageHit], records: set[str]) -> bool:
+def _is_stored(fact: Fact, messages: dict[str, MessageHit], records: set[str]) -> bool:
     if fact.record_id:
         return fact.record_id in records
-    return all(one in messages for one in fact.message_ids)
+    return all(message_id in messages for message_id in fact.message_ids)
 
 
 def _report(

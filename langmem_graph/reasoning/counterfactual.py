@@ -1,8 +1,8 @@
-"""counterfactual: what could go wrong if it were done as asked? (ActMem 1.3, steps 2 and 3).
+"""The step `counterfactual`: risks of carrying out the request (ActMem 1.3, steps 2 and 3).
 
 One model call names risks. Each risk is searched for; the results are merged, then expanded along
-the graph's edges. General knowledge stays marked as such: no variable is bound by it, and nothing
-of this is ever stored.
+the graph's edges. General knowledge stays marked as such: it binds no variable, and nothing of this
+step is stored.
 """
 
 import logging
@@ -18,27 +18,27 @@ from langmem_graph.reasoning.state import (
     ProposedTime,
     ReasoningDependencies,
     ReasoningState,
-    copied,
 )
 from langmem_graph.retrieval.formatting import FactAliases, request_line
 from langmem_graph.retrieval.search_common import SearchNotes
 from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Fact, Risk
 
-_log = logging.getLogger(__name__)
 NEARLY = 0.8
 """Facts beside a risk have at least this share of the greatest similarity to it; ours."""
 DEEPER = 3
 """Candidates of each search, as a multiple of the facts kept of all searches; ours."""
+
+_log = logging.getLogger(__name__)
 
 
 async def counterfactual(
     deps: ReasoningDependencies, state: ReasoningState, run: StepRun
 ) -> ReasoningState:
     """Ask for risks and search for each of them."""
-    usage = copied(state["usage"])
+    usage = state["usage"].copy()
     recorder = run.recorder(state["trace"])
-    seen = _seen(state)
+    seen = _known_facts(state)
     aliases = FactAliases.of(seen[: deps.services.settings.reasoning.round_facts])
     question = "\n".join(
         [f"Now: {state['now']}", "Facts:", *aliases.lines(), request_line(state["query"])]
@@ -50,7 +50,7 @@ async def counterfactual(
     update["proposed"] = ProposedTime(answer.start, answer.end, answer.recurrence)
     try:
         found = await _search(deps, run, answer, seen, aliases)
-    except Exception as error:  # noqa: BLE001  # a failing search must not cost the turn its context
+    except Exception as error:  # noqa: BLE001  # the context is still useful without risks
         problem = f"looking for risks failed: {type(error).__name__}: {error}"
         _log.warning("looking for risks failed: %s", for_log(error))
         return {**update, "warnings": [*state["warnings"], problem]}
@@ -59,7 +59,7 @@ async def counterfactual(
     return {**update, "consequences": found}
 
 
-def _seen(state: ReasoningState) -> list[Fact]:
+def _known_facts(state: ReasoningState) -> list[Fact]:
     """The facts that prove something, then those of the first look-up."""
     proof = state["proof"]
     cited = set(proof.cited())
@@ -75,48 +75,46 @@ async def _search(
     aliases: FactAliases,
 ) -> FoundRisks:
     settings = deps.services.settings
+    rrf_k, floor = settings.ranking.rrf_k, settings.reasoning.risk_floor
     proposed = [risk for risk in answer.risks if risk.claim.strip()][: settings.reasoning.risks]
-    sentences = [_sentences(risk) for risk in proposed]
-    found = await _facts_for(deps, run, sentences)
+    queries = [_queries(risk) for risk in proposed]
+    found = await _facts_for(deps, run, queries)
     known = {fact.id for fact in seen}
-    every = [facts for own in found for facts in own]
-    merged = [fact for fact in _merged(every, settings.ranking.rrf_k) if fact.id not in known]
-    merged = merged[: settings.reasoning.risk_facts]
-    flat = [one for own in sentences for one in own]
-    joined = await expand_along_edges(deps.services, run.user, [*seen, *merged], flat)
+    merged = _merged([facts for per_query in found for facts in per_query], rrf_k)
+    merged = [fact for fact in merged if fact.id not in known][: settings.reasoning.risk_facts]
+    every_query = [query for per_risk in queries for query in per_risk]
+    linked = await expand_along_edges(deps.services, run.user, [*seen, *merged], every_query)
     kept = {fact.id for fact in (*seen, *merged)}
     risks = [
-        _risk(
-            risk, _merged(own, settings.ranking.rrf_k), kept, aliases, settings.reasoning.risk_floor
-        )
-        for risk, own in zip(proposed, found, strict=True)
+        _risk(risk, _merged(per_query, rrf_k), kept, aliases, floor)
+        for risk, per_query in zip(proposed, found, strict=True)
     ]
-    facts = {fact.id: fact for fact in (*merged, *joined)}
+    facts = {fact.id: fact for fact in (*merged, *linked)}
     return FoundRisks(risks, list(facts.values()))
 
 
-def _sentences(risk: NewRisk) -> list[str]:
-    """What is searched for: the examples, or without examples the claim."""
-    return [one for one in risk.examples if one.strip()] or [risk.claim]
+def _queries(risk: NewRisk) -> list[str]:
+    """The sentences to search for: the risk's examples, or without examples its claim."""
+    return [example for example in risk.examples if example.strip()] or [risk.claim]
 
 
 async def _facts_for(
-    deps: ReasoningDependencies, run: StepRun, sentences: Sequence[Sequence[str]]
+    deps: ReasoningDependencies, run: StepRun, queries: Sequence[Sequence[str]]
 ) -> list[list[list[Fact]]]:
-    """For each risk and each of its sentences, the nearest facts."""
+    """For each risk and each of its queries, the nearest facts."""
     services = deps.services
-    flat = [one for own in sentences for one in own]
+    flat = [query for per_risk in queries for query in per_risk]
     if not flat:
         return []
     depth = DEEPER * services.settings.reasoning.risk_facts
-    nothing: list[list[Fact]] = [[] for _ in flat]
+    none: list[list[Fact]] = [[] for _ in flat]
     lists = await services.in_known_room(
         run.user,
         lambda room: nearest_to_examples(room, services.embedder, flat, depth, SearchNotes()),
-        nothing,
+        none,
     )
-    left = iter(lists)
-    return [[next(left) for _ in own] for own in sentences]
+    remaining = iter(lists)
+    return [[next(remaining) for _ in per_risk] for per_risk in queries]
 
 
 def _merged(lists: Sequence[Sequence[Fact]], rrf_k: int) -> list[Fact]:

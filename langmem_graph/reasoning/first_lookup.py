@@ -1,4 +1,7 @@
-"""recall: the first look-up, without a model; all later steps build on its facts."""
+"""The step `first_lookup`: search for the request itself, without a model.
+
+All later steps build on its facts (ActMem 1.3, step 1).
+"""
 
 import logging
 
@@ -15,7 +18,7 @@ _log = logging.getLogger(__name__)
 async def first_lookup(
     deps: ReasoningDependencies, state: ReasoningState, run: StepRun
 ) -> ReasoningState:
-    """The facts nearest to the request."""
+    """Find the facts nearest to the request."""
     services, notes = deps.services, SearchNotes()
     k = state["k"] or services.settings.context.k
     recorder = run.recorder(state["trace"])

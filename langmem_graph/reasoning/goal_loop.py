@@ -1,6 +1,7 @@
 """The goal loop as a LangGraph subgraph: plan → retrieve → unify → (refine → retrieve …).
 
-Its state is private. Its limits are its own: depth, breadth, subgoals, calls, tokens, seconds.
+This is Goal-Mem's backward chaining (2.2). Its state is private, and it has limits of its own:
+depth, breadth, subgoals, calls, tokens and seconds.
 """
 
 from collections.abc import Callable
@@ -14,16 +15,9 @@ from langgraph.types import Send
 from langmem_graph.reasoning.plan import plan
 from langmem_graph.reasoning.refine import refine
 from langmem_graph.reasoning.retrieve import due, retrieve
-from langmem_graph.reasoning.state import (
-    OBJECTS,
-    GoalDependencies,
-    GoalInput,
-    GoalOutput,
-    GoalState,
-    StateForm,
-)
+from langmem_graph.reasoning.state import GoalDependencies, GoalInput, GoalOutput, GoalState
 from langmem_graph.reasoning.unify import unify
-from langmem_graph.runtime import as_node
+from langmem_graph.runtime import OBJECTS, StateForm, as_node
 
 _STEPS = (plan, retrieve, unify, refine)
 
@@ -42,7 +36,7 @@ def build(
         deps: dependencies of the steps.
         user_of: the user of a run.
         given: schema of the input.
-        form: of the state between steps; `JSON` where a checkpointer may save it.
+        form: form of the state between steps; `JSON` where a checkpointer may save it.
         checkpointer: False keeps its steps out of a parent's checkpoints (and out of Studio's
             picture of the parent); None is LangGraph's default.
     """
@@ -54,13 +48,13 @@ def build(
     builder.add_edge(START, "plan")
 
     def following(state: GoalState) -> list[Send] | str:
-        """Retrieve for the subgoals that are due; or split the request in another way; or end."""
+        """Retrieve for the subgoals that are due, decompose the request anew, or end."""
         proof = state["proof"]
         if proof.ended:
             return END
         if not proof.subgoals:
             return "plan"
-        return [Send("retrieve", form.dump(one)) for one in due(proof, deps.left(state))]
+        return [Send("retrieve", form.dump(search)) for search in due(proof, deps.left(state))]
 
     route = form.route(following)
     builder.add_conditional_edges("plan", route, ["retrieve", END])

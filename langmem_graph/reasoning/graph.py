@@ -1,6 +1,8 @@
-"""The recall graph: route → recall → goals → <counterfactual?> → conflicts → context → (answer).
+"""The reasoning graph, and the runner with which the library runs it.
 
-Each node is one file of this package; `goals` is a subgraph with a loop of its own.
+route → first_lookup → goals → <counterfactual?> → conflicts → context → (answer)
+
+Each node is one file of this package; `goals` is a subgraph with a loop of its own (`goal_loop`).
 """
 
 import logging
@@ -25,32 +27,37 @@ from langmem_graph.reasoning.context import context
 from langmem_graph.reasoning.counterfactual import counterfactual
 from langmem_graph.reasoning.first_lookup import first_lookup
 from langmem_graph.reasoning.state import (
-    OBJECTS,
     FoundRisks,
     GoalDependencies,
     Proof,
     ProposedTime,
     ReasoningDependencies,
     ReasoningState,
-    StateForm,
 )
 from langmem_graph.retrieval.facts import MemorySearch
 from langmem_graph.retrieval.intent import intent_of
-from langmem_graph.runtime import Event, Step, StepRun, as_node, configured_user
+from langmem_graph.runtime import (
+    OBJECTS,
+    Event,
+    StateForm,
+    Step,
+    StepRun,
+    as_node,
+    configured_user,
+)
 from langmem_graph.schedule.times import zone_of
 from langmem_graph.schemas import Recall, RecallRequest
 from langmem_graph.storage.services import Services
 from langmem_graph.tracing import labelled
 
-UserOf = Callable[[RunnableConfig], str]
+OnEvent = Callable[[Event], Any]
 
 _log = logging.getLogger(__name__)
-OnEvent = Callable[[Event], Any]
 
 
 def build(
     deps: ReasoningDependencies,
-    user_of: UserOf,
+    user_of: Callable[[RunnableConfig], str],
     request_of: Callable[[Any], RecallRequest],
     schemas: tuple[type, type, type],
     finish: Callable[[Any], dict[str, Any]] | None = None,
@@ -65,13 +72,13 @@ def build(
     Args:
         deps: dependencies of the steps.
         user_of: the user of a run.
-        request_of: reads the request out of the graph's input.
-        schemas: of the state, the input and the output.
-        finish: adds what the output has beside `recall`, to the last step's update.
-        form: of the state between steps; `JSON` where a checkpointer may save it.
-        with_answer: also answer.
+        request_of: reads the request from the graph's input.
+        schemas: schemas of the state, the input and the output.
+        finish: makes the output's other keys from the final state.
+        form: form of the state between steps; `JSON` where a checkpointer may save it.
+        with_answer: add the step `answer`.
         show_loop: pictures of the graph show the loop's steps; a checkpointer then saves them.
-        context_schema: of the runtime context.
+        context_schema: schema of the runtime context.
     """
     settings = deps.services.settings
     state, given, out = schemas
@@ -95,22 +102,19 @@ def build(
     def after_route(state: Any) -> str:
         return "first_lookup" if state["query"].strip() else "context"
 
-    def after_recall(state: Any) -> str:
+    def after_lookup(state: Any) -> str:
         if not _reasons(state):
             return "conflicts"
         return "goals" if settings.reasoning.use_goals else after_goals(state)
 
     def after_goals(state: Any) -> str:
-        return (
-            "counterfactual"
-            if settings.reasoning.use_counterfactual and is_act(state)
-            else "conflicts"
-        )
+        asks_for_risks = settings.reasoning.use_counterfactual and is_act(state)
+        return "counterfactual" if asks_for_risks else "conflicts"
 
     builder.add_edge(START, "route")
     builder.add_conditional_edges("route", after_route, ["first_lookup", "context"])
     builder.add_conditional_edges(
-        "first_lookup", form.route(after_recall), ["goals", "counterfactual", "conflicts"]
+        "first_lookup", form.route(after_lookup), ["goals", "counterfactual", "conflicts"]
     )
     builder.add_conditional_edges("goals", form.route(after_goals), ["counterfactual", "conflicts"])
     builder.add_edge("counterfactual", "conflicts")
@@ -118,12 +122,12 @@ def build(
     if with_answer:
         builder.add_edge("context", "answer")
     builder.add_edge(last, END)
-    # Not None: an application's checkpointer would save what was recalled for good.
+    # Not None: an application's checkpointer would save what was recalled, and keep it.
     return builder.compile(checkpointer=False, name="recall")
 
 
 def _fresh(asked: RecallRequest, zone: str | None) -> ReasoningState:
-    """The state of a new request; nothing of an earlier one on the same thread stays."""
+    """The state of a new request, which replaces that of an earlier one on the same thread."""
     query = asked.query.encode("utf-8", "replace").decode()
     return {
         "query": query,
@@ -147,24 +151,23 @@ def _fresh(asked: RecallRequest, zone: str | None) -> ReasoningState:
 
 
 def _now(given: str | None, zone: str | None) -> str:
-    """On the user's clock, so that "tomorrow" is the user's."""
+    """The time of the request on the user's clock, so that "tomorrow" is the user's."""
     now = datetime.fromisoformat(given) if given else datetime.now(UTC)
     return now.astimezone(zone_of(zone)).isoformat(timespec="minutes")
 
 
 def _reasons(state: ReasoningState) -> bool:
-    """`auto` calls no model where the words ask for nothing, or for nothing provable."""
-    plain = state["intent"] in ("chat", "vague")
-    return state["mode"] == "reason" or (state["mode"] == "auto" and not plain)
+    """True when the goal loop runs; in `auto` mode not for small talk and vague turns."""
+    provable = state["intent"] not in ("chat", "vague")
+    return state["mode"] == "reason" or (state["mode"] == "auto" and provable)
 
 
 def is_act(state: ReasoningState) -> bool:
-    """True for an act, by the rules or by the goal loop, and where the loop saw a risk."""
+    """True for an act, by the rules or by the goal loop, and where the loop found a risk."""
     proof = state["proof"]
     return state["intent"] == "act" or proof.intent == "act" or proof.risky
 
 
-# The nodes of a graph take and give its own state, which is wider than the steps' part of it.
 def _timed(step: Any) -> Step:
     @wraps(step)
     async def timed(deps: ReasoningDependencies, state: Any, run: StepRun) -> Any:
@@ -228,9 +231,9 @@ class ReasoningRunner:
         """Run the graph once.
 
         Args:
-            user_id: whose memory is asked.
+            user_id: the user whose memory is searched.
             request: the request.
-            on_event: is given every stream event as it happens.
+            on_event: called with every stream event as it happens.
         """
         outcome: Any = None
         stream: AsyncIterator[Any] = self._graph.astream(
@@ -241,14 +244,14 @@ class ReasoningRunner:
         )
         async for _, kind, part in stream:
             if kind == "custom" and on_event:
-                _tell(on_event, part)
+                _notify(on_event, part)
             elif kind == "values" and "recall" in part:
                 outcome = part["recall"]
         return cast(Recall, outcome)
 
 
-def _tell(on_event: OnEvent, event: Event) -> None:
+def _notify(on_event: OnEvent, event: Event) -> None:
     try:
         on_event(event)
-    except Exception as error:  # noqa: BLE001  # who listens must not end what they listen to
+    except Exception as error:  # noqa: BLE001  # a listener's error must not end the recall
         _log.warning("on_event failed: %s", for_log(error))

@@ -1,17 +1,25 @@
-"""Entities: when two names mean the same, and when a name cannot be of a type."""
+"""NL-Logic: statements with typed variables, and the comparison of entities (Goal-Mem 2.1).
+
+An `Atom` is a sentence with variables in it, such as `Tom is married to (w:person)`. Two names are
+compared by what they spell, and an entity is refused for a type only where it certainly does not
+fit. Nothing here calls a model.
+"""
 
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
-from types import MappingProxyType
-from typing import Literal
 
 from langmem_graph.errors import InvalidInputError
 
+_NAME = r"[A-Za-z_]\w{0,31}"
+_TYPE = r"[^():\s][^():]{0,59}"
+_VARIABLE = re.compile(rf"\(\s*({_NAME})\s*:\s*({_TYPE}?)\s*\)")
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_PUNCTUATION = re.compile(r"[^\w\s]|_")
 _EDGES = re.compile(r"^[\W_]+|[\W_]+$")
-_ARTICLE = re.compile(r"^(?:a|an|the|my|his|her|their|our)\s+")
+_DETERMINER = re.compile(r"^(?:a|an|the|my|his|her|their|our)\s+")
 _NUMERIC_TYPES = frozenset(
     "number amount price cost sum count quantity age year date day time hour duration distance "
     "weight height length size percentage temperature".split()
@@ -28,44 +36,10 @@ _NUMBER_WORDS = re.compile(
     r"september|october|november|december|easter|christmas|small|medium|large|short|long|tall)\b"
 )
 
-_NAME = r"[A-Za-z_]\w{0,31}"
-_TYPE = r"[^():\s][^():]{0,59}"
-_VARIABLE = re.compile(rf"\(\s*({_NAME})\s*:\s*({_TYPE}?)\s*\)")
-_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
-_PUNCTUATION = re.compile(r"[^\w\s]|_")
-
-Origin = Literal["decomposition", "common sense"]
-
-
-def plain_entity(name: str) -> str:
-    """A name without case, accents, an article before it and punctuation around it."""
-    folded = unicodedata.normalize("NFKD", name.casefold())
-    letters = "".join(char for char in folded if not unicodedata.combining(char))
-    bare = _EDGES.sub("", " ".join(letters.split()))
-    return _ARTICLE.sub("", bare)
-
-
-def same_entity(one: str, other: str) -> bool:
-    """True for two spellings of one name: `the Ceramic lamp` and `ceramic lamp`."""
-    return plain_entity(one) == plain_entity(other)
-
-
-def contradicts(entity: str, kind: str) -> bool:
-    """True when an entity certainly is not of a type: a word for a price, a bare number for a city.
-
-    Unknown types and names contradict nothing; the model has judged those.
-    """
-    words = set(plain_entity(kind).replace("-", " ").split())
-    name = plain_entity(entity)
-    counted = any(char.isdigit() for char in name) or bool(_NUMBER_WORDS.search(name))
-    if words & _NUMERIC_TYPES:
-        return not counted
-    return bool(words & _NAMED_TYPES) and not any(char.isalpha() for char in name)
-
 
 @dataclass(frozen=True)
 class Variable:
-    """Something that is looked for: a short name, and a noun for what it may be.
+    """An unknown entity: a short name, and a noun for its type.
 
     Raises:
         InvalidInputError: for a name that is no word, or a type with brackets or colons.
@@ -116,11 +90,11 @@ class Atom:
 
     @property
     def is_ground(self) -> bool:
-        """True when nothing is open any more."""
+        """True when no variable is left."""
         return not self.variables
 
     def apply(self, entities: Mapping[str, str]) -> "Atom":
-        """With entities in the place of the variables that they are bound to."""
+        """The atom with entities in the place of the variables that they are bound to."""
         return Atom(
             tuple(
                 entities.get(part.name, part) if isinstance(part, Variable) else part
@@ -128,19 +102,8 @@ class Atom:
             )
         )
 
-    def renamed(self, names: Mapping[str, str]) -> "Atom":
-        """With other names for variables (α-renaming); the types stay."""
-        return Atom(
-            tuple(
-                Variable(names.get(part.name, part.name), part.type)
-                if isinstance(part, Variable)
-                else part
-                for part in self.parts
-            )
-        )
-
     def canonical(self) -> str:
-        """The same text for atoms that differ in their variables' names, case or articles alone."""
+        """The same text for atoms that differ only in their variables' names, case or articles."""
         order: dict[str, str] = {}
         for variable in self.variables:
             order.setdefault(variable.name, f"v{len(order) + 1}")
@@ -155,7 +118,7 @@ class Atom:
 
 
 def _joined(parts: Iterable[str | Variable]) -> Iterable[str | Variable]:
-    """Neighbouring texts as one, empty ones dropped."""
+    """The parts with neighbouring texts joined and empty ones dropped."""
     for is_text, run in groupby(parts, key=lambda part: isinstance(part, str)):
         if not is_text:
             yield from run
@@ -168,96 +131,27 @@ def _bare(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", words).split())
 
 
-@dataclass(frozen=True)
-class Rule:
-    """`head` follows from all atoms of `body`.
+def plain_entity(name: str) -> str:
+    """A name in lower case, without accents, leading article and surrounding punctuation."""
+    folded = unicodedata.normalize("NFKD", name.casefold())
+    letters = "".join(char for char in folded if not unicodedata.combining(char))
+    bare = _EDGES.sub("", " ".join(letters.split()))
+    return _DETERMINER.sub("", bare)
 
-    `decomposition` is how a request was split; `common sense` is what a refinement supposes.
+
+def same_entity(one: str, other: str) -> bool:
+    """True for two spellings of one name: `the Ceramic lamp` and `ceramic lamp`."""
+    return plain_entity(one) == plain_entity(other)
+
+
+def contradicts(entity: str, kind: str) -> bool:
+    """True when an entity certainly is not of a type: a word for a price, a number for a city.
+
+    Unknown types and names contradict nothing: those the model has judged.
     """
-
-    head: Atom
-    body: tuple[Atom, ...]
-    origin: Origin
-
-    def renamed_apart(self, suffix: str) -> "Rule":
-        """With a suffix on every variable, so that it shares none with another rule."""
-        atoms = (self.head, *self.body)
-        names = {v.name: f"{v.name}{suffix}" for atom in atoms for v in atom.variables}
-        return Rule(
-            self.head.renamed(names), tuple(atom.renamed(names) for atom in self.body), self.origin
-        )
-
-    def __str__(self) -> str:
-        return f"{self.head} ← {' ∧ '.join(map(str, self.body))}"
-
-
-class ConflictingBindingsError(ValueError):
-    """Two substitutions bind variables to different entities; `variables` names them."""
-
-    def __init__(self, variables: Iterable[str]) -> None:
-        self.variables = tuple(variables)
-        super().__init__(f"bound to different entities: {', '.join(self.variables)}")
-
-
-@dataclass(frozen=True)
-class Binding:
-    """An entity with the ids of the facts it was found in, in the order they were found."""
-
-    entity: str
-    facts: tuple[str, ...] = ()
-
-    def agrees(self, other: "Binding") -> bool:
-        """True when both mean the same entity."""
-        return same_entity(self.entity, other.entity)
-
-    def joined(self, other: "Binding") -> "Binding":
-        """The same entity with the facts of both."""
-        return Binding(self.entity, tuple(dict.fromkeys((*self.facts, *other.facts))))
-
-
-@dataclass(frozen=True)
-class Substitution:
-    """Bindings by variable name; immutable, and equal when they bind the same."""
-
-    bindings: Mapping[str, Binding] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        ordered = dict(sorted(self.bindings.items()))
-        object.__setattr__(self, "bindings", MappingProxyType(ordered))
-
-    def __hash__(self) -> int:
-        return hash(tuple(self.bindings.items()))
-
-    @property
-    def entities(self) -> dict[str, str]:
-        """Variable name to entity, as `Atom.apply` takes it."""
-        return {name: binding.entity for name, binding in self.bindings.items()}
-
-    def conflicts(self, other: "Substitution") -> tuple[str, ...]:
-        """Variables that the two bind to different entities."""
-        shared = self.bindings.keys() & other.bindings.keys()
-        return tuple(sorted(n for n in shared if not self.bindings[n].agrees(other.bindings[n])))
-
-    def merge(self, other: "Substitution") -> "Substitution":
-        """Both together; where they agree, the spelling is this one's and the facts are both's.
-
-        Raises:
-            ConflictingBindingsError: they bind a variable to different entities.
-        """
-        if different := self.conflicts(other):
-            raise ConflictingBindingsError(different)
-        merged = dict(self.bindings)
-        for name, binding in other.bindings.items():
-            merged[name] = merged[name].joined(binding) if name in merged else binding
-        return Substitution(merged)
-
-    def renamed(self, names: Mapping[str, str]) -> "Substitution":
-        """With other names for variables (α-renaming).
-
-        Raises:
-            ConflictingBindingsError: two variables get one name and have different entities.
-        """
-        done = Substitution()
-        for name, binding in self.bindings.items():
-            done = done.merge(Substitution({names.get(name, name): binding}))
-        return done
+    words = set(plain_entity(kind).replace("-", " ").split())
+    name = plain_entity(entity)
+    counted = any(char.isdigit() for char in name) or bool(_NUMBER_WORDS.search(name))
+    if words & _NUMERIC_TYPES:
+        return not counted
+    return bool(words & _NAMED_TYPES) and not any(char.isalpha() for char in name)

@@ -1,7 +1,8 @@
-"""init: split the request into statements with typed variables (Goal-Mem 2.2).
+"""The step `plan`: decompose the request into atoms (Goal-Mem 2.2, steps 1 and 2).
 
-One model call. It is shown the facts of the first look-up and may name those that suffice to answer
-the request; then the loop ends here.
+One model call names the atoms, with typed variables, and a query for each. The model is shown
+the facts of the first look-up and may name those that suffice to answer the request; the loop then
+ends here.
 """
 
 import time
@@ -14,33 +15,33 @@ from langmem_graph.reasoning.state import (
     GoalState,
     Proof,
     Subgoal,
-    updated,
     working_copies,
 )
 from langmem_graph.retrieval.formatting import LONGEST_REQUEST, FactAliases, request_line
 from langmem_graph.runtime import StepRun, TraceRecorder
 
 _NOTHING_TO_PROVE = ("act", "chat", "vague")
+"""Intents that need no subgoal."""
 
 
 async def plan(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalState:
     """Ask for the goal and keep the usable part of the answer."""
     state = _begun(state, alone=deps.alone)
-    proof, usage, trace = working_copies(state)
-    recorder = TraceRecorder(run.emit, trace)
+    proof, usage = working_copies(state)
+    recorder = run.recorder(state.get("trace") or [])
     recalled = state.get("recalled") or []
     if not proof.facts:
         proof.facts = list(recalled)
     aliases = FactAliases.of(recalled)
     unreachable = usage.unreachable
     question = _question(state, proof, aliases)
-    plan = await deps.runner.ask(GoalPlan, load_prompt("plan"), question, usage)
-    if plan is None and usage.unreachable > unreachable:
-        proof.status, proof.ended = "exhausted", True  # nobody to reason with
+    goal_plan = await deps.runner.ask(GoalPlan, load_prompt("plan"), question, usage)
+    if goal_plan is None and usage.unreachable > unreachable:
+        proof.status, proof.ended = "exhausted", True  # the model does not answer at all
         proof.take_best()
         recorder.record("memory_goal", intent=proof.intent, status=proof.status, subgoals=0)
-        return {**updated(proof, usage, trace), **_kept(state)}
-    _take(plan or GoalPlan(), state["query"], aliases, deps.settings.reasoning.subgoals, proof)
+        return _update(state, proof, usage, recorder)
+    _take(goal_plan or GoalPlan(), state["query"], aliases, deps.settings.reasoning.subgoals, proof)
     recorder.record(
         "memory_goal",
         intent=proof.intent,
@@ -51,15 +52,18 @@ async def plan(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalSt
         status=proof.status,
         subgoals=len(proof.subgoals),
     )
-    _note_subgoals(recorder, proof)
-    _stop_if_over(deps, state, usage, proof)
+    for goal in proof.initial():
+        fields = goal.model_dump(include={"id", "atom", "query", "relation", "parent", "depth"})
+        recorder.record("memory_subgoal", **fields)
+    if not proof.ended and deps.is_over(state, usage):
+        proof.status, proof.ended = "budget", True
     if proof.ended and not proof.sufficient:
         proof.take_best()
-    return {**updated(proof, usage, trace), **_kept(state)}
+    return _update(state, proof, usage, recorder)
 
 
 def _begun(state: GoalState, *, alone: bool) -> GoalState:
-    """A new question begins anew; another way to split the same one goes on."""
+    """A fresh state for a new request; the same state for another decomposition of one."""
     earlier = state.get("proof", Proof())
     if earlier.tried and not earlier.ended:
         return state
@@ -73,8 +77,15 @@ def _begun(state: GoalState, *, alone: bool) -> GoalState:
     return {**fresh, "started": fresh.get("started") or time.time()}
 
 
-def _kept(state: GoalState) -> GoalState:
-    return {"started": state["started"], "query": state["query"], "found": None}
+def _update(state: GoalState, proof: Proof, usage: Usage, recorder: TraceRecorder) -> GoalState:
+    return {
+        "started": state["started"],
+        "query": state["query"],
+        "found": None,
+        "proof": proof,
+        "usage": usage,
+        "trace": recorder.trace,
+    }
 
 
 def _question(state: GoalState, proof: Proof, aliases: FactAliases) -> str:
@@ -90,8 +101,8 @@ def _take(plan: GoalPlan, query: str, aliases: FactAliases, most: int, proof: Pr
         proof.status, proof.ended = "grounded", True
         return
     proof.subgoals = [
-        Subgoal(id=f"s{place}", **one.model_dump())
-        for place, one in enumerate(plan.subgoals, proof.counted + 1)
+        Subgoal(id=f"s{number}", **planned.model_dump())
+        for number, planned in enumerate(plan.subgoals, proof.counted + 1)
     ][:most]
     for goal in proof.subgoals:
         goal.query = goal.query.strip() or goal.atom
@@ -106,14 +117,3 @@ def _take(plan: GoalPlan, query: str, aliases: FactAliases, most: int, proof: Pr
     proof.answer = [name for name in dict.fromkeys(plan.answer) if name in types] or list(types)
     proof.due = [goal.id for goal in proof.subgoals]
     proof.round += 1
-
-
-def _note_subgoals(recorder: TraceRecorder, proof: Proof) -> None:
-    for goal in proof.initial():
-        fields = goal.model_dump(include={"id", "atom", "query", "relation", "parent", "depth"})
-        recorder.record("memory_subgoal", **fields)
-
-
-def _stop_if_over(deps: GoalDependencies, state: GoalState, usage: Usage, proof: Proof) -> None:
-    if not proof.ended and deps.is_over(state, usage):
-        proof.status, proof.ended = "budget", True

@@ -1,8 +1,8 @@
-"""refine: find new subgoals from which the open statements would follow (Goal-Mem 2.2, step 6).
+"""The step `refine`: find subgoals from which the open atoms would follow (Goal-Mem 2.2, step 6).
 
-Statements in which a variable has been bound meanwhile are searched for again, with the entity in
-its place. For the others one model call a round asks for antecedents; code accepts only those that
-are new and contain no invented names, see `refinements.py`.
+Atoms in which a variable has been bound since are searched for again, with the entity in its place.
+For the others one model call a round asks for antecedents; code accepts only those that are new and
+contain no invented names (`objection`).
 """
 
 import re
@@ -10,13 +10,12 @@ from collections.abc import Sequence
 
 from langmem_graph.llm.answer_schemas import Refinement
 from langmem_graph.llm.structured_calls import Usage, load_prompt
-from langmem_graph.reasoning.nl_logic import Rule, Variable
+from langmem_graph.reasoning.nl_logic import Variable
 from langmem_graph.reasoning.state import (
     GoalDependencies,
     GoalState,
     Proof,
     Subgoal,
-    updated,
     working_copies,
 )
 from langmem_graph.reasoning.unify import settle
@@ -25,17 +24,17 @@ from langmem_graph.runtime import StepRun, TraceRecorder
 from langmem_graph.values.attributes import content, tokens
 
 _NAME = re.compile(r"[^\W\d_]\w*(?:[-’'](?!s\b)\w+)*|\d+(?:[.,:/-]\d+)*")
-_ACTS = re.compile(
+_VERB_OR_POSSESSIVE = re.compile(
     r"['’]s\b| (?:is|was|are|were|has|had|and|lives?d?|likes?d?|works?|owns?|said)\b"
 )
 
 
 async def refine(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalState:
     """Begin the next round, or end the loop where there is nothing left to search for."""
-    proof, usage, trace = working_copies(state)
-    recorder = TraceRecorder(run.emit, trace)
+    proof, usage = working_copies(state)
+    recorder = run.recorder(state.get("trace") or [])
     proof.depth += 1
-    again = _look_again(proof, recorder)
+    again = _changed_goals(proof, recorder)
     fresh: list[Subgoal] = []
     if len(again) < len(proof.open()):
         fresh = await _ask(deps, state, run, proof, usage, recorder)
@@ -48,15 +47,14 @@ async def refine(deps: GoalDependencies, state: GoalState, run: StepRun) -> Goal
     if not proof.ended:
         proof.due = due
         proof.round += 1
-    return updated(proof, usage, trace)
+    return {"proof": proof, "usage": usage, "trace": recorder.trace}
 
 
-def _look_again(proof: Proof, recorder: TraceRecorder) -> list[Subgoal]:
-    """Open statements that read differently since variables were bound."""
-    entities = proof.theta().entities
+def _changed_goals(proof: Proof, recorder: TraceRecorder) -> list[Subgoal]:
+    """Open subgoals whose atoms read differently since variables were bound."""
     changed = []
     for goal in proof.open():
-        atom = goal.parsed().apply(entities)
+        atom = proof.resolved(goal)
         if str(atom) != goal.searched:
             goal.query = "".join(p.type if isinstance(p, Variable) else p for p in atom.parts)
             changed.append(goal)
@@ -81,9 +79,9 @@ async def _ask(
         recorder.record("memory_refinement", accepted=False, reason="nothing would help")
         return []
     allowed = " ".join([state["query"], *(fact.text for fact in proof.facts)])
-    taken: list[Subgoal] = []
+    accepted: list[Subgoal] = []
     for proposed in answer.subgoals:
-        known = [*proof.subgoals, *taken]
+        known = [*proof.subgoals, *accepted]
         goal = Subgoal(
             id=f"s{proof.counted + len(known) + 1}",
             parent=proposed.for_subgoal,
@@ -95,33 +93,30 @@ async def _ask(
         if reason:
             recorder.record("memory_refinement", atom=goal.atom, accepted=False, reason=reason)
             continue
-        taken.append(goal)
+        accepted.append(goal)
         recorder.record(
             "memory_refinement",
             rule=_rule(goal, proof),
             accepted=True,
             **goal.model_dump(include={"id", "atom", "query", "relation", "parent", "depth"}),
         )
-    return taken
+    return accepted
 
 
 def _rule(goal: Subgoal, proof: Proof) -> str:
-    parent = next(one for one in proof.subgoals if one.id == goal.parent)
-    return str(Rule(parent.parsed(), (goal.parsed(),), "common sense"))
+    parent = next(other for other in proof.subgoals if other.id == goal.parent)
+    return f"{parent.parsed()} ← {goal.parsed()}"
 
 
 def _question(state: GoalState, proof: Proof, aliases: FactAliases) -> str:
-    theta = proof.theta().entities
-    known = [f"{name} = {bound.entity}" for name, bound in proof.bindings.items()]
-    goals = [f"{goal.id}: {goal.parsed().apply(theta)}" for goal in proof.open()]
     tried = [f"- {goal.query}" for goal in proof.subgoals]
     return "\n".join(
         [
             f"Now: {state.get('now', '')}",
             request_line(state["query"]),
-            f"Known: {'; '.join(known) or 'nothing yet'}",
+            proof.known_line(),
             "Open statements:",
-            *goals,
+            *proof.open_lines(),
             "Looked for already:",
             *tried,
             "Facts:",
@@ -138,17 +133,17 @@ async def objection(
     run: StepRun,
     allowed: str,
 ) -> str | None:
-    """Why the refinement may not be looked for; None when it may.
+    """Why a proposed subgoal is rejected; None when it is accepted.
 
     Args:
-        goal: what the model proposes.
+        goal: the subgoal that the model proposes.
         known: every subgoal so far.
-        proof: of which round.
-        deps: for the settings and for likeness.
+        proof: the proof so far.
+        deps: dependencies of the step.
         run: the run.
-        allowed: everything that names may be taken from.
+        allowed: all texts that names may be taken from.
     """
-    queries = [one.query for one in known]
+    queries = [other.query for other in known]
     if reason := _formal_objection(goal, known, proof, deps) or _invention(goal, proof, allowed):
         return reason
     if await deps.likeness(goal.query, queries, run) >= deps.settings.reasoning.same_goal:
@@ -159,23 +154,23 @@ async def objection(
 def _formal_objection(
     goal: Subgoal, known: Sequence[Subgoal], proof: Proof, deps: GoalDependencies
 ) -> str | None:
-    parents = {one.id for one in proof.open()}
-    if goal.parent not in parents:
+    if goal.parent not in {other.id for other in proof.open()}:
         return "is for no open statement"
-    siblings = [one for one in known if (one.parent, one.depth) == (goal.parent, goal.depth)]
+    siblings = [
+        other for other in known if (other.parent, other.depth) == (goal.parent, goal.depth)
+    ]
     if len(siblings) >= deps.settings.reasoning.refinements:
         return "one too many for its statement"
     if not goal.atom.strip():
         return "says nothing"
-    entities = proof.theta().entities
-    own = goal.parsed().apply(entities).canonical()
-    if own in {one.parsed().apply(entities).canonical() for one in known}:
+    atoms = {proof.resolved(other).canonical() for other in known}
+    if proof.resolved(goal).canonical() in atoms:
         return "was there before"
     return None
 
 
 def _invention(goal: Subgoal, proof: Proof, allowed: str) -> str | None:
-    bound = " ".join(proof.theta().entities.values())
+    bound = " ".join(proof.entities().values())
     if strange := invented(f"{goal.parsed().constants} . {goal.query}", f"{allowed} {bound}"):
         return f"names what nobody mentioned: {', '.join(strange)}"
     return None
@@ -189,12 +184,14 @@ def invented(text: str, allowed: str) -> list[str]:
     """
     known = set(tokens(allowed))
     strange = []
-    for found in _NAME.finditer(text):
-        word = found.group()
+    for match in _NAME.finditer(text):
+        word = match.group()
         named = word[0].isdigit() or word[0].isupper()
         if not named or set(tokens(word)) <= known:
             continue
-        if _begins_sentence(text, found.start()) and not _ACTS.match(text, found.end()):
+        if _begins_sentence(text, match.start()) and not _VERB_OR_POSSESSIVE.match(
+            text, match.end()
+        ):
             continue
         if content(word):
             strange.append(word)

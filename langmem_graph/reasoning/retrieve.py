@@ -1,4 +1,7 @@
-"""retrieve: search for one subgoal; those of a round run in parallel (LangGraph's `Send`)."""
+"""The step `retrieve`: search for one subgoal (Goal-Mem 2.2, step 3).
+
+The searches of a round run in parallel, by LangGraph's `Send`.
+"""
 
 import asyncio
 import logging
@@ -23,13 +26,13 @@ class RetrieveInput(TypedDict):
 
 
 async def retrieve(deps: GoalDependencies, state: RetrieveInput, run: StepRun) -> GoalState:
-    """The best facts for one subgoal; a failing search finds nothing and says so."""
+    """Find the best facts for one subgoal; a search that fails is reported in its event."""
     goal = state["subgoal"]
     problem = None
     facts: list[Fact] = []
     try:
-        looking = deps.search(goal.query, deps.settings.reasoning.subgoal_facts, goal.relation, run)
-        facts = await asyncio.wait_for(looking, state["seconds"])
+        search = deps.search(goal.query, deps.settings.reasoning.subgoal_facts, goal.relation, run)
+        facts = await asyncio.wait_for(search, state["seconds"])
     except Exception as error:  # noqa: BLE001  # any retriever's own; the other subgoals go on
         problem = f"{type(error).__name__}: {error}"
         _log.warning("looking for a subgoal failed: %s", for_log(error))
@@ -48,7 +51,5 @@ async def retrieve(deps: GoalDependencies, state: RetrieveInput, run: StepRun) -
 
 def due(proof: Proof, seconds: float) -> list[RetrieveInput]:
     """The inputs for the subgoals that are due."""
-    named = {goal.id: goal for goal in proof.subgoals}
-    return [
-        RetrieveInput(subgoal=named[one], round=proof.round, seconds=seconds) for one in proof.due
-    ]
+    goals = {goal.id: goal for goal in proof.subgoals}
+    return [RetrieveInput(subgoal=goals[n], round=proof.round, seconds=seconds) for n in proof.due]

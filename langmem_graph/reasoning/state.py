@@ -1,29 +1,30 @@
-"""State of the goal loop, and the dependencies of its steps."""
+"""State of the reasoning graph and of its goal loop, and the dependencies of their steps.
+
+The module has three parts: the proof that the goal loop works on, the loop's own state, and the
+state of the graph around it. `JSON` is the form of both for graphs that an application serves.
+"""
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial, wraps
-from typing import Annotated, Any, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from langmem_graph.llm.answer_schemas import Relation
 from langmem_graph.llm.structured_calls import ModelRunner, Usage
-from langmem_graph.reasoning.nl_logic import Atom, Binding, Substitution
+from langmem_graph.reasoning.nl_logic import Atom
 from langmem_graph.retrieval.facts import Search
 from langmem_graph.retrieval.intent import Intent
 from langmem_graph.retrieval.schedule_conflicts import ScheduleConflict
-from langmem_graph.runtime import Event, Step, StepRun
+from langmem_graph.runtime import Event, StateForm, StepRun
 from langmem_graph.schemas import Conflict, Fact, GoalStatus, Recall, RecallMode, Risk
 from langmem_graph.settings import Settings
 from langmem_graph.storage.services import Services
 
 Likeness = Callable[[str, Sequence[str], StepRun], Awaitable[float]]
 """Greatest similarity of a text to any of the others, from 0 to 1."""
-
-T = TypeVar("T")
 
 
 class Subgoal(BaseModel):
@@ -39,7 +40,7 @@ class Subgoal(BaseModel):
     facts: list[str] = Field(default_factory=list)
     """Ids of the facts that prove it."""
     searched: str = ""
-    """The atom as it was when it was last looked for."""
+    """The atom as it was when it was last searched for."""
     plain: bool = False
     """The atom is the user's own text: what looks like a variable in it is none."""
 
@@ -65,37 +66,40 @@ class Proof(BaseModel):
     """Names of the variables that are asked for."""
     subgoals: list[Subgoal] = Field(default_factory=list)
     due: list[str] = Field(default_factory=list)
-    """Subgoals to be looked for in this round."""
+    """Subgoals to be searched for in this round."""
     bindings: dict[str, Bound] = Field(default_factory=dict)
     conflicts: list[Conflict] = Field(default_factory=list)
     facts: list[Fact] = Field(default_factory=list)
-    """Everything seen so far, each once, in the order of arrival."""
+    """Every fact retrieved so far, each once, in the order of retrieval."""
     sufficient: list[str] = Field(default_factory=list)
     """Facts of the first look-up that already answer the request."""
     tried: list[list[str]] = Field(default_factory=list)
-    """Earlier ways to split the request."""
+    """Earlier decompositions of the request."""
     counted: int = 0
-    """Subgoals of earlier ways; theirs keep their names."""
+    """Subgoals of earlier decompositions, whose ids are not used again."""
     best: "Proof | None" = None
-    """The earlier way that proved most."""
+    """The earlier decomposition that proved most."""
     depth: int = 0
-    """Rounds of refinement since the request was last split."""
+    """Rounds of refinement since the request was last decomposed."""
     round: int = 0
-    """Rounds of looking since the beginning."""
+    """Rounds of retrieval since the beginning."""
     status: GoalStatus | None = None
     ended: bool = False
 
-    def theta(self) -> Substitution:
-        """The bindings as a substitution."""
-        found = {n: Binding(b.entity, tuple(b.facts)) for n, b in self.bindings.items()}
-        return Substitution(found)
+    def entities(self) -> dict[str, str]:
+        """The entity of each bound variable, by the variable's name."""
+        return {name: self.bindings[name].entity for name in sorted(self.bindings)}
+
+    def resolved(self, goal: Subgoal) -> Atom:
+        """The subgoal's statement with entities in the place of bound variables."""
+        return goal.parsed().apply(self.entities())
 
     def open(self) -> list[Subgoal]:
         """Subgoals that are not proved yet."""
         return [goal for goal in self.subgoals if not goal.grounded]
 
     def initial(self) -> list[Subgoal]:
-        """The subgoals that the request was split into."""
+        """The subgoals that the request was decomposed into."""
         return [goal for goal in self.subgoals if goal.parent is None]
 
     def types(self) -> dict[str, str]:
@@ -106,8 +110,27 @@ class Proof(BaseModel):
                 types.setdefault(variable.name, variable.type)
         return types
 
+    def unresolved(self) -> list[str]:
+        """Variables without an entity, as `(name:type)`."""
+        return [f"({n}:{kind})" for n, kind in self.types().items() if n not in self.bindings]
+
+    def cited(self) -> list[str]:
+        """Ids of the facts that prove something, in the order in which they did."""
+        ids = [*self.sufficient, *(fact for goal in self.subgoals for fact in goal.facts)]
+        ids += [fact for bound in self.bindings.values() for fact in bound.facts]
+        return list(dict.fromkeys(ids))
+
+    def known_line(self) -> str:
+        """The bindings so far, as a line of a prompt."""
+        known = [f"{name} = {bound.entity}" for name, bound in self.bindings.items()]
+        return f"Known: {'; '.join(known) or 'nothing yet'}"
+
+    def open_lines(self) -> list[str]:
+        """The open statements, as lines of a prompt."""
+        return [f"{goal.id}: {self.resolved(goal)}" for goal in self.open()]
+
     def take_best(self) -> None:
-        """Go back to an earlier way to split the request, where that proved more."""
+        """Return to an earlier decomposition, if that proved more."""
         if self.best is None or len(self.best.cited()) <= len(self.cited()):
             return
         for name in ("subgoals", "bindings", "answer", "status"):
@@ -115,38 +138,24 @@ class Proof(BaseModel):
 
     def without(self, gone: set[str]) -> "Proof":
         """What is still proved without these facts."""
-        still = self.model_copy(deep=True)
-        for goal in still.subgoals:
+        left = self.model_copy(deep=True)
+        for goal in left.subgoals:
             goal.grounded = goal.grounded and not gone & set(goal.facts)
-            goal.facts = [one for one in goal.facts if one not in gone]
-        still.bindings = {n: b for n, b in self.bindings.items() if not gone & set(b.facts)}
-        still.sufficient = [one for one in self.sufficient if one not in gone]
-        still.conflicts = [one for one in map(partial(_still, gone), self.conflicts) if one]
-        if gone & {*self.cited(), *(f for c in self.conflicts for f in _facts_of(c))}:
-            proved: GoalStatus = "partial" if still.cited() else "exhausted"
-            still.status = "conflict" if still.conflicts else proved
-        return still
-
-    def unresolved(self) -> list[str]:
-        """Variables without an entity, as `(name:type)`."""
-        return [f"({n}:{kind})" for n, kind in self.types().items() if n not in self.bindings]
-
-    def cited(self) -> list[str]:
-        """Ids of the facts that prove something, in the order in which they did."""
-        ids = [*self.sufficient, *(one for goal in self.subgoals for one in goal.facts)]
-        ids += [one for bound in self.bindings.values() for one in bound.facts]
-        return list(dict.fromkeys(ids))
+            goal.facts = [fact for fact in goal.facts if fact not in gone]
+        left.bindings = {n: b for n, b in self.bindings.items() if not gone & set(b.facts)}
+        left.sufficient = [fact for fact in self.sufficient if fact not in gone]
+        conflicts = (_conflict_without(gone, conflict) for conflict in self.conflicts)
+        left.conflicts = [conflict for conflict in conflicts if conflict]
+        disputed = {fact for c in self.conflicts for facts in c.values.values() for fact in facts}
+        if gone & {*self.cited(), *disputed}:
+            proved: GoalStatus = "partial" if left.cited() else "exhausted"
+            left.status = "conflict" if left.conflicts else proved
+        return left
 
 
-def _facts_of(conflict: Conflict) -> list[str]:
-    return [one for facts in conflict.values.values() for one in facts]
-
-
-def _still(gone: set[str], conflict: Conflict) -> Conflict | None:
+def _conflict_without(gone: set[str], conflict: Conflict) -> Conflict | None:
     """The conflict without these facts; None where only one value is left."""
-    left = {
-        value: [one for one in ids if one not in gone] for value, ids in conflict.values.items()
-    }
+    left = {value: [i for i in ids if i not in gone] for value, ids in conflict.values.items()}
     values = {value: ids for value, ids in left.items() if ids}
     return Conflict(variable=conflict.variable, values=values) if len(values) > 1 else None
 
@@ -207,40 +216,31 @@ class GoalState(GoalInput, GoalOutput, total=False):
 
 @dataclass(frozen=True)
 class GoalDependencies:
-    """Dependencies of the steps."""
+    """Dependencies of the goal loop's steps."""
 
     runner: ModelRunner
     settings: Settings
     search: Search
     likeness: Likeness
     alone: bool = False
-    """The loop is a graph of its own and spends a budget of its own."""
+    """The loop is a graph of its own and has a budget of its own."""
 
     def left(self, state: GoalInput) -> float:
         """Seconds that are left, at least a moment."""
-        passed = time.time() - state.get("started", time.time())
-        return max(self.settings.reasoning.seconds - passed, 0.05)
+        return max(self.settings.reasoning.seconds - _passed(state), 0.05)
 
     def is_over(self, state: GoalInput, usage: Usage) -> bool:
         """True when calls, tokens or time are used up."""
-        passed = time.time() - state.get("started", time.time())
-        return passed > self.settings.reasoning.seconds or self.runner.is_spent(usage)
+        return _passed(state) > self.settings.reasoning.seconds or self.runner.is_spent(usage)
 
 
-def working_copies(state: GoalState) -> tuple[Proof, Usage, list[Event]]:
-    """Copies of proof, usage and trace that a step may change."""
-    proof = state.get("proof", Proof()).model_copy(deep=True)
-    return proof, copied(state.get("usage") or Usage()), list(state.get("trace") or [])
+def _passed(state: GoalInput) -> float:
+    return time.time() - state.get("started", time.time())
 
 
-def copied(usage: Usage) -> Usage:
-    """A copy that a step may add to."""
-    return replace(usage, problems=list(usage.problems))
-
-
-def updated(proof: Proof, usage: Usage, trace: list[Event]) -> GoalState:
-    """The state's update by changed copies."""
-    return {"proof": proof, "usage": usage, "trace": trace}
+def working_copies(state: GoalState) -> tuple[Proof, Usage]:
+    """Copies of proof and usage that a step may change."""
+    return state.get("proof", Proof()).model_copy(deep=True), state.get("usage", Usage()).copy()
 
 
 @dataclass(frozen=True)
@@ -295,7 +295,7 @@ class ReasoningState(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class ReasoningDependencies:
-    """Dependencies of the steps.
+    """Dependencies of the reasoning graph's steps.
 
     Attributes:
         fail_closed: raise when the first look-up fails; else the recall is empty and says so.
@@ -307,70 +307,15 @@ class ReasoningDependencies:
     fail_closed: bool = True
 
 
-_TYPES: dict[str, TypeAdapter[Any]] = {
-    "recalled": TypeAdapter(list[Fact]),
-    "proof": TypeAdapter(Proof),
-    "subgoal": TypeAdapter(Subgoal),
-    "found": TypeAdapter(list[Retrieved]),
-    "consequences": TypeAdapter(FoundRisks),
-    "proposed": TypeAdapter(ProposedTime),
-    "conflicts": TypeAdapter(list[ScheduleConflict]),
-    "usage": TypeAdapter(Usage),
-    "recall": TypeAdapter(Recall),
-}
-"""Types of the state's keys; values of all other keys are JSON already."""
-
-
-def from_json(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The state with objects in place of their JSON."""
-    return _converted(state, lambda adapter, value: adapter.validate_python(value))
-
-
-def to_json(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The state, or an update of it, with JSON in place of objects."""
-    return _converted(state, lambda adapter, value: adapter.dump_python(value, mode="json"))
-
-
-def _converted(
-    state: Mapping[str, Any], convert: Callable[[TypeAdapter[Any], Any], Any]
-) -> dict[str, Any]:
-    return {
-        name: value if value is None or name not in _TYPES else convert(_TYPES[name], value)
-        for name, value in state.items()
-    }
-
-
-def _unchanged(state: Any) -> Any:
-    return state
-
-
-@dataclass(frozen=True)
-class StateForm:
-    """How a graph keeps its state between steps: `OBJECTS` or `JSON`."""
-
-    load: Callable[[Any], Any]
-    """Makes the typed state that a step takes."""
-    dump: Callable[[Any], Any]
-    """Makes what the graph keeps of a step's update."""
-
-    def step(self, step: Step) -> Step:
-        """The step, over state in this form."""
-
-        @wraps(step)
-        async def converted(deps: Any, state: Any, run: StepRun) -> Any:
-            return self.dump(await step(deps, self.load(state), run))
-
-        return converted
-
-    def route(self, choose: Callable[[Any], T]) -> Callable[[Any], T]:
-        """The function of a conditional edge, over state in this form."""
-
-        @wraps(choose)
-        def converted(state: Any) -> T:
-            return choose(self.load(state))
-
-        return converted
-
-
-OBJECTS = StateForm(_unchanged, _unchanged)
-JSON = StateForm(from_json, to_json)
+JSON = StateForm.json(
+    recalled=list[Fact],
+    proof=Proof,
+    subgoal=Subgoal,
+    found=list[Retrieved],
+    consequences=FoundRisks,
+    proposed=ProposedTime,
+    conflicts=list[ScheduleConflict],
+    usage=Usage,
+    recall=Recall,
+)
+"""State of both graphs as JSON, for graphs that a checkpointer may save."""

@@ -1,1 +1,1 @@
-"""Search without a model: candidates, ranking, and the context that a model is shown."""
+"""Search without a model: candidates, ranking, and the context for a model."""

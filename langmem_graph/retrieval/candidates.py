@@ -1,6 +1,5 @@
-"""Candidates for a query: the nearest vectors and the best words, joined, with exact cosines."""
+"""Candidate messages for a query: by vector, by words and by records that cite them, joined."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,9 +7,15 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from langmem_graph.embeddings.embedder import Embedder
-from langmem_graph.errors import IndexUnavailableError
 from langmem_graph.retrieval.record_search import RankedRecords, rank_records
-from langmem_graph.retrieval.search_common import Depths, Scores, SearchNotes, nearest, query_vector
+from langmem_graph.retrieval.search_common import (
+    Depths,
+    Scores,
+    SearchNotes,
+    Vector,
+    near_items,
+    query_vector,
+)
 from langmem_graph.storage import full_text, message_queries, record_queries, stored_vectors
 from langmem_graph.storage.full_text import query_terms, telling_terms
 from langmem_graph.storage.message_queries import Facts
@@ -24,20 +29,20 @@ class Candidates:
     """Messages to be ranked, as parallel columns."""
 
     query: str
-    vector: NDArray[np.float32] | None
+    vector: Vector | None
     facts: list[Facts]
     sessions: NDArray[np.int64]
     """Each message's session, by number."""
     dense: Scores
     """Cosine of the best piece; 0 where there is no vector."""
     words: Scores
-    """BM25, higher is better; 0 where the words did not find it."""
+    """BM25, higher is better; 0 where the word search did not find the message."""
     spans: NDArray[np.int64]
     """Start and end of the best piece; 0, 0 where there is no vector."""
     records: Scores
     """Score of the best record that cites the message; 0 where none does."""
     ranked_records: RankedRecords
-    """The records that were looked up for this."""
+    """The records that were ranked for the query."""
 
 
 def gather(
@@ -49,7 +54,7 @@ def gather(
         with notes.stage("words"):
             words = _by_words(connection, query, depths.words)
         with notes.stage("vectors"):
-            near = near_messages(room, connection, vector, depths.dense, notes)
+            near = near_items(room, connection, MESSAGES, vector, depths.dense, notes)
         with notes.stage("records"):
             ranked = rank_records(room, connection, query, vector, depths, notes)
             cited = _cited(connection, ranked, depths)
@@ -57,12 +62,12 @@ def gather(
             items = sorted({*words, *near, *cited})
             rows = stored_vectors.vectors_of(connection, items) if vector is not None else None
             facts = message_queries.facts_of(connection, items)
-    there = [facts[n] for n in items if n in facts]
-    return _columns(query, vector, there, words, cited, rows, ranked)
+    stored = [facts[n] for n in items if n in facts]
+    return _columns(query, vector, stored, words, cited, rows, ranked)
 
 
 def _cited(connection: Connection, ranked: RankedRecords, depths: Depths) -> dict[int, float]:
-    """Messages cited by the best records, each with its best record's score."""
+    """Messages that the best records cite, each with its best record's score."""
     best = {
         ranked.numbers[place]: float(ranked.scores[place]) for place in ranked.best(depths.dense)
     }
@@ -80,51 +85,23 @@ def _by_words(connection: Connection, query: str, depth: int) -> dict[int, float
     return dict(full_text.words_search(connection, chosen, depth)) if chosen else {}
 
 
-def near_messages(
-    room: Room,
-    connection: Connection,
-    vector: NDArray[np.float32] | None,
-    depth: int,
-    notes: SearchNotes,
-) -> list[int]:
-    """Messages with the nearest vectors: Chroma's, and those Chroma does not have yet."""
-    if vector is None:
-        return []
-    if room.read_only:
-        return nearest(stored_vectors.all_vectors(connection), vector, depth)
-    try:
-        found = room.index.query(MESSAGES, vector, depth)
-    except IndexUnavailableError as error:
-        notes.warn(error)
-        return nearest(stored_vectors.all_vectors(connection), vector, depth)
-    exactly = nearest(_beside_chroma(connection, depth), vector, depth)
-    return [*stored_vectors.items_of_vectors(connection, found), *exactly]
-
-
-def _beside_chroma(connection: Connection, depth: int) -> Iterable[VectorRows]:
-    """What Chroma does not have yet; of a small memory everything, since Chroma may miss some."""
-    if stored_vectors.newest_vector(connection) <= depth:
-        return stored_vectors.all_vectors(connection)
-    return [stored_vectors.waiting_vectors(connection)]
-
-
 def _columns(
     query: str,
-    vector: NDArray[np.float32] | None,
+    vector: Vector | None,
     facts: list[Facts],
     words: dict[int, float],
     cited: dict[int, float],
     rows: VectorRows | None,
     ranked: RankedRecords,
 ) -> Candidates:
-    place = {fact.n: number for number, fact in enumerate(facts)}
+    places = {fact.n: place for place, fact in enumerate(facts)}
     dense, spans = np.zeros(len(facts)), np.zeros((len(facts), 2), dtype=np.int64)
     if rows is not None and vector is not None and len(rows):
         for item, cosine, span in zip(rows.items, rows.matrix @ vector, rows.spans, strict=True):
-            number = place.get(int(item))
-            if number is not None and (cosine > dense[number] or not spans[number].any()):
-                dense[number], spans[number] = cosine, span
-    found = np.array([words.get(fact.n, 0.0) for fact in facts], dtype=np.float64)
+            place = places.get(int(item))
+            if place is not None and (cosine > dense[place] or not spans[place].any()):
+                dense[place], spans[place] = cosine, span
+    by_words = np.array([words.get(fact.n, 0.0) for fact in facts], dtype=np.float64)
     by_records = np.array([cited.get(fact.n, 0.0) for fact in facts], dtype=np.float64)
-    own = np.array([fact.session for fact in facts], dtype=np.int64)
-    return Candidates(query, vector, facts, own, dense, found, spans, by_records, ranked)
+    sessions = np.array([fact.session for fact in facts], dtype=np.int64)
+    return Candidates(query, vector, facts, sessions, dense, by_words, spans, by_records, ranked)

@@ -1,14 +1,15 @@
-"""Fact search for reasoning: records and messages as one list, with a relation hint.
+"""Facts: records and messages in one form, the search for them, and the messages behind them.
 
-A message whose record is found too is represented by that record. What is in both lists comes first
-(reciprocal rank fusion).
+`find_facts` searches both and fuses the two lists (reciprocal rank fusion); a message whose record
+is found too is represented by that record. `MemorySearch` is this search for the steps of a graph.
 """
 
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from itertools import chain, zip_longest
+from typing import TYPE_CHECKING, Literal
 
 from rapidfuzz import fuzz
 from sqlalchemy import Connection
@@ -28,11 +29,11 @@ from langmem_graph.storage.services import Services
 if TYPE_CHECKING:
     from langmem_graph.runtime import StepRun
 
-LONGEST = 600
-"""Characters of a fact; a message is cut to its best part."""
-
 Search = Callable[[str, int, Relation, "StepRun"], Awaitable[list[Fact]]]
 """Searches a memory: query, number of facts, relation, run."""
+
+LONGEST = 600
+"""Characters of a fact; a longer message is cut to its best part."""
 
 
 def find_facts(
@@ -41,16 +42,27 @@ def find_facts(
     settings: Settings,
     query: str,
     k: int,
-    relation: "Relation" = "semantic",
+    relation: Relation = "semantic",
     notes: SearchNotes | None = None,
 ) -> list[Fact]:
-    """The `k` best facts, best first; with `temporal` in the order of time."""
+    """The `k` best facts for a query, best first.
+
+    Args:
+        room: the user's room.
+        embedder: embeds the query.
+        settings: for ranking and reasoning.
+        query: the query.
+        k: number of facts.
+        relation: `entity` searches by words alone, `causal` adds causes and effects, `temporal`
+            prefers events and orders by time (Goal-Mem 2.2).
+        notes: takes the parts that fail.
+    """
     notes = notes or SearchNotes()
-    exact = relation == "entity"
-    wide = 2 * k if relation == "temporal" else k
-    chosen = with_method(settings, "words" if exact else None)
-    hits, ranked = search_different(room, embedder, query, wide, chosen, notes)
-    numbers = ranked.best_numbers(wide, "words" if exact else None)
+    depth = 2 * k if relation == "temporal" else k
+    signal: Literal["words"] | None = "words" if relation == "entity" else None
+    chosen = with_method(settings, signal)
+    hits, ranked = search_different(room, embedder, query, depth, chosen, notes)
+    numbers = ranked.best_numbers(depth, signal)
     with room.database.read_transaction() as connection:
         found = record_queries.records_by_number(connection, numbers)
         records = [found[n] for n in numbers if n in found]
@@ -72,13 +84,13 @@ def _with_likeness(fact: Fact, likeness: dict[str, float]) -> Fact:
 
 
 def _with_causes(connection: Connection, records: list[Record], k: int) -> list[Record]:
-    """Half of the records, and what caused them or came of them; then the others."""
+    """The first half of the records, their causes and effects, then the other records."""
     seeds, rest = records[: (k + 1) // 2], records[(k + 1) // 2 :]
     numbers = record_queries.numbers_of(connection, [record.record_id for record in seeds])
     near = [n for n, _ in neighbours(connection, list(numbers.values()), CAUSAL)]
     found = record_queries.records_by_number(connection, near)
     linked = [found[n] for n in near if n in found]
-    return list({one.record_id: one for one in (*seeds, *linked, *rest)}.values())
+    return list({record.record_id: record for record in (*seeds, *linked, *rest)}.values())
 
 
 def _fused(
@@ -86,15 +98,15 @@ def _fused(
 ) -> list[Fact]:
     scores: dict[str, float] = defaultdict(float)
     facts: dict[str, Fact] = {}
-    told: dict[str, str] = {}
+    fact_ids: dict[str, str] = {}  # by message: the fact of the record that represents it
     for rank, record in enumerate(records, 1):
         fact = fact_of_record(record)
         facts[fact.id] = fact
         scores[fact.id] += 1 / (rrf_k + rank)
-        told |= {message: told.get(message, fact.id) for message in record.message_ids}
+        fact_ids |= {m: fact_ids.get(m, fact.id) for m in record.message_ids}
     outdated = record_queries.outdated(connection, [hit.position for hit in hits])
     for rank, hit in enumerate(hits, 1):
-        key = told.get(hit.message_id)
+        key = fact_ids.get(hit.message_id)
         if key is None:
             fact = fact_of_message(hit, hit.position in outdated)
             facts[fact.id], key = fact, fact.id
@@ -103,7 +115,7 @@ def _fused(
 
 
 def _by_time(facts: Sequence[Fact], k: int) -> list[Fact]:
-    """Of the best, those that happened at a time before others; then in the order of time."""
+    """The `k` best facts, of which events come before others; then in the order of time."""
     dated = [fact for fact in facts if fact.kind == "event"]
     best = [*dated, *(fact for fact in facts if fact.kind != "event")][:k]
     return sorted(best, key=lambda fact: fact.at or datetime.min.replace(tzinfo=UTC))
@@ -121,21 +133,30 @@ def fact_of_record(record: Record) -> Fact:
     )
 
 
-def fact_of_message(said: MessageHit | Message, outdated: bool = False) -> Fact:
+def fact_of_message(message: MessageHit | Message, outdated: bool = False) -> Fact:
     """A message as a fact; a long one is cut to its best part where that is known."""
-    if isinstance(said, MessageHit):
-        own, best, signals = said.message_id, said.excerpt, said.signals or {}
+    if isinstance(message, MessageHit):
+        message_id, best, signals = message.message_id, message.excerpt, message.signals or {}
     else:
-        own, best, signals = said.id, said.text, {}
+        message_id, best, signals = message.id, message.text, {}
     return Fact(
-        id=f"message:{own}",
-        text=said.text if len(said.text) <= LONGEST else f"… {best[:LONGEST]} …",
-        at=said.at,
-        speaker=said.name or said.role,
-        message_ids=[own],
+        id=f"message:{message_id}",
+        text=message.text if len(message.text) <= LONGEST else f"… {best[:LONGEST]} …",
+        at=message.at,
+        speaker=message.name or message.role,
+        message_ids=[message_id],
         likeness=signals.get("dense", 0.0),
         outdated=outdated,
     )
+
+
+def interleaved(lists: Sequence[Sequence[Fact]]) -> list[Fact]:
+    """The best fact of every list, then the second best of each, and so on, each fact once."""
+    facts: dict[str, Fact] = {}
+    for fact in chain.from_iterable(zip_longest(*lists)):
+        if fact is not None:
+            facts.setdefault(fact.id, fact)
+    return list(facts.values())
 
 
 def hits_by_id(connection: Connection, ids: Iterable[str]) -> dict[str, MessageHit]:
@@ -143,14 +164,14 @@ def hits_by_id(connection: Connection, ids: Iterable[str]) -> dict[str, MessageH
     wanted = list(dict.fromkeys(ids))
     numbers = record_queries.message_numbers(connection, wanted)
     return {
-        one: MessageHit(
-            message_id=one,
+        message_id: MessageHit(
+            message_id=message_id,
             score=0.0,
-            position=numbers[one][0],
+            position=numbers[message_id][0],
             excerpt=message.text,
             **message.model_dump(include={"session_id", "role", "name", "at", "text"}),
         )
-        for one, message in message_queries.messages_by_id(connection, wanted).items()
+        for message_id, message in message_queries.messages_by_id(connection, wanted).items()
     }
 
 
@@ -158,14 +179,14 @@ def facts_by_number(room: Room, numbers: Iterable[int]) -> list[Fact]:
     """Records that are true now, as facts, in the order given."""
     wanted = list(dict.fromkeys(numbers))
     with room.database.read_transaction() as connection:
-        there = record_queries.current(connection, wanted)
-        found = record_queries.records_by_number(connection, there)
+        current = record_queries.current(connection, wanted)
+        found = record_queries.records_by_number(connection, current)
     return [fact_of_record(found[n]) for n in wanted if n in found]
 
 
 def messages_behind(room: Room, facts: Iterable[Fact]) -> dict[str, MessageHit]:
     """The facts' messages that are stored, by id."""
-    ids = [one for fact in facts for one in fact.message_ids]
+    ids = [message_id for fact in facts for message_id in fact.message_ids]
     if not ids:
         return {}
     with room.database.read_transaction() as connection:
@@ -173,20 +194,20 @@ def messages_behind(room: Room, facts: Iterable[Fact]) -> dict[str, MessageHit]:
 
 
 def evidence(quoted: Iterable[Fact], messages: dict[str, MessageHit]) -> list[MessageHit]:
-    """The messages behind what was quoted, best first, each once."""
-    ids = dict.fromkeys(one for fact in quoted for one in fact.message_ids)
-    found = [messages[one] for one in ids if one in messages]
+    """The messages behind the quoted facts, best first, each once."""
+    ids = dict.fromkeys(message_id for fact in quoted for message_id in fact.message_ids)
+    found = [messages[message_id] for message_id in ids if message_id in messages]
     return [hit.model_copy(update={"score": 1 / place}) for place, hit in enumerate(found, 1)]
 
 
 class MemorySearch:
-    """Searches the memory of the run's user."""
+    """The search in the memory of a run's user, for the steps of a graph."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
 
     async def search(self, query: str, k: int, relation: Relation, run: "StepRun") -> list[Fact]:
-        """The best facts; none where the user has no memory yet."""
+        """The best facts for a query; none where the user has no memory yet."""
         services = self._services
         return await services.in_known_room(
             run.user,
@@ -195,7 +216,7 @@ class MemorySearch:
         )
 
     async def likeness(self, text: str, others: Sequence[str], run: "StepRun") -> float:
-        """The greatest cosine; by spelling where the embedder fails."""
+        """The greatest cosine of a text with the others; by spelling where the embedder fails."""
         if not others:
             return 0.0
         try:
@@ -206,5 +227,5 @@ class MemorySearch:
 
 
 def spelling(text: str, others: Sequence[str]) -> float:
-    """Greatest similarity by spelling, whatever the order of the words."""
-    return max((fuzz.token_sort_ratio(text, one) / 100 for one in others), default=0.0)
+    """The greatest similarity of a text with the others by spelling, whatever the word order."""
+    return max((fuzz.token_sort_ratio(text, other) / 100 for other in others), default=0.0)

@@ -1,6 +1,7 @@
-"""Fast recall: hybrid ranking and a quoted context, with 0 model calls.
+"""Searches and recalls of one user without a model call.
 
-A time that the request's own words propose is compared with the schedule; conflicts come first.
+`search_conversation` returns ranked hits; `fast_recall` quotes them in a context. A time that the
+words of the request state is compared with the schedule, and conflicts come first in the context.
 """
 
 from collections.abc import Sequence
@@ -49,7 +50,11 @@ def search_conversation(
     explain: bool,
     ranking: RankingMethod | None,
 ) -> list[MessageHit]:
-    """Hits of one search; signals only where asked for."""
+    """The best messages or sessions for a query, best first.
+
+    Raises:
+        InvalidInputError: the query or an option cannot be used.
+    """
     if by not in _SEARCHES:
         raise InvalidInputError(f"by must be 'message' or 'session', not {by!r}.")
     check_query(query, k)
@@ -77,6 +82,9 @@ def fast_recall(
     """Search, then quote what fits the budget and is not in view already.
 
     A vague turn has no words to search for: projects and schedule come first in its context.
+
+    Raises:
+        InvalidInputError: the query, the number or the budget cannot be used.
     """
     start, notes = perf_counter(), SearchNotes()
     settings, seen = services.settings, set(in_view)
@@ -94,14 +102,14 @@ def fast_recall(
             with notes.stage("schedule"):
                 conflicts = conflicts_in_words(room, query, now, settings)
                 vague = vague_turn_context(room, query, now, settings)
-                conflicting = [one.fact for one in conflicts]
+                conflicting = [conflict.fact for conflict in conflicts]
                 messages = messages_behind(room, [*conflicting, *vague.facts()])
     with notes.stage("context"):
         counter = token_counter(settings.encoding)
         builder = ContextBuilder(counter, budget - counter.count(framed([ALSO], URGENT)))
         builder.add(AGAINST, conflict_section(conflicts, seen))
         vague.write(builder, seen)
-        shown = {(one, fact.text) for fact in builder.quoted.values() for one in fact.message_ids}
+        shown = {(i, fact.text) for fact in builder.quoted.values() for i in fact.message_ids}
         rest = [hit for hit in hits if (hit.message_id, hit.text) not in shown]
         context, quoted = build_context(
             rest,
@@ -118,7 +126,9 @@ def fast_recall(
         evidence=[*behind, *(hit for hit in quoted if hit.message_id not in known)],
         report=_report(notes, hits, quoted, context, counter),
         facts=list(builder.quoted.values()),
-        reasoning=Reasoning(overlaps=[one.text for one in conflicts]) if conflicts else None,
+        reasoning=Reasoning(overlaps=[conflict.text for conflict in conflicts])
+        if conflicts
+        else None,
     )
 
 

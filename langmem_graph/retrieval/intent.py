@@ -1,4 +1,8 @@
-"""State of the goal loop, and the dependencies of its steps."""
+"""The intent of a request by rules (English); the goal loop decides where the rules do not.
+
+The intent chooses the path of a recall: small talk and vague turns need no search by reasoning, and
+only an act is examined for risks.
+"""
 
 import re
 from typing import Literal
@@ -6,7 +10,7 @@ from typing import Literal
 Intent = Literal["lookup", "act", "vague", "chat"]
 
 LONGEST = 300
-"""Characters that the rules look at; they say early what they want."""
+"""Characters of a request that the rules read: its intent is stated early."""
 _POLITE = (
     r"(?:please|pls|kindly|hey|hi|ok(?:ay)?|so|then|now|also|and|(?:can|could|would|will) you|"
     r"i(?:'d| would) like you to|i (?:want|need) you to|help me(?: to)?|"
@@ -83,11 +87,11 @@ _GOES_ON = (
 _VAGUE = re.compile(rf"(?:{_OPENING}[\s,.!:;\u2026-]+)*(?:{_GOES_ON})[\s?.!\u2026]*")
 
 
-def intent_of(request: str) -> "Intent | None":
+def intent_of(request: str) -> Intent | None:
     """The intent that the words express; None where the rules do not decide.
 
-    `vague` goes on without saying what about, `chat` asks for nothing, `act` wants something
-    done, and `lookup` is a plain question.
+    `vague` continues without naming a subject, `chat` asks for nothing, `act` wants something done,
+    and `lookup` is a plain question.
     """
     words = " ".join(request[:LONGEST].casefold().replace("\u2019", "'").split())
     if _VAGUE.fullmatch(words):

@@ -1,4 +1,4 @@
-"""Search: candidates, scores, whole messages. No model is called."""
+"""Search for messages and sessions: candidates, ranking, and the messages of the best places."""
 
 from collections.abc import Sequence
 
@@ -14,15 +14,15 @@ from langmem_graph.settings import RankingMethod, Settings
 from langmem_graph.storage import message_queries, stored_vectors
 from langmem_graph.storage.room import Room
 
-LOOKS, DEEPER = 3, 8
-"""When most candidates are the same words: how often to look, how much deeper each time."""
+ATTEMPTS, DEEPER = 3, 8
+"""Searches where most candidates have the same text, and the factor of depth between them."""
 
 
 def search_messages(
     room: Room, embedder: Embedder, query: str, k: int, settings: Settings, notes: SearchNotes
 ) -> list[MessageHit]:
     """The `k` best messages, best first."""
-    found, ranking, best = _ranked(room, embedder, query, _depths(settings, k), settings, notes)
+    found, ranking, best = _ranked(room, embedder, query, Depths.of(settings, k), settings, notes)
     with notes.stage("texts"):
         return _hits(room, found, ranking, best[:k])
 
@@ -30,12 +30,12 @@ def search_messages(
 def search_different(
     room: Room, embedder: Embedder, query: str, k: int, settings: Settings, notes: SearchNotes
 ) -> tuple[list[MessageHit], RankedRecords]:
-    """The `k` best messages of different words, and the records as they were ranked beside them.
+    """The `k` best messages with different texts, and the records as they were ranked beside them.
 
     Used for prompts: a question that was asked often would otherwise take up all places.
     """
-    depths = _depths(settings, k)
-    for _ in range(LOOKS):
+    depths = Depths.of(settings, k)
+    for _ in range(ATTEMPTS):
         found, ranking, best = _ranked(room, embedder, query, depths, settings, notes)
         with notes.stage("texts"):
             hits = _different_hits(room, found, ranking, best, k)
@@ -49,7 +49,7 @@ def search_different(
 def _different_hits(
     room: Room, found: Candidates, ranking: Ranking, best: Sequence[int], k: int
 ) -> list[MessageHit]:
-    """Texts are read in growing portions, until there are `k` different ones."""
+    """Read the texts in growing portions, until `k` of them differ."""
     hits: list[MessageHit] = []
     read = 0
     while read < len(best) and len(hits) < k:
@@ -60,11 +60,11 @@ def _different_hits(
 
 
 def different(hits: Sequence[MessageHit]) -> list[MessageHit]:
-    """Of the same words by the same speaker the newest, where the best of them stands."""
+    """The hits without repetitions: of equal texts by one speaker the newest, at the best place."""
     newest: dict[tuple[str, str | None, str], MessageHit] = {}
     for hit in hits:
-        words = (hit.role, hit.name, hit.text)
-        newest[words] = max(newest.get(words, hit), hit, key=lambda one: (one.at, one.position))
+        text = (hit.role, hit.name, hit.text)
+        newest[text] = max(newest.get(text, hit), hit, key=lambda same: (same.at, same.position))
     return list(newest.values())
 
 
@@ -88,7 +88,7 @@ def search_sessions(
     room: Room, embedder: Embedder, query: str, k: int, settings: Settings, notes: SearchNotes
 ) -> list[MessageHit]:
     """The `k` best sessions, each represented by its best message, best first."""
-    found = gather(room, embedder, query, _depths(settings, k), notes)
+    found = gather(room, embedder, query, Depths.of(settings, k), notes)
     with notes.stage("rank"), room.database.read_transaction() as connection:
         centroids = stored_vectors.centroids(connection)
         messages = rank_messages(found, settings.ranking.method, settings.ranking.rrf_k)
@@ -97,21 +97,12 @@ def search_sessions(
         return _hits(room, found, ranking, best[:k])
 
 
-def _depths(settings: Settings, k: int) -> Depths:
-    return Depths(
-        max(settings.ranking.dense_candidates, k), max(settings.ranking.word_candidates, k)
-    )
-
-
 def with_method(settings: Settings, method: RankingMethod | None) -> Settings:
-    """The settings with another ranking, for one call."""
-    return (
-        settings
-        if method is None
-        else settings.model_copy(
-            update={"ranking": settings.ranking.model_copy(update={"method": method})}
-        )
-    )
+    """The settings with another ranking method, for one call."""
+    if method is None:
+        return settings
+    ranking = settings.ranking.model_copy(update={"method": method})
+    return settings.model_copy(update={"ranking": ranking})
 
 
 def _hits(room: Room, found: Candidates, ranking: Ranking, best: Sequence[int]) -> list[MessageHit]:

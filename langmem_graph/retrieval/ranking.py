@@ -1,6 +1,6 @@
-"""Ranks messages: one weighted sum of seven signals, or a weight-free alternative.
+"""Ranking of messages and sessions: a weighted sum of signals, or a method without weights.
 
-There is no recency here: what matters may have been said long ago.
+Messages have no recency signal: what matters may have been said long ago.
 """
 
 from dataclasses import dataclass
@@ -23,17 +23,15 @@ from langmem_graph.storage.stored_vectors import Centroids
 
 SESSION_BEST = 3
 """Best cosines of a session that are averaged; 3, 5 and 16 differ by less than half a point."""
-
-NOT_FOUND = -np.inf
-"""Score of a candidate that the one signal asked for did not find; it is no hit."""
-
 TOP_DENSE, TOP_WORDS, TOP_RECORDS, PROFILE = 3, 8, 3, 8
-"""Cosines, BM25 scores and record scores averaged, and sessions that make the profile."""
+"""A session's averaged cosines, BM25 and record scores, and the sessions in the profile signal."""
+NOT_FOUND = -np.inf
+"""Score of a candidate that a method with one signal did not find; it is no hit."""
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """Scores of the candidates, and the signals they were made of."""
+    """Scores of the candidates, and the signals that the scores were made of."""
 
     scores: Scores
     signals: dict[str, Scores]
@@ -69,8 +67,8 @@ def _message_signals(found: Candidates) -> dict[str, Scores]:
 def _session_likeness(found: Candidates) -> Scores:
     likeness = np.zeros(len(found.facts))
     for session in np.unique(found.sessions):
-        own = found.sessions == session
-        likeness[own] = np.sort(found.dense[own])[-SESSION_BEST:].mean()
+        members = found.sessions == session
+        likeness[members] = np.sort(found.dense[members])[-SESSION_BEST:].mean()
     return likeness
 
 
@@ -82,93 +80,104 @@ def _dates(found: Candidates) -> Scores:
 def rank_sessions(
     found: Candidates, messages: Ranking, centroids: Centroids, settings: Settings
 ) -> tuple[Ranking, list[int]]:
-    """Score sessions.
+    """Score the sessions of the candidates.
+
+    Args:
+        found: the candidate messages.
+        messages: their ranking.
+        centroids: centroid of each session.
+        settings: for the ranking method.
 
     Returns:
         Scores and signals spread over the candidate messages, and the places of the sessions'
         best messages, the best session first.
     """
-    numbers, own = np.unique(found.sessions, return_inverse=True)
-    scores, signals = _scores(found, numbers, own, centroids, settings)
-    spread = Ranking(scores[own], {name: values[own] for name, values in signals.items()})
-    representatives = [_best_message(messages.scores, own == s) for s in range(len(numbers))]
+    numbers, session_of = np.unique(found.sessions, return_inverse=True)
+    scores, signals = _scores(found, numbers, session_of, centroids, settings)
+    spread = Ranking(
+        scores[session_of], {name: values[session_of] for name, values in signals.items()}
+    )
+    representatives = [_best_message(messages.scores, session_of == s) for s in range(len(numbers))]
     order = np.argsort(-scores, kind="stable")
     return spread, [representatives[s] for s in order]
 
 
-def _best_message(scores: Scores, mine: NDArray[np.bool_]) -> int:
-    places = np.flatnonzero(mine)
+def _best_message(scores: Scores, members: NDArray[np.bool_]) -> int:
+    places = np.flatnonzero(members)
     return int(places[np.argmax(scores[places])])
 
 
 def _scores(
     found: Candidates,
     numbers: NDArray[np.int64],
-    own: NDArray[np.int64],
+    session_of: NDArray[np.int64],
     centroids: Centroids,
     settings: Settings,
 ) -> tuple[Scores, dict[str, Scores]]:
-    best = {"dense": _best(found.dense, own, 1), "words": _best(found.words, own, 1)}
+    best = {"dense": _best(found.dense, session_of, 1), "words": _best(found.words, session_of, 1)}
     if settings.ranking.method == "rrf":
         return reciprocal_rank_fusion(list(best.values()), settings.ranking.rrf_k), best
     if settings.ranking.method != "hybrid":
         return best[settings.ranking.method], best
-    signals = _session_signals(found, numbers, own, centroids)
+    signals = _session_signals(found, numbers, session_of, centroids)
     weights = SESSION_WEIGHTS | {"age": settings.ranking.session_age_weight}
     return weighted_sum(signals, weights), signals
 
 
 def _session_signals(
-    found: Candidates, numbers: NDArray[np.int64], own: NDArray[np.int64], centroids: Centroids
+    found: Candidates,
+    numbers: NDArray[np.int64],
+    session_of: NDArray[np.int64],
+    centroids: Centroids,
 ) -> dict[str, Scores]:
-    dense = _best(found.dense, own, TOP_DENSE, missing=float(found.dense.min(initial=0.0)))
-    words = share_of_best(_best(found.words, own, TOP_WORDS))
-    middle = _middles(numbers, centroids)
-    first_pass = _standard(dense) + _standard(words) + _standard(_likeness(middle, found.vector))
+    dense = _best(found.dense, session_of, TOP_DENSE, missing=float(found.dense.min(initial=0.0)))
+    words = share_of_best(_best(found.words, session_of, TOP_WORDS))
+    unit = _unit_centroids(numbers, centroids)
+    first_pass = _standard(dense) + _standard(words) + _standard(_likeness(unit, found.vector))
     ages = len(centroids.sessions) - np.searchsorted(centroids.sessions, numbers)
     return {
         "dense": dense,
         "words": words,
-        "records": share_of_best(_best(found.records, own, TOP_RECORDS)),
-        "profile": _likeness_to_best(first_pass, middle),
+        "records": share_of_best(_best(found.records, session_of, TOP_RECORDS)),
+        "profile": _likeness_to_best(first_pass, unit),
         "age": np.log(np.maximum(ages, 1)),
     }
 
 
-def _best(values: Scores, own: NDArray[np.int64], top: int, missing: float = 0.0) -> Scores:
-    """Mean of each session's `top` greatest values; where it has fewer, `missing` fills up."""
-    means = np.zeros(int(own.max(initial=-1)) + 1)
+def _best(values: Scores, session_of: NDArray[np.int64], top: int, missing: float = 0.0) -> Scores:
+    """Mean of each session's `top` greatest values; `missing` stands for those that it lacks."""
+    means = np.zeros(int(session_of.max(initial=-1)) + 1)
     for session in range(len(means)):
-        greatest = np.sort(values[own == session])[-top:]
+        greatest = np.sort(values[session_of == session])[-top:]
         means[session] = (greatest.sum() + missing * (top - len(greatest))) / top
     return means
 
 
-def _middles(numbers: NDArray[np.int64], centroids: Centroids) -> NDArray[np.float32]:
-    """Unit centroids of the sessions; a session without vectors has none (zeros)."""
-    middles = np.zeros((len(numbers), centroids.matrix.shape[1]), dtype=np.float32)
+def _unit_centroids(numbers: NDArray[np.int64], centroids: Centroids) -> NDArray[np.float32]:
+    """Centroids of the sessions at unit length; zeros for a session without vectors."""
+    unit = np.zeros((len(numbers), centroids.matrix.shape[1]), dtype=np.float32)
     has = np.isin(numbers, centroids.sessions)
-    middles[has] = centroids.matrix[np.searchsorted(centroids.sessions, numbers[has])]
-    lengths = np.linalg.norm(middles, axis=1, keepdims=True)
-    return np.asarray(middles / np.maximum(lengths, 1e-9), dtype=np.float32)
+    unit[has] = centroids.matrix[np.searchsorted(centroids.sessions, numbers[has])]
+    lengths = np.linalg.norm(unit, axis=1, keepdims=True)
+    return np.asarray(unit / np.maximum(lengths, 1e-9), dtype=np.float32)
 
 
-def _likeness(middles: NDArray[np.float32], vector: NDArray[np.float32] | None) -> Scores:
-    if vector is None or not middles.size:
-        return np.zeros(len(middles))
-    return np.asarray(middles @ vector, dtype=np.float64)
+def _likeness(unit: NDArray[np.float32], vector: NDArray[np.float32] | None) -> Scores:
+    if vector is None or not unit.size:
+        return np.zeros(len(unit))
+    return np.asarray(unit @ vector, dtype=np.float64)
 
 
-def _likeness_to_best(first_pass: Scores, middles: NDArray[np.float32]) -> Scores:
-    """Likeness to the best sessions, each weighted by its lead over the first that is not in."""
+def _likeness_to_best(first_pass: Scores, unit: NDArray[np.float32]) -> Scores:
+    """Likeness to the mean of the best sessions, each weighted by its lead over the next best."""
     order = np.argsort(-first_pass, kind="stable")
     best = order[:PROFILE]
     last = first_pass[order[min(PROFILE, len(order) - 1)]] if len(order) else 0.0
     lead = first_pass[best] - last
     if lead.sum() <= 0:
         return np.zeros(len(first_pass))
-    profile = (lead / lead.sum()) @ middles[best]
-    return np.asarray(middles @ profile, dtype=np.float64)
+    profile = (lead / lead.sum()) @ unit[best]
+    return np.asarray(unit @ profile, dtype=np.float64)
 
 
 def _standard(values: Scores) -> Scores:

@@ -1,21 +1,21 @@
-"""Ranks records the way messages are ranked: nearest vectors and best words, one weighted sum."""
+"""Search for records: nearest vectors and best words, ranked by one weighted sum of signals."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from langmem_graph.errors import IndexUnavailableError
 from langmem_graph.messages import to_utc
 from langmem_graph.retrieval.search_common import (
     RECORD_WEIGHTS,
     Depths,
     Scores,
     SearchNotes,
+    Vector,
+    best_cosines,
     check_query,
+    near_items,
     nearest,
     query_vector,
     share_of_best,
@@ -33,31 +33,34 @@ from langmem_graph.storage.tables import RECORDS
 
 @dataclass(frozen=True)
 class RankedRecords:
-    """Records by number with their scores and the signals these were made of."""
+    """Records by number, with their scores and the signals that the scores were made of."""
 
     numbers: list[int]
     scores: Scores
     signals: dict[str, Scores]
 
     def best(self, k: int) -> list[int]:
-        """Places of the best, best first."""
-        order: list[int] = np.argsort(-self.scores, kind="stable")[:k].tolist()
-        return order
+        """Places of the best records, best first."""
+        return _places(self.scores, k)
 
     def best_numbers(self, k: int, signal: str | None = None) -> list[int]:
-        """Numbers of the best, best first; by one signal alone, those that it found."""
+        """Numbers of the best records, best first; by one signal, only those that it found."""
         if signal is None:
             return [self.numbers[place] for place in self.best(k)]
         values = self.signals.get(signal, self.scores)
-        order: list[int] = np.argsort(-values, kind="stable")[:k].tolist()
-        return [self.numbers[place] for place in order if values[place] > 0]
+        return [self.numbers[place] for place in _places(values, k) if values[place] > 0]
+
+
+def _places(values: Scores, k: int) -> list[int]:
+    order: list[int] = np.argsort(-values, kind="stable")[:k].tolist()
+    return order
 
 
 def rank_records(
     room: Room,
     connection: Connection,
     query: str,
-    vector: NDArray[np.float32] | None,
+    vector: Vector | None,
     depths: Depths,
     notes: SearchNotes,
     as_of: datetime | None = None,
@@ -65,13 +68,13 @@ def rank_records(
     """Score the records that may matter for a query.
 
     Args:
-        room: whose.
+        room: the user's room.
         connection: a read transaction.
-        query: the words.
-        vector: their vector; None where the embedder is away.
-        depths: how many of each list.
-        notes: takes what fails.
-        as_of: read what was true then (naive UTC); None is what is true now.
+        query: the query's words.
+        vector: the query's vector; None where the embedder fails.
+        depths: number of candidates from each list.
+        notes: takes the parts that fail.
+        as_of: rank the records that were true then (naive UTC); None is now.
     """
     if not record_queries.newest_record(connection):
         return RankedRecords([], np.zeros(0), {})
@@ -80,21 +83,19 @@ def rank_records(
         allowed = set(record_queries.numbers_true_at(connection, as_of))
     words = _by_words(connection, query, depths.words, allowed)
     near = near_records(room, connection, vector, depths.dense, notes, allowed)
-    items = sorted((set(words) | set(near)) & _meant(connection, set(words) | set(near), allowed))
+    candidates = {*words, *near}
+    active = record_queries.active(connection, candidates) if allowed is None else allowed
+    items = sorted(candidates & active)
     facts = record_queries.facts_of(connection, items)
     named = named_days(query)
     signals = {
-        "dense": _exact(connection, items, vector),
+        "dense": _cosines(connection, items, vector),
         "words": share_of_best(np.array([words.get(n, 0.0) for n in items], dtype=np.float64)),
         "date": np.array(
             [day_fit(named, facts[n].said_at.date()) for n in items], dtype=np.float64
         ),
     }
     return RankedRecords(items, weighted_sum(signals, RECORD_WEIGHTS), signals)
-
-
-def _meant(connection: Connection, items: set[int], allowed: set[int] | None) -> set[int]:
-    return record_queries.active(connection, items) if allowed is None else allowed
 
 
 def _by_words(
@@ -114,56 +115,40 @@ def _by_words(
 def near_records(
     room: Room,
     connection: Connection,
-    vector: NDArray[np.float32] | None,
+    vector: Vector | None,
     depth: int,
     notes: SearchNotes,
     allowed: set[int] | None = None,
 ) -> list[int]:
-    """Chroma's nearest and those it does not have yet; as of a date, all compared one by one."""
+    """Records with the nearest vectors; where only some are allowed, all are compared exactly."""
     if vector is None:
         return []
-    small = record_queries.newest_record(connection) <= depth
-    if allowed is not None or room.read_only or small:
-        everything: Iterable[stored_vectors.VectorRows] = stored_vectors.all_vectors(
-            connection, RECORDS
-        )
-        return [n for n in nearest(everything, vector, None) if allowed is None or n in allowed][
-            :depth
-        ]
-    try:
-        found = room.index.query(RECORDS, vector, depth)
-    except IndexUnavailableError as error:
-        notes.warn(error)
-        return nearest(stored_vectors.all_vectors(connection, RECORDS), vector, depth)
-    waiting = nearest([stored_vectors.waiting_vectors(connection, RECORDS)], vector, depth)
-    return [*stored_vectors.items_of_vectors(connection, found), *waiting]
+    if allowed is None and record_queries.newest_record(connection) > depth:
+        return near_items(room, connection, RECORDS, vector, depth, notes)
+    exact = nearest(stored_vectors.all_vectors(connection, RECORDS), vector, None)
+    return [n for n in exact if allowed is None or n in allowed][:depth]
 
 
-def _exact(connection: Connection, items: list[int], vector: NDArray[np.float32] | None) -> Scores:
-    dense = np.zeros(len(items))
-    if vector is None:
-        return dense
-    rows = stored_vectors.vectors_of(connection, items, RECORDS)
-    place = {n: number for number, n in enumerate(items)}
-    for item, cosine in zip(
-        rows.items.tolist(), (rows.matrix @ vector).tolist() if len(rows) else [], strict=True
-    ):
-        dense[place[item]] = max(dense[place[item]], cosine)
-    return dense
+def _cosines(connection: Connection, items: list[int], vector: Vector | None) -> Scores:
+    best: dict[int, float] = {}
+    if vector is not None:
+        best = best_cosines([stored_vectors.vectors_of(connection, items, RECORDS)], vector)
+    return np.array([max(0.0, best.get(n, 0.0)) for n in items], dtype=np.float64)
 
 
 def search_records(
     services: Services, user_id: str, query: str, k: int, as_of: object, explain: bool
 ) -> list[RecordHit]:
-    """The best records, best first."""
+    """The best records for a query, best first.
+
+    Raises:
+        InvalidInputError: the query or the number cannot be used.
+    """
     check_query(query, k)
     then = naive(to_utc(as_of)) if as_of is not None else None
     if not services.has(user_id):
         return []
-    settings, notes = services.settings, SearchNotes()
-    depths = Depths(
-        max(settings.ranking.dense_candidates, k), max(settings.ranking.word_candidates, k)
-    )
+    depths, notes = Depths.of(services.settings, k), SearchNotes()
     with services.room(user_id) as room:
         vector = query_vector(room, services.embedder, query, notes)
         with room.database.read_transaction() as connection:

@@ -1,11 +1,11 @@
-"""Scheduled items at a given time: interval arithmetic over the ledger, without a model."""
+"""Schedule conflicts: scheduled items at the time of a request, found without a model (RealMem)."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from langmem_graph.retrieval.facts import fact_of_record
-from langmem_graph.retrieval.formatting import as_data, plain_id
+from langmem_graph.retrieval.formatting import as_data, not_in_view, plain_id
 from langmem_graph.schedule.parsing import spoken_time
 from langmem_graph.schedule.times import (
     EventTime,
@@ -24,15 +24,15 @@ from langmem_graph.storage import record_queries
 from langmem_graph.storage.room import Room
 
 MOST = 5
-"""Appointments named in one answer."""
+"""Conflicts in one result."""
 MOST_RECURRING = 200
 """Recurring items that are expanded; of more, the newest."""
 IDS = 3
-"""Messages named beside one of them."""
+"""Message ids beside one conflict."""
 LONGEST = timedelta(days=366)
-"""Of a longer time the beginning is compared."""
+"""Part of a longer proposal that is compared, from its start."""
 AHEAD = timedelta(days=92)
-"""How far ahead a proposal that recurs is compared; ours."""
+"""Part of a recurring proposal that is compared; ours."""
 _TIMES_COMPARED = 10_000
 _WEEKDAYS = "Mon Tue Wed Thu Fri Sat Sun".split()
 _USER = ("", "user", "the user", "me", "i", "myself")
@@ -43,9 +43,9 @@ class ScheduleConflict:
     """A scheduled item at the time of the request."""
 
     text: str
-    """When and what."""
+    """Time and text of the item."""
     line: str
-    """The same with ids, for the context."""
+    """Time, ids and subject of the item, for the context."""
     start: datetime
     """In UTC, as `end`: the item's own time, of a recurring one the occurrence that conflicts."""
     end: datetime
@@ -54,7 +54,7 @@ class ScheduleConflict:
 
 
 def conflicts_at(room: Room, asked: EventTime, settings: Settings) -> list[ScheduleConflict]:
-    """The scheduled items at that time: single ones before recurring ones, then by time."""
+    """The scheduled items at a proposed time: single ones before recurring ones, then by time."""
     with room.database.read_transaction() as connection:
         items = [
             (n, event)
@@ -62,30 +62,39 @@ def conflicts_at(room: Room, asked: EventTime, settings: Settings) -> list[Sched
             if not is_postponed(kept) and (event := event_in(kept, settings.time_zone))
         ]
         found = sorted(met(asked, items, settings.event_minutes))[:MOST]
-        held = record_queries.records_by_number(connection, [n for _, _, n in found])
+        records = record_queries.records_by_number(connection, [n for _, _, n in found])
     events = dict(items)
-    return [_named(held[n], events[n], span) for _, span, n in found]
+    return [_conflict(records[n], events[n], span) for _, span, n in found]
 
 
 def met(
     asked: EventTime, items: Sequence[tuple[int, EventTime]], minutes: int
 ) -> Iterator[tuple[bool, Span, int]]:
-    """For each conflicting item: whether it recurs, its first conflicting time, its number."""
+    """The conflicting items.
+
+    Args:
+        asked: the proposed time.
+        items: scheduled items by number.
+        minutes: length of an item without an end.
+
+    Yields:
+        Whether the item recurs, its first conflicting time, and its number.
+    """
     begin = first_span(asked, default_minutes=minutes)[0]
     end = ends_at(asked, default_minutes=minutes)
     until = begin + AHEAD if end is None else min(end, begin + LONGEST)
     wanted = occurrences(asked, begin, until, _TIMES_COMPARED, default_minutes=minutes)
-    # What is in the window of a proposal that does not recur meets it.
+    # Whatever lies in the window of a proposal that does not recur conflicts with it.
     needed = 1 if asked.recurrence is None else _TIMES_COMPARED
     recurring = [item for item in items if item[1].recurrence][:MOST_RECURRING]
     for n, event in [*(item for item in items if not item[1].recurrence), *recurring]:
-        own = occurrences(event, begin, until, needed, default_minutes=minutes)
-        for _, span in meetings(wanted, own):
+        spans = occurrences(event, begin, until, needed, default_minutes=minutes)
+        for _, span in meetings(wanted, spans):
             yield event.recurrence is not None, span, n
             break
 
 
-def _named(record: Record, event: EventTime, span: Span) -> ScheduleConflict:
+def _conflict(record: Record, event: EventTime, span: Span) -> ScheduleConflict:
     when = _when(event, span)
     ids = ", ".join(map(plain_id, record.message_ids[:IDS]))
     subject = record.subject or ""
@@ -100,7 +109,7 @@ def _named(record: Record, event: EventTime, span: Span) -> ScheduleConflict:
 
 
 def _when(event: EventTime, span: Span) -> str:
-    """As the clock of its zone shows it: `Tue 2025-06-03 22:00 to Wed 2025-06-04 02:00 UTC`."""
+    """The time in the item's own zone: `Tue 2025-06-03 22:00 to Wed 2025-06-04 02:00 UTC`."""
     zone = zone_of(event.time_zone)
     begin, end = (moment.astimezone(zone) for moment in span)
     again = ", recurring" if event.recurrence else ""
@@ -113,20 +122,20 @@ def _when(event: EventTime, span: Span) -> str:
 
 
 def _day(moment: datetime) -> str:
-    """With the weekday in English, whatever the process's locale is."""
+    """A date with the weekday in English, whatever the process's locale is."""
     return f"{_WEEKDAYS[moment.weekday()]} {moment:%Y-%m-%d}"
 
 
 def conflicts_in_words(
     room: Room, request: str, now: datetime, settings: Settings
 ) -> list[ScheduleConflict]:
-    """Compare the time that the request's own words name with the schedule.
+    """Compare the time that the words of a request state with the schedule.
 
     Args:
-        room: the user's.
-        request: what the user says.
-        now: when, in UTC.
-        settings: zone and usual length.
+        room: the user's room.
+        request: the request.
+        now: time of the request, in UTC.
+        settings: time zone, and length of an item without an end.
     """
     asked = spoken_time(request, now, settings.time_zone)
     return conflicts_at(room, asked, settings) if asked else []
@@ -135,14 +144,5 @@ def conflicts_in_words(
 def conflict_section(
     conflicts: Iterable[ScheduleConflict], in_view: Collection[str]
 ) -> list[tuple[str, list[Fact]]]:
-    """Each conflict's line for the context, and its record unless that is in view.
-
-    Args:
-        conflicts: as they are listed.
-        in_view: ids and texts of messages that are not quoted again.
-    """
-    return [(one.line, _unless_seen(one.fact, set(in_view))) for one in conflicts]
-
-
-def _unless_seen(fact: Fact, in_view: set[str]) -> list[Fact]:
-    return [] if {fact.text, *fact.message_ids} & in_view else [fact]
+    """Each conflict's line for the context, and its record unless that is in view."""
+    return [(conflict.line, not_in_view([conflict.fact], in_view)) for conflict in conflicts]

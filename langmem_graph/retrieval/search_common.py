@@ -1,4 +1,4 @@
-"""What every search shares: checked requests, weights, fusion of signals, the query's vector."""
+"""What every search shares: request checks, nearest neighbours, signal weights and score fusion."""
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,24 +9,34 @@ from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlalchemy import Connection
 
 from langmem_graph.embeddings.embedder import Embedder
-from langmem_graph.errors import EmbedderMismatchError, EmbeddingError, InvalidInputError, for_log
+from langmem_graph.errors import (
+    EmbedderMismatchError,
+    EmbeddingError,
+    IndexUnavailableError,
+    InvalidInputError,
+    for_log,
+)
 from langmem_graph.messages import to_utc
 from langmem_graph.schemas import RecallMode, RecallRequest
 from langmem_graph.settings import Settings
+from langmem_graph.storage import stored_vectors
 from langmem_graph.storage.room import Room
 from langmem_graph.storage.stored_vectors import VectorRows
 
-MAX_K = 1_000_000
+Scores = NDArray[np.float64]
+Vector = NDArray[np.float32]
 
+MAX_K = 1_000_000
 MESSAGE_WEIGHTS = {
     "dense": 1.0,  # cosine of the best piece
     "words": 1.0,  # BM25, as a share of the query's best
     "records": 0.25,  # score of the best record that cites it
     "session": 1.0,  # mean of the session's three best cosines
     "date": 1.0,  # how well the message's day fits a date named in the query
-    "length": 0.2,  # log of the characters: one-word answers are rarely what is looked for
+    "length": 0.2,  # log of the characters: one-word messages rarely hold the answer
     "question": -0.2,  # a question rarely holds the answer
 }
 RECORD_WEIGHTS = {"dense": 1.0, "words": 1.0, "date": 1.0}
@@ -40,13 +50,15 @@ SESSION_WEIGHTS = {
 
 _log = logging.getLogger(__name__)
 
-Scores = NDArray[np.float64]
-
 
 def check_request(
     settings: Settings, query: object, k: int | None, max_tokens: int | None
 ) -> tuple[int, int]:
-    """Number of facts and token budget; raises unless both and the query can be used."""
+    """Number of facts and token budget, with the defaults filled in.
+
+    Raises:
+        InvalidInputError: the query or one of the two cannot be used.
+    """
     k = settings.context.k if k is None else k
     budget = settings.context.max_tokens if max_tokens is None else max_tokens
     check_query(query, k)
@@ -79,7 +91,11 @@ def recall_request(
 
 
 def check_query(query: object, k: object) -> None:
-    """Raise unless there are words to look for and a usable number of hits."""
+    """Check a query and the number of hits.
+
+    Raises:
+        InvalidInputError: the query has no words, or the number cannot be used.
+    """
     if not isinstance(query, str) or not query.strip():
         raise InvalidInputError(f"The query must be a text with words in it, not {query!r}.")
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_K:
@@ -104,34 +120,26 @@ class SearchNotes:
             self.milliseconds[name] = self.milliseconds.get(name, 0.0) + passed
 
     def warn(self, problem: Exception) -> None:
-        """Note a part that failed; the search goes on without it."""
+        """Note a part that failed; the search continues without it."""
         _log.warning("%s", for_log(problem))
         self.warnings.append(str(problem))
 
 
 @dataclass(frozen=True)
 class Depths:
-    """How many messages each list gives."""
+    """Number of candidates from each list."""
 
     dense: int
     words: int
 
-
-def nearest(
-    blocks: Iterable[VectorRows], vector: NDArray[np.float32], depth: int | None
-) -> list[int]:
-    """The items with the nearest of these vectors, compared one by one; None is all of them."""
-    best: dict[int, float] = {}
-    for rows in blocks:
-        cosines: list[float] = (rows.matrix @ vector).tolist() if len(rows) else []
-        for item, cosine in zip(rows.items.tolist(), cosines, strict=True):
-            best[item] = max(cosine, best.get(item, -2.0))
-    return sorted(best, key=lambda item: -best[item])[:depth]
+    @classmethod
+    def of(cls, settings: Settings, k: int) -> "Depths":
+        """The depths for `k` hits."""
+        ranking = settings.ranking
+        return cls(max(ranking.dense_candidates, k), max(ranking.word_candidates, k))
 
 
-def query_vector(
-    room: Room, embedder: Embedder, query: str, notes: SearchNotes
-) -> NDArray[np.float32] | None:
+def query_vector(room: Room, embedder: Embedder, query: str, notes: SearchNotes) -> Vector | None:
     """The query's vector; None when the embedder fails, which is noted."""
     try:
         room.check_embedder(embedder.name)
@@ -146,25 +154,68 @@ def query_vector(
         return None
 
 
+def near_items(
+    room: Room,
+    connection: Connection,
+    layer: str,
+    vector: Vector | None,
+    depth: int,
+    notes: SearchNotes,
+) -> list[int]:
+    """The layer's items with the nearest vectors: Chroma's, and those that it does not have yet.
+
+    Without Chroma, or with few vectors, all are compared exactly: Chroma's search is approximate.
+    """
+    if vector is None:
+        return []
+    if room.read_only:
+        return nearest(stored_vectors.all_vectors(connection, layer), vector, depth)
+    try:
+        found = room.index.query(layer, vector, depth)
+    except IndexUnavailableError as error:
+        notes.warn(error)
+        return nearest(stored_vectors.all_vectors(connection, layer), vector, depth)
+    exact: Iterable[VectorRows] = [stored_vectors.waiting_vectors(connection, layer)]
+    if stored_vectors.newest_vector(connection) <= depth:
+        exact = stored_vectors.all_vectors(connection, layer)
+    return [*stored_vectors.items_of_vectors(connection, found), *nearest(exact, vector, depth)]
+
+
+def nearest(blocks: Iterable[VectorRows], vector: Vector, depth: int | None) -> list[int]:
+    """The items with the nearest of these vectors, by exact comparison; None is all of them."""
+    best = best_cosines(blocks, vector)
+    return sorted(best, key=lambda item: -best[item])[:depth]
+
+
+def best_cosines(blocks: Iterable[VectorRows], vector: Vector) -> dict[int, float]:
+    """Each item's greatest cosine over its vectors."""
+    best: dict[int, float] = {}
+    for rows in blocks:
+        cosines: list[float] = (rows.matrix @ vector).tolist() if len(rows) else []
+        for item, cosine in zip(rows.items.tolist(), cosines, strict=True):
+            best[item] = max(cosine, best.get(item, -2.0))
+    return best
+
+
 def reciprocal_rank_fusion(signals: Sequence[Scores], k: int) -> Scores:
     """Sum of `1 / (k + rank)` over the signals; ranks count from 1.
 
     A score of 0 means that the signal did not find the item; it then adds nothing.
     """
-    return np.sum([_one(signal, k) for signal in signals], axis=0)  # type: ignore[no-any-return]
+    return np.sum([_reciprocal_ranks(signal, k) for signal in signals], axis=0)  # type: ignore[no-any-return]
 
 
-def _one(signal: Scores, k: int) -> Scores:
+def _reciprocal_ranks(signal: Scores, k: int) -> Scores:
     ranks = np.empty(len(signal))
     ranks[np.argsort(-signal, kind="stable")] = np.arange(1, len(signal) + 1)
     return np.where(signal > 0, 1.0 / (k + ranks), 0.0)
 
 
 def weighted_sum(signals: dict[str, Scores], weights: dict[str, float]) -> Scores:
-    """One score from several signals."""
+    """The weighted sum of several signals."""
     return np.sum([weights[name] * values for name, values in signals.items()], axis=0)  # type: ignore[no-any-return]
 
 
 def share_of_best(values: Scores) -> Scores:
-    """Values divided by the greatest; zeros stay zeros."""
+    """The values divided by the greatest of them; zeros stay zeros."""
     return values / max(float(values.max(initial=0.0)), 1e-9)

@@ -1,12 +1,12 @@
-"""What a vague turn needs ("great, what's next?"), which names nothing to look for.
+"""The context of a vague turn, such as "great, what's next?" (RealMem's proactive turns).
 
-The profile, how far each project is, and what the schedule has next (RealMem's proactive turns).
-No model is called.
+Such a turn names nothing to search for. Its context holds the profile, the state of each project
+and the next items of the schedule. No model is called.
 """
 
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from langmem_graph.errors import InvalidInputError, for_log
 from langmem_graph.retrieval.facts import fact_of_record
-from langmem_graph.retrieval.formatting import ContextBuilder, as_data
+from langmem_graph.retrieval.formatting import ContextBuilder, as_data, not_in_view
 from langmem_graph.retrieval.intent import intent_of
 from langmem_graph.schedule.times import EventTime, event_in, is_postponed, occurrences, zone_of
 from langmem_graph.schemas import Fact, Record
@@ -23,15 +23,16 @@ from langmem_graph.storage import files, record_queries
 from langmem_graph.storage.room import Room
 from langmem_graph.topics.files import PROFILE, ProfileFile, parse
 
-_log = logging.getLogger(__name__)
 PROJECTS = 3
-"""Projects that are shown, the ones last spoken of first; ours."""
+"""Projects in a context, the ones last mentioned first; ours."""
 PER_PROJECT = 3
-"""Newest statements of each; ours."""
+"""Newest statements about each project; ours."""
 NEXT = 5
-"""Items of the schedule; ours."""
+"""Items of the schedule in a context; ours."""
 AHEAD = timedelta(days=14)
-"""How far ahead is looked; ours."""
+"""The part of the schedule that is read, from now; ours."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -40,22 +41,19 @@ class VagueTurnContext:
 
     profile: str = ""
     projects: list[tuple[str, list[Fact]]] = field(default_factory=list)
-    """Each project's name and its newest state."""
+    """Each project's name and its newest statements."""
     upcoming: list[tuple[str, Fact]] = field(default_factory=list)
-    """When, on the clock of the item's own time zone, and the item; the soonest first."""
+    """Time in the item's own time zone, and the item; the soonest first."""
 
     def facts(self) -> list[Fact]:
-        """All that may be quoted."""
-        return [fact for _, own in self.projects for fact in own] + [f for _, f in self.upcoming]
+        """All facts that the context may quote."""
+        in_projects = (fact for _, facts in self.projects for fact in facts)
+        return [*in_projects, *(fact for _, fact in self.upcoming)]
 
     def write(self, builder: ContextBuilder, seen: Collection[str] = ()) -> None:
-        """Add it to a context as sections, without what is in view anyway."""
-
-        def fresh(facts: Sequence[Fact]) -> list[Fact]:
-            return [fact for fact in facts if not {fact.text, *fact.message_ids} & set(seen)]
-
-        upcoming = [(when, fresh([fact])) for when, fact in self.upcoming]
-        projects = [(as_data(name), fresh(facts)) for name, facts in self.projects]
+        """Add sections to a context, without the facts that are in view."""
+        upcoming = [(when, not_in_view([fact], seen)) for when, fact in self.upcoming]
+        projects = [(as_data(name), not_in_view(facts, seen)) for name, facts in self.projects]
         builder.add("Next on the schedule:", [item for item in upcoming if item[1]])
         builder.add(
             "Open projects, what was said last first:", [item for item in projects if item[1]]
@@ -77,19 +75,19 @@ def vague_turn_context(
 def read_vague_turn_context(
     connection: Connection, now: datetime, settings: Settings
 ) -> VagueTurnContext:
-    """Read profile, projects and coming items of the schedule."""
+    """Read the profile, the projects and the next items of the schedule."""
     upcoming = _upcoming(connection, now, settings)
     return VagueTurnContext(read_profile(connection, settings), _projects(connection), upcoming)
 
 
 def read_profile(connection: Connection, settings: Settings) -> str:
-    """The profile's text; empty where there is none, or its file was edited and cannot be read."""
+    """The profile's text; empty where there is none, or where its edited file is not valid."""
     if not settings.reasoning.use_profile:
         return ""
-    held = files.all_files(connection).get(PROFILE)
+    stored = files.all_files(connection).get(PROFILE)
     try:
-        file = parse(held.body) if held and held.body else None
-    except InvalidInputError as error:  # without it the context is still good
+        file = parse(stored.body) if stored and stored.body else None
+    except InvalidInputError as error:  # the context is still useful without the profile
         _log.warning("the profile cannot be read: %s", for_log(error))
         return ""
     return file.text if isinstance(file, ProfileFile) else ""
@@ -99,16 +97,16 @@ def _projects(connection: Connection) -> list[tuple[str, list[Fact]]]:
     numbers = record_queries.current_with_facet(connection, "project_state")
     found = record_queries.records_by_number(connection, numbers)
     states: dict[str, list[Record]] = defaultdict(list)
-    for record in sorted(found.values(), key=lambda one: one.said_at, reverse=True):
+    for record in sorted(found.values(), key=lambda record: record.said_at, reverse=True):
         states[record.project or record.subject or "project"].append(record)
-    shown = list(states.items())[:PROJECTS]
-    return [(name, [fact_of_record(one) for one in own[:PER_PROJECT]]) for name, own in shown]
+    newest = list(states.items())[:PROJECTS]
+    return [(name, list(map(fact_of_record, records[:PER_PROJECT]))) for name, records in newest]
 
 
 def _upcoming(connection: Connection, now: datetime, settings: Settings) -> list[tuple[str, Fact]]:
     items, until = [], now + min(AHEAD, datetime.max.replace(tzinfo=UTC) - now)
-    for n, kept in record_queries.scheduled(connection):
-        event = None if is_postponed(kept) else event_in(kept, settings.time_zone)
+    for n, stored in record_queries.scheduled(connection):
+        event = None if is_postponed(stored) else event_in(stored, settings.time_zone)
         minutes = settings.event_minutes
         spans = occurrences(event, now, until, 1, default_minutes=minutes) if event else []
         if event and spans:

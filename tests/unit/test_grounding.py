@@ -10,6 +10,7 @@ import pytest
 from blockbuster import blockbuster_ctx
 from jsonschema import Draft202012Validator
 from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel, Field
 
 from langmem_graph.errors import InvalidInputError, MissingUserError
@@ -40,6 +41,10 @@ class BookFlight(BaseModel):
     contact: Contact | None = None
 
 
+SPEC: dict[str, Any] = {
+    "type": "function",
+    "function": {"name": "BookFlight", "parameters": tool_spec(BookFlight).schema},
+}
 ANA = {"configurable": {"user_id": "ana"}}
 
 
@@ -326,10 +331,6 @@ async def test_every_way_gives_the_same(open_memory: Any) -> None:
     ana = memory.user("ana")
     graph = create_grounding_graph(memory, tools=BookFlight)
     served = create_grounding_graph(memory)
-    spec = {
-        "type": "function",
-        "function": {"name": "BookFlight", "parameters": tool_spec(BookFlight).schema},
-    }
     asked: Any = {"messages": [HumanMessage(ASKED)]}
     found = [
         ana.ground(BookFlight, ASKED).model_dump(mode="json"),
@@ -337,7 +338,7 @@ async def test_every_way_gives_the_same(open_memory: Any) -> None:
         graph.invoke(asked, ANA)["call"],
         (await graph.ainvoke(asked, ANA))["call"],
         list(graph.stream({"request": ASKED}, ANA, stream_mode="values"))[-1]["call"],
-        served.invoke({"request": ASKED, "tools": [spec]}, ANA)["call"],
+        served.invoke({"request": ASKED, "tools": [SPEC]}, ANA)["call"],
     ]
     assert all(one == found[0] for one in found)
 
@@ -420,3 +421,28 @@ def test_a_model_that_only_talks(open_memory: Any) -> None:
     call = open_memory(Mind(ToolFill=AIMessage("sure"))).user("ana").ground(BookFlight, ASKED)
     assert [one.name for one in call.missing] == ["destination"]
     assert call.warnings
+
+
+def test_what_a_checkpointer_saves_is_json(open_memory: Any) -> None:
+    """A server gives a graph its own checkpointer; what it saves needs no class of this package."""
+    saver = InMemorySaver()
+    graph = create_grounding_graph(open_memory(good()), tools=BookFlight)
+    served = graph.copy(update={"checkpointer": saver})
+    config: Any = {"configurable": {"user_id": "ana", "thread_id": "t"}}
+    for _ in range(2):
+        done = served.invoke({"messages": [HumanMessage(ASKED)]}, config)
+    state = served.get_state(config).values
+    assert state["tool"]["name"] == "BookFlight"
+    assert state["call"] == json.loads(json.dumps(done["call"])) == done["call"]
+    assert "langmem_graph" not in f"{saver.storage}{saver.blobs}{saver.writes}"
+
+
+def test_the_last_message_of_a_thread_is_the_request(open_memory: Any) -> None:
+    memory = open_memory(good())
+    served = create_grounding_graph(memory).copy(update={"checkpointer": InMemorySaver()})
+    config: Any = {"configurable": {"user_id": "ana", "thread_id": "t"}}
+    served.invoke({"messages": [HumanMessage("Hello!")], "tools": [SPEC]}, config)
+    done = served.invoke({"messages": [AIMessage("Hi!"), HumanMessage(ASKED)]}, config)
+    alone = memory.user("ana").ground(BookFlight, ASKED).model_dump(mode="json")
+    assert done["call"] == alone
+    assert served.get_state(config).values["query"] == ASKED
