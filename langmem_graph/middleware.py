@@ -19,10 +19,9 @@ from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime
 
-from langmem_graph.errors import InvalidInputError
 from langmem_graph.graphs.conversation import messages_in, place, query_of, question_key
 from langmem_graph.graphs.identity import UserId, own_part, owner_of
-from langmem_graph.graphs.turn import Reading, Report, TurnMemory, combined
+from langmem_graph.graphs.turn import ExtractionMode, Report, TurnMemory, combined, pipelines_of
 from langmem_graph.memory import Memory
 from langmem_graph.schemas import GroundedCall, RecallMode
 from langmem_graph.tool_call_grounding import (
@@ -71,10 +70,10 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             runtime context's `user_id` or the authenticated user, which must agree.
         k: messages to consider; default `Settings.context.k`.
         max_tokens: budget of the context; default `Settings.context.max_tokens`.
-        reading: when the memory's model, if it has one, reads what was stored: in the `background`,
-            `inline` (the agent waits for it), or `manual`, with `user.flush()`.
-        read_your_writes: with a model, first let it read this user's pending turns (calls it).
-        mode: with a model, `auto` or `reason` think about the request over memory; see
+        extraction: when the memory's model, if it has one, extracts records from what was stored:
+            in the `background`, `inline` (the agent waits for it), or `manual`, by `user.flush()`.
+        read_your_writes: with a model, first extract this user's pending messages (model calls).
+        mode: with a model, `auto` or `reason` to reason over memory about the request; see
             `UserMemory.recall`. Each step is sent as a custom stream event.
         report: put status, milliseconds and usage into the output's `memory_report`.
         fail_closed: raise when memory fails, instead of going on without it.
@@ -98,7 +97,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         user_id: UserId = None,
         k: int | None = None,
         max_tokens: int | None = None,
-        reading: Reading = "background",
+        extraction: ExtractionMode = "background",
         read_your_writes: bool = False,
         mode: RecallMode = "fast",
         report: bool = False,
@@ -108,13 +107,11 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     ) -> None:
         super().__init__()
         self._turn = TurnMemory(
-            memory, user_id, k, max_tokens, fail_closed, reading, read_your_writes, mode
+            memory, user_id, k, max_tokens, fail_closed, extraction, read_your_writes, mode
         )
         self._grounded = GroundedTools(ground_tools, on_contradiction)
-        if ground_tools and not memory.has_model:
-            raise InvalidInputError(
-                "ground_tools needs a memory with a model: Memory(path, model='openai:…')."
-            )
+        if ground_tools:
+            pipelines_of(memory, "ground_tools")
         self._report = report
         self._held = _Held[str]()
         self._held_calls = _Held[Checked]()

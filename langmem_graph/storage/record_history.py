@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection
 
 from langmem_graph.errors import InvalidInputError, StorageError
-from langmem_graph.schemas import HistoryEntry, Record
+from langmem_graph.schemas import HistoryEntry, Record, record_row
 from langmem_graph.storage import record_queries, record_writes
 from langmem_graph.storage.record_writes import BY_HAND, Change, naive
 from langmem_graph.storage.services import Services
@@ -22,10 +23,10 @@ def get_records(services: Services, user_id: str, ids: Sequence[str]) -> list[Re
     return [found[numbers[one]] for one in dict.fromkeys(ids) if one in numbers]
 
 
-def all_records(
+def export_records(
     services: Services, user_id: str, as_of: datetime | None, *, history: bool = False
-) -> list[Record]:
-    """Every record that is true now, or was at a time, or (with `history`) ever; oldest first."""
+) -> list[dict[str, Any]]:
+    """Rows of the records that hold now, or at a time, or (with `history`) ever; oldest first."""
     if not services.has(user_id):
         return []
     with services.room(user_id) as room, room.database.read_transaction() as connection:
@@ -37,7 +38,7 @@ def all_records(
             every = record_queries.all_numbers(connection, None)
             numbers = sorted(record_queries.current(connection, every))
         found = record_queries.records_by_number(connection, numbers)
-    return [found[n] for n in sorted(found)]
+    return [record_row(found[number]) for number in sorted(found)]
 
 
 def history(services: Services, user_id: str, record_id: str) -> list[HistoryEntry]:
