@@ -97,9 +97,9 @@ class Memory(Closing):
 
         `LANGMEM_GRAPH_CHROMA`, `_EMBEDDINGS` and `_MODEL` stand for the arguments of these names.
         """
-        names = ("chroma", "embeddings", "model")
-        given = {name: os.environ.get(f"LANGMEM_GRAPH_{name.upper()}") or None for name in names}
-        return cls(os.environ.get("LANGMEM_GRAPH_DIR") or "memory", **given)
+        names = ("CHROMA", "EMBEDDINGS", "MODEL", "DIR")
+        chroma, embeddings, model, path = (os.getenv(f"LANGMEM_GRAPH_{n}") or None for n in names)
+        return cls(path or "memory", chroma=chroma, model=model, embeddings=embeddings)
 
     def user(self, user_id: str | int) -> "UserMemory":
         """The memory of one user. `7` and `"7"` are the same user.
