@@ -68,7 +68,7 @@ def _present(places: dict[str, Any]) -> dict[str, str]:
 
 def _user_of_context() -> Any:
     try:
-        context = get_runtime().context
+        context = getattr(get_runtime(), "context", None)
     except (RuntimeError, KeyError):  # outside a graph, as for a tool called by hand
         return None
     return (
