@@ -140,11 +140,7 @@ class AsyncMethods:
     ) -> AddReport:
         """Async twin of `add`."""
         return await asyncio.to_thread(
-            self.add,
-            messages,
-            session_id=session_id,
-            at=at,
-            whole_conversation=whole_conversation,
+            self.add, messages, session_id=session_id, at=at, whole_conversation=whole_conversation
         )
 
     async def aflush(self: _Sync) -> FlushReport:

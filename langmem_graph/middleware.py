@@ -147,9 +147,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         return {"memory_owner": owner, **self._reports(state, recalled, written)}
 
     def wrap_model_call(
-        self,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Place the recalled context before the user's message."""
         return handler(self._with_context(request))

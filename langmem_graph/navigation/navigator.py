@@ -30,7 +30,7 @@ from langmem_graph.tools.tool_answers import MAX_TURNS
 
 def as_action(message: AIMessage) -> dict[str, Any]:
     """A model's message as an action; calls whose arguments could not be parsed are kept."""
-    calls = [(call, call.get("args")) for call in message.tool_calls]
+    calls: list[tuple[Any, Any]] = [(call, call.get("args")) for call in message.tool_calls]
     calls += [(call, call.get("args") or "?") for call in message.invalid_tool_calls]
     parsed = [{"id": c.get("id"), "name": c.get("name"), "arguments": args} for c, args in calls]
     return {"content": str(message.text), "tool_calls": parsed}

@@ -20,11 +20,7 @@ from langmem_graph.tools.tool_definitions import FORGET, READING, REMEMBER, Memo
 
 
 def create_memory_tools(
-    memory: Memory,
-    *,
-    user_id: UserId = None,
-    allow_forget: bool = False,
-    fail_closed: bool = False,
+    memory: Memory, *, user_id: UserId = None, allow_forget: bool = False, fail_closed: bool = False
 ) -> list[BaseTool]:
     """Tools with which an agent searches, reads and writes the memory of its user.
 
