@@ -201,7 +201,7 @@ def show(
     directory: DirectoryOption = DEFAULT_DIRECTORY,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a user's pyramid, with links down to the messages. Works beside a running app."""
+    """Show the layers of a user's memory, down to the messages. Works beside a running app."""
     with _opened(directory, read_only=True) as memory:
         room = memory.user(user)
         if session is not None:
@@ -211,7 +211,7 @@ def show(
         elif file is not None:
             show_command.show_file(room, file, as_json)
         else:
-            show_command.show_pyramid(user, room, as_of, as_json)
+            show_command.show_layers(user, room, as_of, as_json)
 
 
 @app.command()

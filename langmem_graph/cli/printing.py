@@ -115,7 +115,7 @@ def show_import(totals: dict[str, Any], file: Path, user: str) -> None:
     note(f'Try: langmem-graph search "…" --user {user}')
 
 
-def show_pyramid(
+def show_layers(
     user: str,
     health: Health,
     sessions: Sequence[SessionSummary],

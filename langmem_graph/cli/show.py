@@ -31,7 +31,7 @@ def show_file(room: UserMemory, file: str, as_json: bool) -> None:
     print_json({"name": file, "text": text}) if as_json else printing.show_file(text)
 
 
-def show_pyramid(user: str, room: UserMemory, as_of: str | None, as_json: bool) -> None:
+def show_layers(user: str, room: UserMemory, as_of: str | None, as_json: bool) -> None:
     """All layers, from the profile to the sessions."""
     health, sessions = room.doctor(), room.sessions()
     records = room.export_records(as_of=as_of)
@@ -40,7 +40,7 @@ def show_pyramid(user: str, room: UserMemory, as_of: str | None, as_json: bool) 
         counted = {"messages": health.messages, "sessions": [vars(s) for s in sessions]}
         print_json({**counted, "records": records, "files": files})
     else:
-        printing.show_pyramid(user, health, sessions, records, files, as_of)
+        printing.show_layers(user, health, sessions, records, files, as_of)
 
 
 def _require(rows: Sequence[object], name: str) -> None:
