@@ -30,6 +30,7 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 stress: $(VENV)/.dev
 	$(BIN)/python -m pytest -m stress

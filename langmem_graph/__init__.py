@@ -26,43 +26,24 @@ if TYPE_CHECKING:
         RecordHit,
         Risk,
     )
-    from langmem_graph.settings import Settings
+    from langmem_graph.settings import (
+        ContextSettings,
+        ExtractionSettings,
+        RankingSettings,
+        ReasoningSettings,
+        Settings,
+        StorageSettings,
+    )
     from langmem_graph.store.chroma_store import ChromaStore
 
 __version__ = "0.1.0"
-
-_HOMES = {  # loaded when first used: importing the package stays light
-    "AddReport": "reports",
-    "ChromaStore": "store",
-    "Conflict": "schemas",
-    "Fact": "schemas",
-    "FlushReport": "reports",
-    "ForgetReport": "reports",
-    "GroundedCall": "schemas",
-    "Grounding": "schemas",
-    "Health": "reports",
-    "HistoryEntry": "schemas",
-    "LangMemGraphError": "errors",
-    "Memory": "memory",
-    "MemoryMiddleware": "middleware",
-    "Message": "schemas",
-    "MessageHit": "schemas",
-    "MissingSlot": "schemas",
-    "Reasoning": "schemas",
-    "Recall": "schemas",
-    "Record": "schemas",
-    "RecordHit": "schemas",
-    "RecordsReport": "reports",
-    "Risk": "schemas",
-    "Settings": "settings",
-    "TokenCountWarning": "errors",
-    "UserMemory": "memory",
-}
 
 __all__ = [
     "AddReport",
     "ChromaStore",
     "Conflict",
+    "ContextSettings",
+    "ExtractionSettings",
     "Fact",
     "FlushReport",
     "ForgetReport",
@@ -76,22 +57,32 @@ __all__ = [
     "Message",
     "MessageHit",
     "MissingSlot",
+    "RankingSettings",
     "Reasoning",
+    "ReasoningSettings",
     "Recall",
     "Record",
     "RecordHit",
     "RecordsReport",
     "Risk",
     "Settings",
+    "StorageSettings",
     "TokenCountWarning",
     "UserMemory",
 ]
 
 
+_HOMES = ("errors", "settings", "schemas", "reports", "memory")  # fast imports come first
+_OTHER_HOMES = {"ChromaStore": "store", "MemoryMiddleware": "middleware"}
+
+
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'langmem_graph' has no attribute {name!r}")
-    return getattr(import_module(f"langmem_graph.{_HOMES[name]}"), name)
+    """Import a public name at its first use, so that importing the package stays fast."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    homes = (_OTHER_HOMES[name],) if name in _OTHER_HOMES else _HOMES
+    modules = (import_module(f"{__name__}.{home}") for home in homes)
+    return next(getattr(module, name) for module in modules if hasattr(module, name))
 
 
 def __dir__() -> list[str]:

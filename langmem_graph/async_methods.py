@@ -1,31 +1,21 @@
-"""Asynchronous twins: of `UserMemory`'s methods, and of what is closed when its block ends.
+"""The asynchronous methods of `UserMemory`, and the base of everything that has to be closed.
 
-Those that call a model wait on the memory's own event loop; the others run in a worker thread.
+Methods that call a model await the memory's own event loop; the others run in a worker thread.
 """
 
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from langmem_graph.errors import InvalidInputError, ReadOnlyError
-from langmem_graph.reports import (
-    AddReport,
-    EraseReport,
-    FlushReport,
-    ForgetReport,
-    Health,
-    RecordsReport,
-)
+from langmem_graph.reports import AddReport, EraseReport, FlushReport, ForgetReport, Health
 from langmem_graph.retrieval.search_common import recall_request
 from langmem_graph.schemas import (
-    GroundedCall,
-    HistoryEntry,
-    Message,
     MessageHit,
     Recall,
     RecallMode,
+    RecallRequest,
     Record,
     RecordHit,
     SearchBy,
@@ -40,10 +30,12 @@ if TYPE_CHECKING:
     from langmem_graph.grounding.state import Policy
     from langmem_graph.pipelines import Pipelines
     from langmem_graph.reasoning.graph import OnEvent
+    from langmem_graph.reports import RecordsReport
+    from langmem_graph.schemas import GroundedCall, HistoryEntry, Message
 
 
 class Closing(ABC):
-    """Base of what is closed when its block ends."""
+    """Base of `Memory` and `ChromaStore`: closed at the end of a `with` or `async with` block."""
 
     @abstractmethod
     def close(self) -> None:
@@ -56,28 +48,18 @@ class Closing(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
 
 class _Sync(Protocol):
-    """The synchronous methods, which `UserMemory` defines."""
+    """The synchronous methods that the asynchronous ones call; `UserMemory` defines them."""
 
     id: str
     settings: Settings
@@ -85,11 +67,14 @@ class _Sync(Protocol):
 
     def _check_writable(self, what: str) -> None: ...
     def _with_model(self, what: str, otherwise: str = "") -> "Pipelines": ...
+    def _reasoning(
+        self, query: str, mode: RecallMode, *options: Any
+    ) -> "tuple[Pipelines, RecallRequest]": ...
     def add(self, *args: Any, **options: Any) -> AddReport: ...
     def flush(self, *args: Any, **options: Any) -> FlushReport: ...
     def search_conversation(self, *args: Any, **options: Any) -> list[MessageHit]: ...
     def recall(self, *args: Any, **options: Any) -> Recall: ...
-    def add_records(self, *args: Any, **options: Any) -> RecordsReport: ...
+    def add_records(self, *args: Any, **options: Any) -> "RecordsReport": ...
     def search_records(self, *args: Any, **options: Any) -> list[RecordHit]: ...
     def get_records(self, *args: Any, **options: Any) -> list[Record]: ...
     def files(self, *args: Any, **options: Any) -> list[str]: ...
@@ -97,9 +82,9 @@ class _Sync(Protocol):
     def export_records(self, *args: Any, **options: Any) -> list[dict[str, Any]]: ...
     def remember(self, *args: Any, **options: Any) -> Record: ...
     def forget(self, *args: Any, **options: Any) -> ForgetReport: ...
-    def history(self, *args: Any, **options: Any) -> list[HistoryEntry]: ...
+    def history(self, *args: Any, **options: Any) -> "list[HistoryEntry]": ...
     def undo(self, *args: Any, **options: Any) -> list[Record]: ...
-    def get_conversation(self, *args: Any, **options: Any) -> list[Message]: ...
+    def get_conversation(self, *args: Any, **options: Any) -> "list[Message]": ...
     def sessions(self, *args: Any, **options: Any) -> list[SessionSummary]: ...
     def export(self, *args: Any, **options: Any) -> list[dict[str, Any]]: ...
     def erase(self, *args: Any, **options: Any) -> EraseReport: ...
@@ -109,8 +94,10 @@ class _Sync(Protocol):
 
 def open_pipelines(
     services: Services, model: Any, causal_scorer: "CausalScorer | str"
-) -> "Pipelines":
-    """What a memory does with its model; imported only here, as LangChain's models are slow."""
+) -> "Pipelines | None":
+    """The pipelines of a memory; None without a model, as LangChain's models are slow to import."""
+    if model is None:
+        return None
     from langmem_graph.pipelines import Pipelines
 
     return Pipelines.open(services, model, causal_scorer)
@@ -136,6 +123,13 @@ class AsyncMethods:
             )
         return self._pipelines
 
+    def _reasoning(
+        self, query: str, mode: RecallMode, *options: Any
+    ) -> "tuple[Pipelines, RecallRequest]":
+        request = recall_request(self.settings, query, mode, *options)
+        otherwise = "Without one there is mode='fast'."
+        return self._with_model(f"recall(mode={mode!r})", otherwise), request
+
     async def aadd(
         self: _Sync,
         messages: Any,
@@ -146,11 +140,7 @@ class AsyncMethods:
     ) -> AddReport:
         """Async twin of `add`."""
         return await asyncio.to_thread(
-            self.add,
-            messages,
-            session_id=session_id,
-            at=at,
-            whole_conversation=whole_conversation,
+            self.add, messages, session_id=session_id, at=at, whole_conversation=whole_conversation
         )
 
     async def aflush(self: _Sync) -> FlushReport:
@@ -198,16 +188,15 @@ class AsyncMethods:
             return await asyncio.to_thread(
                 self.recall, query, k=k, max_tokens=max_tokens, in_view=in_view, at=at
             )
-        request = recall_request(self.settings, query, mode, k, max_tokens, in_view, at)
-        pipelines = self._with_model(f"recall(mode={mode!r})", "Without one there is mode='fast'.")
+        pipelines, request = self._reasoning(query, mode, k, max_tokens, in_view, at)
         with span("recall", self.id) as noting:
-            found = await pipelines.arecall(self.id, request, on_event)
-            noting.note_sizes(found)
-            return found
+            recalled = await pipelines.arecall(self.id, request, on_event)
+            noting.note_sizes(recalled)
+            return recalled
 
     async def aground(
         self: _Sync, tool: Any, request: str, *, policy: "Policy" = "flag", at: object = None
-    ) -> GroundedCall:
+    ) -> "GroundedCall":
         """Async twin of `ground`."""
         pipelines = self._with_model("ground")
         with span("ground", self.id) as noting:
@@ -215,7 +204,7 @@ class AsyncMethods:
             noting.note_sizes(call)
             return call
 
-    async def aadd_records(self: _Sync, records: Any) -> RecordsReport:
+    async def aadd_records(self: _Sync, records: Any) -> "RecordsReport":
         """Async twin of `add_records`."""
         return await asyncio.to_thread(self.add_records, records)
 
@@ -257,7 +246,7 @@ class AsyncMethods:
         """Async twin of `forget`."""
         return await asyncio.to_thread(self.forget, record=record, message=message, session=session)
 
-    async def ahistory(self: _Sync, record_id: str) -> list[HistoryEntry]:
+    async def ahistory(self: _Sync, record_id: str) -> "list[HistoryEntry]":
         """Async twin of `history`."""
         return await asyncio.to_thread(self.history, record_id)
 
@@ -265,7 +254,7 @@ class AsyncMethods:
         """Async twin of `undo`."""
         return await asyncio.to_thread(self.undo, record_id)
 
-    async def aget_conversation(self: _Sync, ids: str | Sequence[str]) -> list[Message]:
+    async def aget_conversation(self: _Sync, ids: str | Sequence[str]) -> "list[Message]":
         """Async twin of `get_conversation`."""
         return await asyncio.to_thread(self.get_conversation, ids)
 

@@ -1,7 +1,8 @@
-"""`Memory`: a directory of users' memories. `UserMemory`: one user's memory, method by method."""
+"""`Memory`: the memories of many users in one directory. `UserMemory`: the memory of one user."""
 
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,16 +12,7 @@ from langmem_graph.errors import InvalidInputError
 from langmem_graph.messages import message_ids, to_utc, user_key
 from langmem_graph.reports import AddReport, EraseReport, FlushReport, ForgetReport, Health
 from langmem_graph.retrieval import fast_recall, record_search
-from langmem_graph.retrieval.search_common import recall_request
-from langmem_graph.schemas import (
-    MessageHit,
-    Recall,
-    RecallMode,
-    Record,
-    RecordHit,
-    SearchBy,
-    record_row,
-)
+from langmem_graph.schemas import MessageHit, Recall, RecallMode, Record, RecordHit, SearchBy
 from langmem_graph.settings import RankingMethod, Settings
 from langmem_graph.storage import (
     add_messages,
@@ -45,10 +37,8 @@ if TYPE_CHECKING:
     from langmem_graph.reports import RecordsReport
     from langmem_graph.retriever import MemoryRetriever
     from langmem_graph.schemas import GroundedCall, HistoryEntry, Message
-    from langmem_graph.storage.message_queries import SessionSummary
 
 Id = str | int
-Ids = str | Sequence[str]
 
 
 class Memory(Closing):
@@ -64,18 +54,15 @@ class Memory(Closing):
 
     Args:
         path: the directory; made when missing.
-        chroma: None keeps each user's vectors in the directory. A URL such as
-            `http://localhost:8000`, or a Chroma client, uses that server; then several processes
-            on this host may share the directory.
-        model: extracts records from new messages, and reasons: a LangChain chat model, or a name
-            that `init_chat_model` takes (`openai:gpt-4o-mini`). None keeps and finds messages only.
+        chroma: None keeps the vectors in the directory. A URL (`http://localhost:8000`) or a
+            Chroma client uses that server; several processes of this host may then share `path`.
+        model: for extraction and reasoning: a LangChain chat model, or a name that
+            `init_chat_model` takes (`openai:gpt-4o-mini`). None keeps and finds messages only.
         embeddings: None is MiniLM on this machine (English); or a LangChain `Embeddings` object, or
             a name that `init_embeddings` takes. Always give the same for one directory.
-        causal_scorer: what judges causes: `verifier` (the model itself), `none`, or a scorer of
-            `langmem_graph.causal`, see docs/causal.md.
+        causal_scorer: `verifier` (the model judges), `none`, or one of `langmem_graph.causal`.
         settings: everything else, see `Settings`.
-        read_only: only read, beside a process that writes; Chroma is not opened and searches
-            compare with every vector.
+        read_only: read beside a process that writes, without Chroma: searches compare every vector.
 
     Raises:
         MemoryLockedError: when another process writes to this directory.
@@ -98,69 +85,58 @@ class Memory(Closing):
             raise InvalidInputError(f"settings must be a Settings() object, not {settings!r}.")
         self.settings = settings or Settings()
         self.has_model = model is not None
-        embedder = load_embedder(embeddings)
         self.path = Path(path).expanduser()
-        directory = MemoryDirectory.open(
-            self.path, self.settings, chroma=chroma, read_only=read_only
-        )
-        self._services = Services(directory, embedder, self.settings, read_only)
-        self._pipelines = (
-            open_pipelines(self._services, model, causal_scorer) if model is not None else None
-        )
+        embedder = load_embedder(embeddings)
+        rooms = MemoryDirectory.open(self.path, self.settings, chroma=chroma, read_only=read_only)
+        self._services = Services(rooms, embedder, self.settings, read_only)
+        self._pipelines = open_pipelines(self._services, model, causal_scorer)
 
     @classmethod
     def from_environment(cls) -> Self:
         """The memory that `LANGMEM_GRAPH_DIR` names (default `./memory`).
 
-        `LANGMEM_GRAPH_CHROMA`, `LANGMEM_GRAPH_EMBEDDINGS` and `LANGMEM_GRAPH_MODEL` are as the
-        arguments `chroma`, `embeddings` and `model`.
+        `LANGMEM_GRAPH_CHROMA`, `_EMBEDDINGS` and `_MODEL` stand for the arguments of these names.
         """
-        chroma, embeddings, model = (
-            os.environ.get(f"LANGMEM_GRAPH_{name}") or None
-            for name in ("CHROMA", "EMBEDDINGS", "MODEL")
-        )
-        path = os.environ.get("LANGMEM_GRAPH_DIR") or "memory"
-        return cls(path, chroma=chroma, model=model, embeddings=embeddings)
+        names = ("CHROMA", "EMBEDDINGS", "MODEL", "DIR")
+        chroma, embeddings, model, path = (os.getenv(f"LANGMEM_GRAPH_{n}") or None for n in names)
+        return cls(path or "memory", chroma=chroma, model=model, embeddings=embeddings)
 
     def user(self, user_id: str | int) -> "UserMemory":
         """The memory of one user. `7` and `"7"` are the same user.
 
         Raises:
-            MissingUserError: for an empty or missing id.
-            StorageError: with `read_only`, for a user of whom nothing is stored.
+            MissingUserError: the id is empty or missing.
+            StorageError: with `read_only`, when nothing is stored of this user.
         """
         return UserMemory(self._services, user_key(user_id), self._pipelines)
 
     def close(self) -> None:
         """Finish due work, release all files and let other processes in. Safe to call twice."""
         if not self._services.closed:
-            try:
+            with closing(self._services):
                 if self._pipelines is not None:
                     self._pipelines.close()
-            finally:
-                self._services.close()
 
 
 class UserMemory(AsyncMethods):
-    """The memory of one user; get it from `memory.user(id)`.
+    """The memory of one user, from `memory.user(id)`. Asynchronous twins begin with `a` (`aadd`).
 
-    Every method has an asynchronous twin with an `a` before its name (`aadd`, `arecall`, …). All
-    methods raise `ClosedMemoryError` after `memory.close()`.
+    Times are given as a datetime, ISO text or epoch seconds; naive ones are UTC. All methods raise
+    `ClosedMemoryError` after `memory.close()`.
     """
 
     @traced
     def add(
         self, messages: Any, *, session_id: Id, at: object = None, whole_conversation: bool = False
     ) -> AddReport:
-        """Store messages of one session. What the report acknowledges is on disk.
+        """Store messages of one session; what the report acknowledges is on disk.
 
         Args:
             messages: LangChain messages, pairs of role and text, or dicts with `role`, `content`
                 and optional `id`, `name` (the speaker) and `at`; one or a list of them.
             session_id: the conversation they belong to.
-            at: when messages without a time were said: a datetime, ISO text or epoch seconds;
-                naive times are UTC. Default now.
-            whole_conversation: the list is the conversation so far, as a stateless client sends it
+            at: when messages without a time were said; default now.
+            whole_conversation: the list is the conversation so far, as stateless clients send it
                 with every turn: what it repeats of the session is known, even under new ids.
 
         Returns:
@@ -177,9 +153,9 @@ class UserMemory(AsyncMethods):
 
     @traced
     def flush(self) -> FlushReport:
-        """Run extraction on all pending messages, and return what became of them and what it cost.
+        """Run extraction on all pending messages and report what became of them and its cost.
 
-        Without a model the report's status is `no_model`. What could not be read stays pending.
+        Without a model the status is `no_model`. What could not be extracted stays pending.
         """
         self._check_writable("flush")
         if self._pipelines is None:
@@ -213,7 +189,7 @@ class UserMemory(AsyncMethods):
 
         Args:
             query: what to look for, in plain words.
-            k: how many hits at most.
+            k: the largest number of hits.
             by: `message`, or `session` to rank sessions, each represented by its best message.
             explain: put each signal's value into the hits' `signals`.
             ranking: instead of `Settings.ranking.method`, for this call.
@@ -240,16 +216,15 @@ class UserMemory(AsyncMethods):
         """What a model should see before it answers `query`: a quoted context and its evidence.
 
         Args:
-            query: usually the user's last message.
+            query: usually the user's last message; a time in it is compared with the schedule.
             k: messages to consider; default `Settings.context.k`.
             max_tokens: budget of the context; default `Settings.context.max_tokens`.
             in_view: ids or texts of messages that the model sees anyway; they are not quoted.
             mode: `fast` searches once and calls no model. `auto` and `reason` chain backwards over
-                memory, and ask what could go wrong with an act: 1 to 7 model calls, none for small
-                talk with `auto`. In every mode a time in the query is compared with the schedule.
-            at: when it is asked, for what "tomorrow" and "next" mean; default now.
+                memory and ask what an act could cause: 1 to 7 calls (`auto`: 0 for small talk).
+            at: when it is asked, which gives "tomorrow" and "next" their meaning; default now.
             on_event: called with each step of reasoning as it happens, in the memory's own thread:
-                be quick, and do not call this memory from it.
+                it must return soon, and must not call this memory.
 
         Returns:
             `context` (empty when nothing was found), `evidence` best first, and a `report` of
@@ -258,12 +233,10 @@ class UserMemory(AsyncMethods):
         Raises:
             InvalidInputError: an empty query, an unusable option, or no model for the mode.
         """
+        limits = (k, max_tokens, in_view, at)
         if mode == "fast":
-            return fast_recall.fast_recall(
-                self._services, self.id, query, k, max_tokens, in_view, at
-            )
-        request = recall_request(self.settings, query, mode, k, max_tokens, in_view, at)
-        pipelines = self._with_model(f"recall(mode={mode!r})", "Without one there is mode='fast'.")
+            return fast_recall.fast_recall(self._services, self.id, query, *limits)
+        pipelines, request = self._reasoning(query, mode, *limits)
         return pipelines.recall(self.id, request, on_event)
 
     @traced
@@ -273,8 +246,8 @@ class UserMemory(AsyncMethods):
         """Fill a tool call's arguments from memory, each with where it comes from.
 
         Args:
-            tool: a LangChain tool, a pydantic model, an OpenAI function or a JSON schema with a
-                title; or a list of these to choose from.
+            tool: a LangChain tool, pydantic model, OpenAI function or JSON schema with a title; or
+                a list of these to choose from.
             request: what the user asks for, such as "book that flight with my usual seat".
             policy: of inferred values that do not surely follow: `flag` keeps them with a warning,
                 `drop` leaves them out, `ask` names them as missing.
@@ -293,8 +266,8 @@ class UserMemory(AsyncMethods):
         """Store records made elsewhere, without a model.
 
         Args:
-            records: dicts with `text` and `source_message_ids` (stored messages), and optionally
-                any other field of `Record`; or `Record`s.
+            records: `Record`s, or dicts with `text` and `source_message_ids` (stored messages), and
+                optionally any other field of `Record`.
 
         Returns:
             What happened to each. What a current record says already adds its sources to that one.
@@ -313,7 +286,7 @@ class UserMemory(AsyncMethods):
 
         Args:
             query: what to look for, in plain words.
-            k: how many hits at most.
+            k: the largest number of hits.
             as_of: what held at this time, instead of what holds now.
             explain: put each signal's value into the hits' `signals`.
 
@@ -322,15 +295,15 @@ class UserMemory(AsyncMethods):
         """
         return record_search.search_records(self._services, self.id, query, k, as_of, explain)
 
-    def get_records(self, ids: Ids) -> list[Record]:
+    def get_records(self, ids: str | Sequence[str]) -> list[Record]:
         """The records with these ids, whatever their status; unknown ids are left out."""
         return record_history.get_records(self._services, self.id, message_ids(ids))
 
-    def get_conversation(self, ids: Ids) -> "list[Message]":
+    def get_conversation(self, ids: str | Sequence[str]) -> "list[Message]":
         """The messages with these ids, in the order asked; unknown ids are left out."""
         return message_queries.get_conversation(self._services, self.id, message_ids(ids))
 
-    def sessions(self) -> "list[SessionSummary]":
+    def sessions(self) -> "list[message_queries.SessionSummary]":
         """All sessions at a glance, in the order they began."""
         return message_queries.list_sessions(self._services, self.id)
 
@@ -348,8 +321,7 @@ class UserMemory(AsyncMethods):
             history: also what holds no longer.
         """
         then = to_utc(as_of) if as_of is not None else None
-        found = record_history.all_records(self._services, self.id, then, history=history)
-        return [record_row(record) for record in found]
+        return record_history.export_records(self._services, self.id, then, history=history)
 
     def files(self) -> list[str]:
         """The names of the profile, the index and the topic tracks, as `read_file` takes them."""
@@ -375,24 +347,19 @@ class UserMemory(AsyncMethods):
 
     @traced
     def forget(
-        self,
-        *,
-        record: str | None = None,
-        message: str | None = None,
-        session: str | None = None,
+        self, *, record: str | None = None, message: str | None = None, session: str | None = None
     ) -> ForgetReport:
-        """Delete a record, a message or a session for good, with everything made of it.
+        """Delete a record, a message or a session with everything made of it, on the disk too.
 
         Records made of a forgotten message are deleted; their other messages become pending again.
-        What a forgotten record had superseded holds again. The words leave the disk as well.
+        What a forgotten record had superseded holds again.
 
         Raises:
             InvalidInputError: not exactly one thing is named.
         """
         self._check_writable("forget")
-        return deletion.forget(
-            self._services, self.id, record=record, message=message, session=session
-        )
+        named = {"record": record, "message": message, "session": session}
+        return deletion.forget(self._services, self.id, **named)
 
     def history(self, record_id: str) -> "list[HistoryEntry]":
         """Every change of a record and of those it replaced or was replaced by, oldest first."""
@@ -405,8 +372,7 @@ class UserMemory(AsyncMethods):
             Those records as they are now; empty when there is nothing to take back.
 
         Raises:
-            InvalidInputError: there is no such record, or later changes rest on its latest one;
-                the error names what to undo first.
+            InvalidInputError: no such record, or later changes rest on it and must be undone first.
         """
         self._check_writable("undo")
         return record_history.undo(self._services, self.id, record_id)
@@ -432,12 +398,3 @@ class UserMemory(AsyncMethods):
         """Rebuild the index from the ledger's vectors; `reembed` also embeds every text anew."""
         self._check_writable("rebuild")
         return health.rebuild(self._services, self.id, reembed)
-
-
-def check_memory(given: object) -> None:
-    """Raise unless it is a `Memory`; a turn would take anything else for a memory that fails."""
-    if not isinstance(given, Memory):
-        what = given if isinstance(given, str) else getattr(given, "__name__", type(given).__name__)
-        raise InvalidInputError(
-            f"{what!r} is not a Memory. Open one and give it: memory = Memory(path)."
-        )

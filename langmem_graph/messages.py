@@ -1,9 +1,8 @@
-"""Reads messages in any accepted form, and gives those without an id a stable one.
+"""Parses messages, users, sessions and times in any accepted form; gives messages a stable id.
 
-Identity (rule 1, raw messages are the truth): the same id with the same text is already known,
-the same id with another text is kept beside it as `id~2`. A message without an id is named by
-the hash of its session, role, given time, speaker, text and occurrence, so that adding a whole
-conversation again adds nothing.
+The same id with the same text is already known; the same id with another text is stored beside it
+as `id~2`. The id of a message that has none is the hash of its session, role, given time, speaker,
+text and occurrence, so that adding a whole conversation again adds nothing.
 """
 
 import hashlib
@@ -37,11 +36,15 @@ _CALLS = "[calls"
 
 
 class UnusableMessageError(Exception):
-    """One message cannot be stored; the text says why."""
+    """A message cannot be stored, for the reason in the text."""
 
 
 def user_key(user_id: object) -> str:
-    """The user's id as text: `7` and `"7"` are the same user; no id is an error."""
+    """The user's id as text: `7` and `"7"` are the same user.
+
+    Raises:
+        MissingUserError: the id is empty or missing.
+    """
     if isinstance(user_id, bool) or not isinstance(user_id, str | int):
         raise MissingUserError(
             f"A user id must be a non-empty string or an integer, not {user_id!r}. "
@@ -51,7 +54,11 @@ def user_key(user_id: object) -> str:
 
 
 def session_key(session_id: object) -> str:
-    """The session's id as text; empty or missing is an error."""
+    """The session's id as text.
+
+    Raises:
+        InvalidInputError: the id is empty or missing.
+    """
     if isinstance(session_id, bool) or not isinstance(session_id, str | int):
         raise InvalidInputError(
             f"session_id must be a non-empty string or an integer, not {session_id!r}."
@@ -82,11 +89,10 @@ def message_ids(ids: object) -> list[str]:
     Raises:
         InvalidInputError: for anything else.
     """
-    wanted = [ids] if isinstance(ids, str | int) else ids
-    if not isinstance(wanted, Iterable) or isinstance(wanted, bytes | Mapping):
+    several = [ids] if isinstance(ids, str | int) else ids
+    if not isinstance(several, Iterable) or isinstance(several, bytes | Mapping):
         raise InvalidInputError(f"ids must be a message id or a list of them, not {ids!r}.")
-    texts = [str(one) for one in wanted]
-    return [text for text in texts if is_unicode(text)]  # no stored id is anything else
+    return [text for text in map(str, several) if is_unicode(text)]  # as every stored id is
 
 
 def to_utc(value: object) -> datetime:
@@ -118,7 +124,7 @@ def _to_utc(value: object) -> datetime:
 def parse_messages(
     messages: object, *, session_id: str, at: object, max_chars: int
 ) -> tuple[list[Message], list[RejectedMessage]]:
-    """Normalise one call's messages; what cannot be stored comes back with its reason.
+    """Parse the messages of one call; those that cannot be stored are returned with the reason.
 
     Args:
         messages: LangChain messages, dicts or pairs, or a message or a dict alone.
@@ -138,19 +144,15 @@ def parse_messages(
             message = _message(fields, session_id, stated_at, default_at, max_chars)
             accepted.append(_named(message, stated_at is not None, occurrences))
         except (UnusableMessageError, InvalidInputError) as problem:
-            named = fields.get("id")
-            rejected.append(
-                RejectedMessage(
-                    position=position,
-                    reason=str(problem),
-                    id=str(named)[:MAX_ID_CHARS] if named is not None else None,
-                )
-            )
+            given_id = fields.get("id")
+            shown_id = str(given_id)[:MAX_ID_CHARS] if given_id is not None else None
+            reason = str(problem)
+            rejected.append(RejectedMessage(position=position, reason=reason, id=shown_id))
     return accepted, rejected
 
 
 def text_of(raw: object) -> str:
-    """A message's words as they are stored; empty where it holds none."""
+    """A message's text as it is stored; empty where it has none."""
     return "\n".join(part for part in _parts(_fields(raw).get("content")) if part.strip())
 
 
@@ -170,9 +172,9 @@ def _is_langchain(raw: object) -> bool:
 
 
 def _fields(raw: object) -> Mapping[str, Any]:
-    """The same fields from a dict, a pair of role and text, or a LangChain message.
+    """The fields of a dict, a pair of role and text, or a LangChain message.
 
-    The last is recognised by its shape, to import light.
+    The latter is recognised by its attributes, since importing LangChain is slow.
     """
     if isinstance(raw, Mapping):
         return raw
@@ -184,8 +186,8 @@ def _fields(raw: object) -> Mapping[str, Any]:
         )
     role, name = getattr(raw, "type", None), getattr(raw, "name", None)
     if role == "chat":  # LangChain's message of a speaker with any role
-        own = getattr(raw, "role", None)
-        role, name = (own, name) if own in ROLES else ("assistant", name or own)
+        chat_role = getattr(raw, "role", None)
+        role, name = (chat_role, name) if chat_role in ROLES else ("assistant", name or chat_role)
     return {
         "role": role,
         "content": getattr(raw, "content", None),
@@ -207,9 +209,9 @@ def _message(
     """Validate one message's fields; its id is still empty when none was given."""
     role = ROLES.get(str(fields.get("role")))
     if role is None:
-        given = f"unknown role {fields['role']!r}" if fields.get("role") else "no role"
-        named = ", ".join(name for name in ROLES if not name.endswith("Chunk"))
-        raise UnusableMessageError(f"{given}; use one of {named}")
+        problem = f"unknown role {fields['role']!r}" if fields.get("role") else "no role"
+        known = ", ".join(name for name in ROLES if not name.endswith("Chunk"))
+        raise UnusableMessageError(f"{problem}; use one of {known}")
     calls = _tool_calls(fields.get("tool_calls"))
     text = _text(fields.get("content"), calls)
     if len(text) > max_chars:
@@ -256,7 +258,7 @@ def _tool_calls(value: object) -> list[dict[str, Any]]:
 
 
 def _text(content: object, calls: list[dict[str, Any]]) -> str:
-    """The words of a message. Images and sounds hold none; a bare tool call is its own words."""
+    """A message's text; images and sounds have none, a bare tool call is written as text."""
     text = "\n".join(part for part in _parts(content) if part.strip())
     if not text.strip() and calls:
         text = "\n".join(f"{_CALLS} {json.dumps(call, ensure_ascii=False)}]" for call in calls)
@@ -268,10 +270,9 @@ def _text(content: object, calls: list[dict[str, Any]]) -> str:
 
 
 def is_bare_call(message: Message) -> bool:
-    """True for an assistant's tool calls without a word beside them."""
-    return (
-        message.role == "assistant" and message.text.startswith(_CALLS) and bool(message.tool_calls)
-    )
+    """True for an assistant's tool calls without any other text."""
+    is_call = message.role == "assistant" and message.text.startswith(_CALLS)
+    return is_call and bool(message.tool_calls)
 
 
 def _parts(content: object) -> list[str]:
@@ -294,14 +295,14 @@ def _block_text(block: object) -> str:
 
 
 def _named(message: Message, has_time: bool, occurrences: Counter[str]) -> Message:
-    """Give a message without an id the hash of what it is."""
+    """Give a message without an id the hash of its content and occurrence."""
     if message.id:
         return message
     time = message.at.isoformat() if has_time else ""
-    known_by: list[Any] = [message.session_id, message.role, message.name, time, message.text]
+    content: list[Any] = [message.session_id, message.role, message.name, time, message.text]
     if message.tool_calls or message.tool_call_id:
-        known_by += [message.tool_calls, message.tool_call_id]
-    key = json.dumps(known_by, ensure_ascii=False)
+        content += [message.tool_calls, message.tool_call_id]
+    key = json.dumps(content, ensure_ascii=False)
     identity = json.dumps([key, occurrences[key]], ensure_ascii=False)
     occurrences[key] += 1
     digest = hashlib.sha256(identity.encode()).hexdigest()[:32]

@@ -1,7 +1,7 @@
-"""`MemoryMiddleware`: memory for `langchain.agents.create_agent` in one argument.
+"""`MemoryMiddleware`: memory for `langchain.agents.create_agent`.
 
-Before the model is called, the user's message is looked up, and what is new in the conversation is
-stored. What was found is placed into the request. At the end the rest of the turn is stored.
+Before a model call it recalls context for the user's message, stores the new messages, and places
+the context into the model's request. After the agent's last step it stores the rest of the turn.
 """
 
 import json
@@ -19,10 +19,9 @@ from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime
 
-from langmem_graph.errors import InvalidInputError
 from langmem_graph.graphs.conversation import messages_in, place, query_of, question_key
 from langmem_graph.graphs.identity import UserId, own_part, owner_of
-from langmem_graph.graphs.turn import Reading, Report, TurnMemory, combined
+from langmem_graph.graphs.turn import ExtractionMode, Report, TurnMemory, combined, pipelines_of
 from langmem_graph.memory import Memory
 from langmem_graph.schemas import GroundedCall, RecallMode
 from langmem_graph.tool_call_grounding import (
@@ -30,11 +29,11 @@ from langmem_graph.tool_call_grounding import (
     GroundedTools,
     OnContradiction,
     Question,
-    agreed,
     aonce,
+    ask_human,
     once,
+    question_of,
     refused,
-    to_ask,
     with_notes,
 )
 
@@ -42,22 +41,22 @@ T = TypeVar("T")
 
 
 class MemoryAgentState(AgentState[Any]):
-    """The agent's state with memory's own keys; recalled text is not among them."""
+    """The agent's state with the keys of this middleware; they hold no recalled text."""
 
     memory_owner: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]
-    """Who speaks in this thread, and from which message on."""
+    """The user of this thread, and the message from which on it is theirs."""
     memory_report: NotRequired[Annotated[dict[str, Any], OmitFromInput]]
 
 
 class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
-    """Recalls before the model speaks and stores every message of the turn.
+    """Recalls context before a model call and stores every message of the turn.
 
     Recalled text goes into the model's request before the user's message. It is no part of the
     agent's state: in no checkpoint, no stream and no output, and it is never stored again. Custom
     stream events: `memory_recall` and `memory_write`.
 
-    Give it as the last one of several: what middleware before it redacts or trims is then redacted
-    and trimmed in memory's eyes too.
+    Give it as the last one of several, so that it stores and recalls what the others have redacted
+    or trimmed, not the original.
 
     Example:
         ```python
@@ -66,15 +65,15 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         ```
 
     Args:
-        memory: where to look and write.
+        memory: the memory to recall from and write to.
         user_id: a fixed user or a function of the config. None takes `configurable.user_id`, the
             runtime context's `user_id` or the authenticated user, which must agree.
         k: messages to consider; default `Settings.context.k`.
         max_tokens: budget of the context; default `Settings.context.max_tokens`.
-        reading: when the memory's model, if it has one, reads what was stored: in the `background`,
-            `inline` (the agent waits for it), or `manual`, with `user.flush()`.
-        read_your_writes: with a model, first let it read this user's pending turns (calls it).
-        mode: with a model, `auto` or `reason` think about the request over memory; see
+        extraction: when the memory's model, if it has one, extracts records from what was stored:
+            in the `background`, `inline` (the agent waits for it), or `manual`, by `user.flush()`.
+        read_your_writes: with a model, first extract this user's pending messages (model calls).
+        mode: with a model, `auto` or `reason` to reason over memory about the request; see
             `UserMemory.recall`. Each step is sent as a custom stream event.
         report: put status, milliseconds and usage into the output's `memory_report`.
         fail_closed: raise when memory fails, instead of going on without it.
@@ -98,7 +97,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         user_id: UserId = None,
         k: int | None = None,
         max_tokens: int | None = None,
-        reading: Reading = "background",
+        extraction: ExtractionMode = "background",
         read_your_writes: bool = False,
         mode: RecallMode = "fast",
         report: bool = False,
@@ -108,32 +107,30 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     ) -> None:
         super().__init__()
         self._turn = TurnMemory(
-            memory, user_id, k, max_tokens, fail_closed, reading, read_your_writes, mode
+            memory, user_id, k, max_tokens, fail_closed, extraction, read_your_writes, mode
         )
         self._grounded = GroundedTools(ground_tools, on_contradiction)
-        if ground_tools and not memory.has_model:
-            raise InvalidInputError(
-                "ground_tools needs a memory with a model: Memory(path, model='openai:…')."
-            )
+        if ground_tools:
+            pipelines_of(memory, "ground_tools")  # raises where there is no model
         self._report = report
-        self._held = _Held[str]()
-        self._held_calls = _Held[Checked]()
+        self._contexts = _RunCache[str]()
+        self._calls = _RunCache[Checked]()
 
     def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> None:
-        """A new run looks up anew."""
-        self._held.drop(self._key(messages_in(state), get_config()))
+        """Drop the context that an earlier run of the same question has left."""
+        self._drop_context(state)
 
     async def abefore_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> None:
         """Async twin of `before_agent`."""
-        self.before_agent(state, runtime)
+        self._drop_context(state)
 
     def before_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Recall, once a question; store what is new, so that a failing model loses nothing."""
+        """Recall once per question; store new messages, so that a failing model loses nothing."""
         messages, config = messages_in(state), get_config()
         key, recalled = self._key(messages, config), None
-        if self._held.get(key) is None:
+        if self._contexts.get(key) is None:
             context, recalled = self._turn.recall(messages, config)
-            self._held.put(key, context)
+            self._contexts.put(key, context)
         owner = self._owner(state, messages, config)
         written = self._turn.write(own_part(messages, owner), config)
         return {"memory_owner": owner, **self._reports(state, recalled, written)}
@@ -142,19 +139,17 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Async twin of `before_model`."""
         messages, config = messages_in(state), get_config()
         key, recalled = self._key(messages, config), None
-        if self._held.get(key) is None:
+        if self._contexts.get(key) is None:
             context, recalled = await self._turn.arecall(messages, config)
-            self._held.put(key, context)
+            self._contexts.put(key, context)
         owner = self._owner(state, messages, config)
         written = await self._turn.awrite(own_part(messages, owner), config)
         return {"memory_owner": owner, **self._reports(state, recalled, written)}
 
     def wrap_model_call(
-        self,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
-        """Show the model what was recalled, before the user's message."""
+        """Place the recalled context before the user's message."""
         return handler(self._with_context(request))
 
     async def awrap_model_call(
@@ -174,19 +169,19 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             return handler(request)
         messages, config = messages_in(request.state), get_config()
         key = self._call_key(request, config)
-        held = self._held_calls.get(key)
+        cached = self._calls.get(key)
 
-        def look() -> Checked:
-            nonlocal held
-            held = held or self._checked(request, self._turn.ground(tool, messages, config))
-            return held
+        def check() -> Checked:
+            nonlocal cached
+            cached = cached or self._checked(request, self._turn.ground(tool, messages, config))
+            return cached
 
-        question = once(lambda: to_ask(look())) if self._grounded.asks else None
-        checked = agreed(tool["name"], question) if question else look()
+        question = once(lambda: question_of(check())) if self._grounded.asks else None
+        checked = ask_human(tool["name"], question) if question else check()
         if checked is None:
             return refused(tool["name"], request.tool_call["id"])
         with self._while_interrupted(key, checked):
-            return with_notes(handler(_calling(request, checked.arguments)), checked.notes)
+            return with_notes(handler(_with_arguments(request, checked.arguments)), checked.notes)
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
@@ -197,57 +192,63 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             return await handler(request)
         messages, config = messages_in(request.state), get_config()
         key = self._call_key(request, config)
-        held = self._held_calls.get(key)
+        cached = self._calls.get(key)
 
-        async def look() -> Checked:
-            nonlocal held
-            held = held or self._checked(request, await self._turn.aground(tool, messages, config))
-            return held
+        async def check() -> Checked:
+            nonlocal cached
+            if cached is None:
+                grounded = await self._turn.aground(tool, messages, config)
+                cached = self._checked(request, grounded)
+            return cached
 
-        async def ask() -> Question:
-            return to_ask(await look())
+        async def question_for_human() -> Question:
+            return question_of(await check())
 
-        question = await aonce(ask) if self._grounded.asks else None
-        checked = agreed(tool["name"], question) if question else await look()
+        question = await aonce(question_for_human) if self._grounded.asks else None
+        checked = ask_human(tool["name"], question) if question else await check()
         if checked is None:
             return refused(tool["name"], request.tool_call["id"])
         with self._while_interrupted(key, checked):
-            return with_notes(await handler(_calling(request, checked.arguments)), checked.notes)
+            return with_notes(
+                await handler(_with_arguments(request, checked.arguments)), checked.notes
+            )
 
-    def _checked(self, request: ToolCallRequest, known: GroundedCall | None) -> Checked:
-        call, asked = request.tool_call, query_of(messages_in(request.state))
-        return self._grounded.checked(call["name"], call["args"], known, asked)
+    def _checked(self, request: ToolCallRequest, grounded: GroundedCall | None) -> Checked:
+        call, query = request.tool_call, query_of(messages_in(request.state))
+        return self._grounded.checked(call["name"], call["args"], grounded, query)
 
     def _call_key(self, request: ToolCallRequest, config: RunnableConfig) -> tuple[str, ...]:
-        given = json.dumps(request.tool_call["args"], sort_keys=True, default=str)
-        user, thread = self._turn.user(config), _thread(config)
-        return user, thread, str(request.tool_call["id"]), given
+        arguments = json.dumps(request.tool_call["args"], sort_keys=True, default=str)
+        return self._turn.user(config), _thread(config), str(request.tool_call["id"]), arguments
 
     @contextmanager
     def _while_interrupted(self, key: tuple[str, ...], checked: Checked) -> Iterator[None]:
-        """What a human agrees to inside the tool is what runs after the interrupt."""
+        """Keep the checked call while the tool is interrupted, so that the same call is resumed."""
         try:
             yield
         except GraphBubbleUp:
-            self._held_calls.put(key, checked)
+            self._calls.put(key, checked)
             raise
-        self._held_calls.drop(key)
+        self._calls.drop(key)
 
     def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Store the rest of the turn."""
+        self._drop_context(state)
         messages, config = messages_in(state), get_config()
-        self._held.drop(self._key(messages, config))
         owner = self._owner(state, messages, config)
         written = self._turn.write(own_part(messages, owner), config)
         return self._reports(state, None, written)
 
     async def aafter_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Async twin of `after_agent`."""
+        self._drop_context(state)
         messages, config = messages_in(state), get_config()
-        self._held.drop(self._key(messages, config))
         owner = self._owner(state, messages, config)
         written = await self._turn.awrite(own_part(messages, owner), config)
         return self._reports(state, None, written)
+
+    def _drop_context(self, state: MemoryAgentState) -> None:
+        self._contexts.drop(self._key(messages_in(state), get_config()))
 
     def _key(self, messages: list[BaseMessage], config: RunnableConfig) -> tuple[str, ...]:
         return self._turn.user(config), _thread(config), question_key(messages)
@@ -259,13 +260,13 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def _with_context(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         key = self._key(messages_in(request.state), get_config())
-        placed = place(request.messages, self._held.get(key) or "")
+        placed = place(request.messages, self._contexts.get(key) or "")
         return request.override(messages=cast(list[AnyMessage], placed))
 
     def _reports(
         self, state: MemoryAgentState, recalled: Report | None, written: Report
     ) -> dict[str, Any]:
-        """The turn's report so far; a recall begins a new one."""
+        """The update of `memory_report`: all writes of the turn together; a recall resets it."""
         if not self._report:
             return {}
         earlier = {"recall": recalled} if recalled else state.get("memory_report") or {}
@@ -273,7 +274,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         return {"memory_report": {**earlier, "write": written}}
 
 
-def _calling(request: ToolCallRequest, arguments: dict[str, Any]) -> ToolCallRequest:
+def _with_arguments(request: ToolCallRequest, arguments: dict[str, Any]) -> ToolCallRequest:
     return request.override(tool_call={**request.tool_call, "args": arguments})
 
 
@@ -281,14 +282,14 @@ def _thread(config: RunnableConfig) -> str:
     return str((config.get("configurable") or {}).get("thread_id", ""))
 
 
-class _Held(Generic[T]):
-    """What memory gave for runs that are going on: contexts, and calls that a tool interrupted.
+class _RunCache(Generic[T]):
+    """A cache for the current runs: recalled contexts, and calls that a tool has interrupted.
 
-    It is here and not in the agent's state, which is streamed and saved. After an interrupt that
-    another process resumes it is looked up again.
+    They are not kept in the agent's state, which is streamed and saved. When another process
+    resumes the run, they are computed again.
     """
 
-    MOST = 1_024
+    SIZE = 1_024
 
     def __init__(self) -> None:
         self._values: OrderedDict[tuple[str, ...], T] = OrderedDict()
@@ -301,7 +302,7 @@ class _Held(Generic[T]):
     def put(self, key: tuple[str, ...], value: T) -> None:
         with self._lock:
             self._values[key] = value
-            while len(self._values) > self.MOST:
+            while len(self._values) > self.SIZE:
                 self._values.popitem(last=False)
 
     def drop(self, key: tuple[str, ...]) -> None:

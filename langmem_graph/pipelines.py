@@ -1,6 +1,6 @@
-"""What a memory does with its model: extraction, reasoning and grounding, on one event loop.
+"""`Pipelines`: extraction, reasoning and grounding with a memory's model, on one event loop.
 
-A `Memory` without a model has none of this.
+A `Memory` without a model has no pipelines.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class Pipelines:
-    """The graphs that a memory runs with its model.
+    """The runners of the extraction, reasoning and grounding graphs, and the background worker.
 
     Each method has an asynchronous twin, which waits without blocking the caller's event loop and
     ends the work when the caller is cancelled.
@@ -49,12 +49,12 @@ class Pipelines:
             self.loop, self.extraction, settings.extraction.debounce_seconds
         )
         if not services.read_only:
-            services.on_opened = self.worker.notify  # what an earlier process has left due
+            services.on_opened = self.worker.notify  # an earlier process may have left work due
         self._closing_seconds = settings.storage.closing_seconds
 
     @classmethod
     def open(cls, services: Services, model: Any, causal: CausalScorer | str) -> Self:
-        """As `Pipelines`, with the scorer's name; closes the services where that fails."""
+        """Make the pipelines, with a scorer or its name; on failure close the services."""
         try:
             if isinstance(causal, str):
                 scorer = None if causal == "none" else create_causal_scorer(cast(Any, causal))
@@ -99,18 +99,18 @@ class Pipelines:
         Raises:
             InvalidInputError: an unusable tool, request or option.
         """
-        asked = _grounding_state(tool, request, policy, at)
-        return self.loop.run(self.grounding.ground(user_id, asked))
+        state = _grounding_state(tool, request, policy, at)
+        return self.loop.run(self.grounding.ground(user_id, state))
 
     async def aground(
         self, user_id: str, tool: Any, request: str, policy: object, at: object
     ) -> GroundedCall:
         """Async twin of `ground`."""
-        asked = await asyncio.to_thread(_grounding_state, tool, request, policy, at)
-        return await self.loop.arun(self.grounding.ground(user_id, asked))
+        state = await asyncio.to_thread(_grounding_state, tool, request, policy, at)
+        return await self.loop.arun(self.grounding.ground(user_id, state))
 
     def close(self) -> None:
-        """Extract what this process has taken in, as far as the time allows; the rest stays due."""
+        """Extract the pending messages of this process within the time limit; others stay due."""
         users = self.worker.users()
         if users and not self.loop.is_foreign:
             self.loop.run(self._finish(users))

@@ -1,20 +1,20 @@
-"""What goes in and comes out: the public, frozen pydantic models."""
+"""The reports of adding, extracting, forgetting, erasing and checking."""
 
 from typing import Literal
 
 from pydantic import Field
 
-from langmem_graph.schemas import _Model
+from langmem_graph.schemas import FrozenModel
 
 
-class RenamedMessage(_Model):
+class RenamedMessage(FrozenModel):
     """An id was taken by another text: the message is stored under `stored_as`."""
 
     id: str
     stored_as: str
 
 
-class RejectedMessage(_Model):
+class RejectedMessage(FrozenModel):
     """A message that was not stored; `position` counts from 0 in the call's list."""
 
     position: int
@@ -22,7 +22,7 @@ class RejectedMessage(_Model):
     id: str | None = None
 
 
-class AddReport(_Model):
+class AddReport(FrozenModel):
     """What happened to each message of one `add` call; every message is in exactly one list.
 
     `stored`, `already_known` and `renamed` together are acknowledged: they are on disk.
@@ -33,14 +33,14 @@ class AddReport(_Model):
     renamed: list[RenamedMessage] = Field(default_factory=list)
     rejected: list[RejectedMessage] = Field(default_factory=list)
     not_yet_embedded: list[str] = Field(default_factory=list)
-    """Ids stored and findable by their words, whose vectors are still to come."""
+    """Ids of stored messages that are found by their words only, until they are embedded."""
     warnings: list[str] = Field(default_factory=list)
     mode: Literal["retrieval"] = "retrieval"
-    """`retrieval`: the raw layer alone, no model has read the messages."""
+    """`retrieval`: the messages were stored; no record was extracted from them yet."""
     milliseconds: float = 0.0
 
 
-class RejectedRecord(_Model):
+class RejectedRecord(FrozenModel):
     """A record that was not stored; `position` counts from 0 in the call's list."""
 
     position: int
@@ -48,51 +48,50 @@ class RejectedRecord(_Model):
     record_id: str | None = None
 
 
-class RecordsReport(_Model):
+class RecordsReport(FrozenModel):
     """What happened to each record of one `add_records` call; each is in exactly one list."""
 
     stored: list[str] = Field(default_factory=list)
     already_known: list[str] = Field(default_factory=list)
-    """Their new sources were added to the record that says the same."""
+    """Ids of records that state the same already, to which the new sources were added."""
     rejected: list[RejectedRecord] = Field(default_factory=list)
     not_yet_embedded: list[str] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)
     milliseconds: float = 0.0
 
 
-class ExtractionCounts(_Model):
+class ExtractionCounts(FrozenModel):
     """What extraction did with messages and with the records that the model proposed."""
 
     read: int = 0
-    """Messages that were extracted."""
+    """Messages whose extraction is done."""
     stored: int = 0
     """New records that are stored beside the older ones."""
     known: int = 0
-    """Proposals that an older record states already; their sources were added to it."""
+    """Proposals that a record states already; their sources were added to it."""
     updated: int = 0
-    """New records that supersede an older one, which is kept with its dates."""
+    """Records that superseded an older one, which is kept with its dates."""
     merged: int = 0
     """New records that join an older one with what adds to it."""
     refused: int = 0
     """Proposals that cannot be stored as records."""
     given_up: int = 0
-    """Messages for which the model never gave a usable answer; they stay in the raw layer."""
+    """Messages for which the model never gave a usable answer; they remain stored."""
     causes: int = 0
     """New causal edges between records."""
     topics: int = 0
     """Topic tracks that changed."""
     reasons: list[str] = Field(default_factory=list)
-    """Why something was not done as the model proposed."""
+    """Why proposals of the model were refused or changed."""
 
 
 class FlushReport(ExtractionCounts):
-    """What one flush did, and what its model calls cost."""
+    """The result of extraction and its cost."""
 
     status: Literal["ok", "partial", "no_model"] = "ok"
-    """`partial`: some messages could not be extracted and stay pending. `no_model`: the memory has
-    no model, so that nothing was extracted."""
+    """`partial`: some messages could not be extracted and stay pending. `no_model`: no model."""
     pending: int = 0
-    """Messages that still wait for extraction."""
+    """Messages whose extraction is not done."""
     problems: list[str] = Field(default_factory=list)
     """Model answers that could not be used, and what failed."""
     llm_calls: int = 0
@@ -104,21 +103,21 @@ class FlushReport(ExtractionCounts):
     milliseconds: float = 0.0
 
 
-class ForgetReport(_Model):
-    """What went for good."""
+class ForgetReport(FrozenModel):
+    """What was deleted for good."""
 
     messages: int = 0
     records: int = 0
     restored: int = 0
-    """Records that are true again, because what took their place was forgotten."""
+    """Records that hold again, because what had superseded them was deleted."""
     files: int = 0
-    """Topic tracks and profile that cited them; they are written anew."""
+    """Topic tracks and profile that cited deleted records; they are written anew."""
     read_again: int = 0
-    """Messages that stay and are read once more, because a record made of them went."""
+    """Remaining messages that are pending again, because a record made of them was deleted."""
 
 
-class Health(_Model):
-    """What `doctor` found in one user's room: the ledger against the index."""
+class Health(FrozenModel):
+    """The state of one user's room: the ledger compared with the index."""
 
     messages: int
     sessions: int
@@ -129,7 +128,7 @@ class Health(_Model):
     waiting_to_embed: int
     waiting_to_index: int
     reachable: int
-    """Of `sampled` vectors, how many Chroma finds when asked for them."""
+    """How many of the `sampled` vectors Chroma finds by search."""
     sampled: int
     embedder: str | None
     problems: list[str] = Field(default_factory=list)
@@ -140,8 +139,8 @@ class Health(_Model):
         return not self.problems
 
 
-class EraseReport(_Model):
-    """Proof of an erasure: what was removed from disk."""
+class EraseReport(FrozenModel):
+    """What an erasure removed from the disk."""
 
     messages: int
     files: int

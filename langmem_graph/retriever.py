@@ -1,6 +1,6 @@
-"""A user's memory as a LangChain retriever."""
+"""`MemoryRetriever`: the messages of one user as a LangChain retriever."""
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -10,8 +10,10 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import Field
 
-from langmem_graph.memory import UserMemory
-from langmem_graph.schemas import MessageHit
+from langmem_graph.schemas import MessageHit, SearchBy
+
+if TYPE_CHECKING:
+    from langmem_graph.memory import UserMemory
 
 
 class MemoryRetriever(BaseRetriever):
@@ -19,21 +21,21 @@ class MemoryRetriever(BaseRetriever):
 
     user: Any = Field(exclude=True, repr=False)
     k: int = 5
-    by: Literal["message", "session"] = "message"
+    by: SearchBy = "message"
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
         user: UserMemory = self.user
-        return _documents(user.search_conversation(query, **self._limits(options)))
+        return _documents(user.search_conversation(query, **self._search_options(options)))
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
         user: UserMemory = self.user
-        return _documents(await user.asearch_conversation(query, **self._limits(options)))
+        return _documents(await user.asearch_conversation(query, **self._search_options(options)))
 
-    def _limits(self, options: dict[str, Any]) -> dict[str, Any]:
+    def _search_options(self, options: dict[str, Any]) -> dict[str, Any]:
         return {"k": self.k, "by": self.by} | options
 
 

@@ -1,4 +1,4 @@
-"""What goes in and comes out: the public, frozen pydantic models."""
+"""The public data models: messages, records, hits, recalls and grounded calls."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,11 +11,13 @@ Role = Literal["user", "assistant", "tool", "system"]
 IndexStatus = Literal["ok", "degraded"]
 
 
-class _Model(BaseModel):
+class FrozenModel(BaseModel):
+    """Base of the public data models."""
+
     model_config = ConfigDict(frozen=True)
 
 
-class Message(_Model):
+class Message(FrozenModel):
     """One stored message, exactly as it was said."""
 
     id: str
@@ -30,7 +32,7 @@ class Message(_Model):
     tool_call_id: str | None = None
 
 
-class MessageHit(_Model):
+class MessageHit(FrozenModel):
     """One message found by a search, best first; `score` compares hits of one search only."""
 
     message_id: str
@@ -51,23 +53,23 @@ class MessageHit(_Model):
 SearchBy = Literal["message", "session"]
 """What a search ranks: messages, or sessions, each represented by its best message."""
 RecallMode = Literal["fast", "auto", "reason"]
-"""`fast`: one look-up, no model. `auto`: reasons where the words ask for something.
-`reason`: always."""
+"""`fast`: one search, no model. `auto`: reasoning where the words ask for something. `reason`:
+reasoning always."""
 GoalStatus = Literal["grounded", "partial", "conflict", "exhausted", "budget"]
 """How reasoning ended: all found; some found; facts that contradict each other; nothing found;
 or calls, tokens or time were used up."""
 
 
-class RecallReport(_Model):
+class RecallReport(FrozenModel):
     """What a recall cost and how far its answer can be trusted."""
 
     mode: RecallMode = "fast"
     status: IndexStatus = "ok"
     warnings: list[str] = Field(default_factory=list)
     considered: int = 0
-    """What ranked into the first `k`: messages, or with reasoning messages and records."""
+    """How many of the first `k` there were: messages, or with reasoning messages and records."""
     quoted: int = 0
-    """How many of them the context quotes, after the token budget."""
+    """How many of them the context quotes within the token budget."""
     llm_calls: int = 0
     repairs: int = 0
     """Calls that had to be made again; they are part of `llm_calls`."""
@@ -82,8 +84,8 @@ class RecallReport(_Model):
     """Per stage, and `total`."""
 
 
-class Fact(_Model):
-    """Something remembered, as reasoning sees it: a record, a message, or another store's text."""
+class Fact(FrozenModel):
+    """The unit of reasoning: a record, a message, or the text of another store."""
 
     id: str
     text: str
@@ -91,46 +93,46 @@ class Fact(_Model):
     speaker: str = ""
     record_id: str | None = None
     message_ids: list[str] = Field(default_factory=list)
-    """The messages it leads back to."""
+    """The messages it rests on."""
     kind: str = ""
     subject: str | None = None
     attribute: str | None = None
     confirmation: str = ""
     likeness: float = 0.0
-    """Cosine to what it was found by, or 0."""
+    """Cosine similarity to the query that found it, or 0."""
     outdated: bool = False
-    """A message whose records are all superseded: what it says was true once."""
+    """True for a message whose records are all superseded."""
 
 
-class Grounding(_Model):
+class Grounding(FrozenModel):
     """Where one argument of a tool call comes from."""
 
     type: Literal["explicit", "inferred", "default"]
     """`explicit`: copied byte for byte from a source. `default`: from the tool's schema."""
     record_ids: list[str] = Field(default_factory=list)
     message_ids: list[str] = Field(default_factory=list)
-    """Both empty where the request itself says it."""
+    """Both empty where the request itself states the value."""
     text: str = ""
     """The words it was copied from, or that it follows from."""
 
 
-class MissingSlot(_Model):
-    """An argument that memory does not support; ask the user."""
+class MissingSlot(FrozenModel):
+    """An argument that memory does not support and the user has to be asked for."""
 
     name: str
     reason: str
     values: list[str] = Field(default_factory=list)
-    """Where sources disagree: what each says."""
+    """The value of each source, where sources disagree."""
 
 
-class GroundedCall(_Model):
+class GroundedCall(FrozenModel):
     """A tool call filled from memory."""
 
     name: str
     arguments: dict[str, Any]
-    """Valid by the tool's schema, but for what is missing or warned of."""
+    """Valid by the tool's schema, except for what is missing or has a warning."""
     grounding: dict[str, Grounding] = Field(default_factory=dict)
-    """By argument; a part of a nested object is `guest.email`."""
+    """By argument; `guest.email` names a part of a nested object."""
     missing: list[MissingSlot] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)
     llm_calls: int = 0
@@ -138,58 +140,58 @@ class GroundedCall(_Model):
     output_tokens: int = 0
 
 
-class Conflict(_Model):
-    """Facts that give one variable different values, and nothing decides between them."""
+class Conflict(FrozenModel):
+    """Facts that give one variable different values, none of which is preferred."""
 
     variable: str
     values: dict[str, list[str]]
-    """Each value with the ids of the facts that say so."""
+    """Each value with the ids of the facts that state it."""
 
 
-class Risk(_Model):
-    """What could go wrong if the user did what is asked."""
+class Risk(FrozenModel):
+    """What could go wrong if the request is carried out."""
 
     claim: str
     basis: Literal["memory", "world"]
-    """`world`: general knowledge, which memory does not vouch for."""
+    """`world`: general knowledge, without evidence in memory."""
     facts: list[str] = Field(default_factory=list)
     """Ids of the facts found for it, best first."""
 
 
-class Reasoning(_Model):
-    """What the goal loop and the look at consequences came to."""
+class Reasoning(FrozenModel):
+    """The outcome of the goal loop and of the search for risks."""
 
     status: GoalStatus | None = None
     """None where nothing had to be proved."""
     bindings: dict[str, str] = Field(default_factory=dict)
     """Variables and the entities found for them."""
     unresolved: list[str] = Field(default_factory=list)
-    """Variables that stayed open, as `(name:type)`."""
+    """Variables without a value, as `(name:type)`."""
     conflicts: list[Conflict] = Field(default_factory=list)
     risks: list[Risk] = Field(default_factory=list)
     overlaps: list[str] = Field(default_factory=list)
     """Appointments that the request's time collides with."""
 
 
-class Recall(_Model):
+class Recall(FrozenModel):
     """The answer of `recall`: a text to show a model, the evidence behind it, and a report."""
 
     context: str
     """Empty when nothing was found."""
     evidence: list[MessageHit]
-    """The messages that the context quotes or leads back to, best first."""
+    """The messages that the context quotes or rests on, best first."""
     report: RecallReport
     facts: list[Fact] = Field(default_factory=list)
-    """What the context quotes beside messages, best first: with reasoning all of it; without, what
-    the schedule has at the time of the request, and for "what's next?" what stands."""
+    """The facts that the context quotes, best first. Without reasoning these are the schedule's
+    entries at the time of the request, and for "what's next?" profile, projects and schedule."""
     reasoning: Reasoning | None = None
-    """With reasoning how it ended and what it found; without, `overlaps` where there are any."""
+    """The outcome of reasoning; without reasoning `overlaps`, where there are any."""
     answer: str | None = None
-    """Where an answer was asked for: from the quoted facts alone."""
+    """The answer from the quoted facts alone, where one was asked for."""
     answer_facts: list[str] = Field(default_factory=list)
     """Ids of the facts that the answer uses."""
     trace: list[dict[str, Any]] = Field(default_factory=list)
-    """With reasoning: every step in order, as the stream events show them."""
+    """With reasoning, every step in order, in the form of the stream events."""
 
 
 Kind = Literal["fact", "event", "instruction", "preference"]
@@ -198,8 +200,8 @@ Confirmation = Literal["confirmed", "draft", "inferred"]
 Status = Literal["active", "superseded", "discarded", "expired"]
 
 
-class Record(_Model):
-    """One thing that is known, with its sources; change never deletes it."""
+class Record(FrozenModel):
+    """A statement extracted from messages, with its sources; a change never deletes it."""
 
     record_id: str
     text: str
@@ -210,7 +212,7 @@ class Record(_Model):
     subject: str | None = None
     """Whom or what it is about."""
     attribute: str | None = None
-    """What of the subject it says; only records of one subject and attribute supersede another."""
+    """What it states of the subject; only a record of both the same supersedes another."""
     confirmation: Confirmation = "confirmed"
     """`draft`: proposed, not agreed; `inferred`: not said in these words."""
     status: Status = "active"
@@ -225,7 +227,7 @@ class Record(_Model):
     values: list[dict[str, Any]] = Field(default_factory=list)
     """Numbers, dates, names and the like; each `raw` is an exact part of a source message."""
     message_ids: list[str] = Field(min_length=1)
-    """The messages it was made of; never empty."""
+    """The messages it was extracted from; never empty."""
     supersedes: list[str] = Field(default_factory=list)
     superseded_by: list[str] = Field(default_factory=list)
     refines: list[str] = Field(default_factory=list)
@@ -234,7 +236,7 @@ class Record(_Model):
     updated_at: datetime
 
 
-class RecordHit(_Model):
+class RecordHit(FrozenModel):
     """One record found by a search, best first; `score` compares hits of one search only."""
 
     record_id: str
@@ -252,7 +254,7 @@ class RecordHit(_Model):
     signals: dict[str, float] | None = None
 
 
-class HistoryEntry(_Model):
+class HistoryEntry(FrozenModel):
     """One change of a record, oldest first."""
 
     change: str
@@ -283,13 +285,13 @@ class RecallRequest:
 
 
 def message_row(message: Message) -> dict[str, Any]:
-    """As `add` and `langmem-graph import` take it."""
+    """A message as the row that `add` and `langmem-graph import` take."""
     fields = message.model_dump(mode="json", exclude_defaults=True)
     return {"id": fields.pop("id"), "content": fields.pop("text"), **fields}
 
 
 def record_row(record: Record) -> dict[str, Any]:
-    """As `add_records` takes it."""
+    """A record as the row that `add_records` takes."""
     derived = {"superseded_by", "created_at", "updated_at"}
     fields = record.model_dump(mode="json", exclude=derived, exclude_defaults=True)
     return {"text": fields.pop("text"), "source_message_ids": fields.pop("message_ids"), **fields}

@@ -1,4 +1,4 @@
-"""An agent's own tool calls, completed and checked against memory before they run."""
+"""Completes an agent's tool calls from memory and checks them against it, before they run."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,21 +17,21 @@ from langmem_graph.schemas import GroundedCall
 from langmem_graph.values.matching import supports
 
 OnContradiction = Literal["flag", "interrupt"]
-"""Tell the model after the call, or ask a human before it."""
+"""Whether the model is told after the call, or a human is asked before it."""
 Question = dict[str, Any] | None
-"""The `arguments` and `contradictions` that a human is asked about."""
+"""The `arguments` and `contradictions` that a human is asked about; None if there are none."""
 _log = logging.getLogger(__name__)
 
 
 class GroundedTools:
-    """The tools whose calls are completed and checked from memory.
+    """The tools whose calls are completed and checked.
 
     Args:
         tools: LangChain tools, pydantic models, OpenAI functions or JSON schemas.
         on_contradiction: what happens when an argument differs from what memory says.
 
     Raises:
-        InvalidInputError: something is no tool, two have one name, or an unknown option.
+        InvalidInputError: a tool or the option cannot be used, or two tools have one name.
     """
 
     def __init__(self, tools: Sequence[Any], on_contradiction: OnContradiction) -> None:
@@ -51,23 +51,22 @@ class GroundedTools:
         spec = self._by_name.get(name)
         if spec is None:
             return None
-        about = {"name": spec.name, "description": spec.description}
-        return {**about, "parameters": spec.schema}
+        return {"name": spec.name, "description": spec.description, "parameters": spec.schema}
 
     def checked(
-        self, name: str, given: Mapping[str, Any], known: GroundedCall | None, request: str
+        self, name: str, arguments: Mapping[str, Any], grounded: GroundedCall | None, query: str
     ) -> "Checked":
-        """The completed call and what contradicts memory; unchanged where grounding failed."""
-        if known is None:
-            return Checked(dict(given), [])
-        completed, added = _completed(given, known)
-        against = _contradictions(given, known, request)
+        """The completed call and its contradictions with memory; unchanged if grounding failed."""
+        if grounded is None:
+            return Checked(dict(arguments), [])
+        completed, added = _completed(arguments, grounded)
+        notes = _contradictions(arguments, grounded, query)
         event = {"event": "memory_tool_call", "tool": name, "added": added}
-        emitter()({**event, "contradictions": [slot for slot, _ in against]})
+        emitter()({**event, "contradictions": list(notes)})
         if not self.asks:
-            for slot, _ in against:
+            for slot in notes:
                 _log.info("a tool call differs from memory in %s", slot)
-        return Checked(completed, [note for _, note in against])
+        return Checked(completed, list(notes.values()))
 
 
 @dataclass(frozen=True)
@@ -79,71 +78,72 @@ class Checked:
     """Contradictions with memory, one line each."""
 
 
-def _completed(given: Mapping[str, Any], known: GroundedCall) -> tuple[dict[str, Any], list[str]]:
-    """The agent's arguments and, from memory, those it left out; defaults are left to the tool."""
-    grounded = [
-        slot_path(slot) for slot, where in known.grounding.items() if where.type != "default"
-    ]
-    return _merged(given, known.arguments, grounded)
+def _completed(
+    arguments: Mapping[str, Any], grounded: GroundedCall
+) -> tuple[dict[str, Any], list[str]]:
+    """The agent's arguments with the missing ones from memory; defaults are left to the tool."""
+    sources = grounded.grounding.items()
+    paths = [slot_path(slot) for slot, source in sources if source.type != "default"]
+    return _merged(arguments, grounded.arguments, paths)
 
 
 def _merged(
-    given: Mapping[str, Any], known: Mapping[str, Any], grounded: Sequence[tuple[str, ...]]
+    arguments: Mapping[str, Any], grounded: Mapping[str, Any], paths: Sequence[tuple[str, ...]]
 ) -> tuple[dict[str, Any], list[str]]:
     """An object, completed at every level, and the names of the arguments that were added."""
-    merged, added = dict(given), []
-    for name, value in known.items():
-        inside = [path[1:] for path in grounded if path[0] == name]
-        own = merged.get(name)
-        if inside and own is None:
+    merged, added = dict(arguments), []
+    for name, value in grounded.items():
+        below = [path[1:] for path in paths if path[0] == name]
+        present = merged.get(name)
+        if below and present is None:
             merged[name] = value
             added.append(slot_name([name]))
-        elif isinstance(own, Mapping) and isinstance(value, Mapping):
-            merged[name], parts = _merged(own, value, [path for path in inside if path])
+        elif isinstance(present, Mapping) and isinstance(value, Mapping):
+            merged[name], parts = _merged(present, value, [path for path in below if path])
             added += [f"{slot_name([name])}.{part}" for part in parts]
     return merged, added
 
 
 def _contradictions(
-    given: Mapping[str, Any], known: GroundedCall, request: str
-) -> list[tuple[str, str]]:
-    """Arguments that differ from memory, unless the request itself states them."""
-    found = []
-    for slot, where in known.grounding.items():
-        value, meant = _at(given, slot), _at(known.arguments, slot)
-        from_memory = where.type == "explicit" and bool(where.message_ids or where.record_ids)
-        if value is None or not from_memory or _same(value, meant):
+    arguments: Mapping[str, Any], grounded: GroundedCall, query: str
+) -> dict[str, str]:
+    """A note for each slot that differs from memory, unless the request itself states its value."""
+    notes = {}
+    for slot, source in grounded.grounding.items():
+        value, remembered = _value_at(arguments, slot), _value_at(grounded.arguments, slot)
+        ids = source.message_ids or source.record_ids
+        if value is None or source.type != "explicit" or not ids or _same(value, remembered):
             continue
-        if supports(request, value) or supports(where.text, value):  # also in another form
+        if supports(query, value) or supports(source.text, value):  # also in another form
             continue
-        source = ", ".join(map(plain_id, where.message_ids or where.record_ids))
-        said = f"memory says {as_data(str(meant))} ({as_data(where.text)}, {source})"
-        found.append((slot, f"{slot} was {as_data(str(value))}, but {said}"))
-    return found
+        cited = f"{as_data(source.text)}, {', '.join(map(plain_id, ids))}"
+        said = f"memory says {as_data(str(remembered))} ({cited})"
+        notes[slot] = f"{slot} was {as_data(str(value))}, but {said}"
+    return notes
 
 
-def _at(arguments: Mapping[str, Any], slot: str) -> Any:
-    found: Any = arguments
+def _value_at(arguments: Mapping[str, Any], slot: str) -> Any:
+    value: Any = arguments
     for name in slot_path(slot):
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, str) and isinstance(other, str):
-        return one.strip().casefold() == other.strip().casefold()
-    return bool(one == other)
+def _same(left: Any, right: Any) -> bool:
+    if isinstance(left, str) and isinstance(right, str):
+        return left.strip().casefold() == right.strip().casefold()
+    return bool(left == right)
 
 
-def agreed(name: str, question: Mapping[str, Any]) -> Checked | None:
-    """Ask a human: True approves, a mapping replaces arguments, anything else stops the call."""
+def ask_human(name: str, question: Mapping[str, Any]) -> Checked | None:
+    """Interrupt: True approves, a mapping replaces arguments, anything else stops the call."""
     answer = interrupt({"tool": name, **question})
     if isinstance(answer, Mapping):
         return Checked({**question["arguments"], **answer}, [])
     return Checked(question["arguments"], []) if answer is True else None
 
 
-def to_ask(checked: Checked) -> dict[str, Any] | None:
+def question_of(checked: Checked) -> Question:
     """The question for a human; None where nothing contradicts memory."""
     if not checked.notes:
         return None
@@ -153,10 +153,9 @@ def to_ask(checked: Checked) -> dict[str, Any] | None:
 def once(work: Callable[[], Question]) -> Question:
     """Compute the question for a human only once per tool call.
 
-    A graph that is resumed after an interrupt runs the tool's node again, perhaps in another
-    process. The model might then answer differently or not at all, and a call that a human has
-    refused would run. So the question is saved with the node's other results. It is streamed with
-    them and holds no more than the interrupt does.
+    A resumed graph runs the tool's node again, perhaps in another process. The model might then
+    answer differently or not at all, and a call that a human has refused would run. So the
+    question is saved, and streamed, with the node's other results; the interrupt holds the same.
     """
 
     def memory_grounding() -> Question:
@@ -175,7 +174,7 @@ async def aonce(work: Callable[[], Awaitable[Question]]) -> Question:
 
 
 def refused(name: str, call_id: str | None) -> ToolMessage:
-    """The message to the model when a human has stopped the call."""
+    """The answer that the model gets when a human has stopped the call."""
     text = "The user did not agree to this call, since it contradicts what they said before. Ask."
     return ToolMessage(text, name=name, tool_call_id=call_id or "", status="error")
 
@@ -185,16 +184,15 @@ def with_notes(answer: Any, notes: Sequence[str]) -> Any:
     if not notes:
         return answer
     if isinstance(answer, Command) and isinstance(answer.update, Mapping):
-        said = answer.update.get("messages")
-        told = [with_notes(one, notes) for one in said] if isinstance(said, list) else said
-        return replace(answer, update={**answer.update, "messages": told}) if told else answer
+        messages = answer.update.get("messages")
+        if isinstance(messages, list):
+            messages = [with_notes(message, notes) for message in messages]
+        update = {**answer.update, "messages": messages}
+        return replace(answer, update=update) if messages else answer
     if not isinstance(answer, ToolMessage):
         return answer
     note = NOTED + "\n".join(f"- {note}" for note in notes)
     content = answer.content
-    noted = content + note if isinstance(content, str) else [*content, _text_block(note)]
+    block = {"type": "text", "text": note.strip()}
+    noted = content + note if isinstance(content, str) else [*content, block]
     return answer.model_copy(update={"content": noted})
-
-
-def _text_block(text: str) -> dict[str, str]:
-    return {"type": "text", "text": text.strip()}

@@ -1,4 +1,4 @@
-"""`langmem-graph chat`: a chatbot that remembers; without a model it shows what it would recall."""
+"""`langmem-graph chat`: a chatbot with memory; without a model it prints what it would recall."""
 
 import re
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from rich.text import Text
 
-from langmem_graph.cli.printing import console, fail, note, printable
+from langmem_graph.cli.printing import console, fail, note, note_messages, printable
 from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware
 
@@ -23,11 +23,11 @@ PROMPT = (
 _HELP = "/why: what was recalled for the last answer · /new: a new conversation · /quit"
 _COMMAND = re.compile(r"/[a-z]+")
 Turn = Callable[[str, str], list[str]]
-"""Takes a line and its session, answers on the console; gives the ids of what was recalled."""
+"""Takes a line and its session, prints the answer, and returns the ids of what was recalled."""
 
 
 def run(memory: Memory, user: str, model: BaseChatModel | None) -> None:
-    """Talk until the input ends; a memory with a model of its own reasons too."""
+    """Chat until the input ends; a memory with a model of its own also reasons."""
     turn = _talking(memory, user, model) if model else _showing(memory, user)
     if model is None:
         note(
@@ -81,7 +81,7 @@ def _talking(memory: Memory, user: str, model: BaseChatModel) -> Turn:
                 stream_mode=["messages", "custom"],
             ):
                 if mode == "custom":
-                    recalled += _heard(part)
+                    recalled += _recalled_ids(part)
                 else:
                     _print_part(part[0])
             console.print()
@@ -93,8 +93,8 @@ def _talking(memory: Memory, user: str, model: BaseChatModel) -> Turn:
     return turn
 
 
-def _heard(event: Any) -> list[str]:
-    """Ids of a recall; a failing memory is said."""
+def _recalled_ids(event: Any) -> list[str]:
+    """The ids of a recall event; prints the error of a failed event."""
     if event.get("status") == "failed":
         fail(f"{event['event']}: {event['error']}")
     return event.get("message_ids", []) if event.get("event") == "memory_recall" else []
@@ -106,12 +106,13 @@ def _print_part(message: Any) -> None:
 
 
 def _showing(memory: Memory, user: str) -> Turn:
-    own = memory.user(user)
+    user_memory = memory.user(user)
 
     def turn(line: str, session: str) -> list[str]:
-        answer = own.recall(line)
+        answer = user_memory.recall(line)
         console.print(Text(printable(answer.context or "Nothing to recall.")))
-        own.add([{"role": "user", "content": line, "id": uuid4().hex}], session_id=session)
+        message = {"role": "user", "content": line, "id": uuid4().hex}
+        user_memory.add([message], session_id=session)
         return [hit.message_id for hit in answer.evidence]
 
     return turn
@@ -119,8 +120,6 @@ def _showing(memory: Memory, user: str) -> Turn:
 
 def _show_why(memory: Memory, user: str, recalled: list[str]) -> None:
     messages = memory.user(user).get_conversation(recalled)
-    for message in messages:
-        who = message.name or message.role
-        note(printable(f"{message.at:%Y-%m-%d} {who} [{message.id}]: {message.text}"))
+    note_messages(messages)
     if not messages:
         note("Nothing was recalled.")

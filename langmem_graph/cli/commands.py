@@ -1,4 +1,4 @@
-"""The commands. Each opens a memory, calls one public method and shows its answer."""
+"""The commands of `langmem-graph`: each opens a memory, calls one method and prints its result."""
 
 import sys
 import warnings
@@ -43,6 +43,9 @@ EmbeddingsOption = Annotated[
         "--embeddings", envvar="LANGMEM_GRAPH_EMBEDDINGS", help="Embedder; default MiniLM."
     ),
 ]
+BaseUrlOption = Annotated[
+    str | None, typer.Option("--base-url", help="Any OpenAI-compatible server.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 DEFAULT_DIRECTORY = Path("memory")
 
@@ -54,12 +57,12 @@ def _opened(
     embeddings: str | None = None,
     *,
     model: Any = None,
-    looking: bool = False,
+    read_only: bool = False,
 ) -> Iterator[Memory]:
-    """A memory; for commands that only look, beside a running app where there is one."""
+    """An open memory; with `read_only` it works beside a running app."""
     try:
         memory = Memory(
-            directory, chroma=chroma, model=model, embeddings=embeddings, read_only=looking
+            directory, chroma=chroma, model=model, embeddings=embeddings, read_only=read_only
         )
     except MemoryLockedError as error:
         raise MemoryLockedError(f"{error} (search, show and export work beside it.)") from error
@@ -100,9 +103,7 @@ def chat(
     model: Annotated[
         str | None, typer.Option("--model", help="Default: openai:gpt-4o-mini, or the server's.")
     ] = None,
-    base_url: Annotated[
-        str | None, typer.Option("--base-url", help="Any OpenAI-compatible server.")
-    ] = None,
+    base_url: BaseUrlOption = None,
     max_tokens: Annotated[
         int | None, typer.Option("--max-tokens", min=1, help="Longest answer.")
     ] = None,
@@ -119,8 +120,8 @@ def chat(
 
     limits = {"max_tokens": max_tokens} if max_tokens else {}
     chosen = chat_models.load_chat_model(model, base_url, **limits)
-    own = chosen if reason else None
-    with _opened(directory, chroma, embeddings, model=own) as memory:
+    reasoner = chosen if reason else None
+    with _opened(directory, chroma, embeddings, model=reasoner) as memory:
         talk.run(memory, user, chosen)
 
 
@@ -151,7 +152,7 @@ def search(
     as_json: JsonOption = False,
 ) -> None:
     """Find messages. Works beside a running app."""
-    with _opened(directory, embeddings=embeddings, looking=True) as memory:
+    with _opened(directory, embeddings=embeddings, read_only=True) as memory:
         hits = memory.user(user).search_conversation(
             query, k, by=cast(SearchBy, by), explain=explain
         )  # checked there
@@ -165,9 +166,7 @@ def explain(
     model: Annotated[
         str | None, typer.Option("--model", envvar="LANGMEM_GRAPH_MODEL", help="Reasons.")
     ] = None,
-    base_url: Annotated[
-        str | None, typer.Option("--base-url", help="Any OpenAI-compatible server.")
-    ] = None,
+    base_url: BaseUrlOption = None,
     directory: DirectoryOption = DEFAULT_DIRECTORY,
     embeddings: EmbeddingsOption = None,
     as_json: JsonOption = False,
@@ -177,7 +176,7 @@ def explain(
     from langmem_graph.llm import chat_models
 
     chosen = chat_models.load_chat_model(model, base_url)
-    with _opened(directory, embeddings=embeddings, model=chosen, looking=True) as memory:
+    with _opened(directory, embeddings=embeddings, model=chosen, read_only=True) as memory:
         if chosen is None:
             printing.note(
                 "No language model: set OPENAI_API_KEY, or name one with --model or --base-url. "
@@ -186,8 +185,8 @@ def explain(
             typer.echo(memory.user(user).recall(question).context or "Nothing.")
             return
         on_event = None if as_json else explaining.watch
-        found = memory.user(user).recall(question, mode="reason", on_event=on_event)
-    print_json(found) if as_json else explaining.show(question, found)
+        recalled = memory.user(user).recall(question, mode="reason", on_event=on_event)
+    print_json(recalled) if as_json else explaining.show(question, recalled)
 
 
 @app.command()
@@ -202,8 +201,8 @@ def show(
     directory: DirectoryOption = DEFAULT_DIRECTORY,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a user's pyramid, with links down to the messages. Works beside a running app."""
-    with _opened(directory, looking=True) as memory:
+    """Show the layers of a user's memory, down to the messages. Works beside a running app."""
+    with _opened(directory, read_only=True) as memory:
         room = memory.user(user)
         if session is not None:
             show_command.show_session(room, session, as_json)
@@ -212,7 +211,7 @@ def show(
         elif file is not None:
             show_command.show_file(room, file, as_json)
         else:
-            show_command.show_pyramid(user, room, as_of, as_json)
+            show_command.show_layers(user, room, as_of, as_json)
 
 
 @app.command()
@@ -326,7 +325,7 @@ def export(
     directory: DirectoryOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Write every message and record as chat JSONL. Works beside a running app."""
-    with _opened(directory, looking=True) as memory:
+    with _opened(directory, read_only=True) as memory:
         rows = memory.user(user).export() + memory.user(user).export_records(history=True)
     lines = "".join(f"{plain_json(row)}\n" for row in rows)
     if output is None:

@@ -1,4 +1,4 @@
-"""The demo: a conversation of half a year goes in, and look-ups come back with their sources."""
+"""`langmem-graph demo`: imports conversations of half a year and searches them."""
 
 import tempfile
 from pathlib import Path
@@ -27,12 +27,12 @@ _PLACES = (
 
 
 def conversation_file() -> Path:
-    """The conversation that is replayed."""
+    """The file with the conversations of the demo."""
     return next(place for place in _PLACES if place.exists())
 
 
 def run(directory: Path | None, embeddings: str | None) -> None:
-    """Import, look up, and show what a model would be given."""
+    """Import, search, and print the context that a model would be given."""
     if directory is not None:
         _run(directory, embeddings)
         return

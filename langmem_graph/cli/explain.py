@@ -1,4 +1,4 @@
-"""`langmem-graph explain`: how memory reasons about a question, as a tree."""
+"""`langmem-graph explain`: the reasoning about a question as a tree."""
 
 from collections import defaultdict
 from typing import Any
@@ -21,7 +21,7 @@ _OUTCOMES = {
 
 
 def watch(event: dict[str, Any]) -> None:
-    """One quiet line for each step as it happens."""
+    """Print one dim line for each step as it happens."""
     shown = {
         "memory_subgoal": "to prove: {atom}",
         "memory_retrieved": "looked for “{query}”: {facts} facts",
@@ -33,11 +33,11 @@ def watch(event: dict[str, Any]) -> None:
         return
     fields = {**event, "facts": len(event.get("facts") or [])}
     refused = "" if event.get("accepted", True) else f" (refused: {event.get('reason')})"
-    note(printable(f"  {shown.format(**fields)}{refused}"))
+    note(f"  {shown.format(**fields)}{refused}")
 
 
 def show(question: str, found: Recall) -> None:
-    """The proof, what speaks against it, and what it cost."""
+    """Print the proof, contradictions and risks, and the cost."""
     reasoning = found.reasoning
     assert reasoning is not None  # of a recall with reasoning
     facts = {fact.id: fact for fact in found.facts}
@@ -61,11 +61,11 @@ def show(question: str, found: Recall) -> None:
     spent = f"{report.input_tokens:,} + {report.output_tokens:,} tokens"
     note(f"{report.llm_calls} model calls, {spent}, {report.milliseconds['total']:,.0f} ms")
     for problem in report.problems:
-        note(printable(f"  problem: {problem}"))
+        note(f"  problem: {problem}")
 
 
 def _add_proof(tree: Tree, found: Recall, facts: dict[str, Fact]) -> None:
-    """Subgoals below what they help to prove, facts below what they prove."""
+    """Add subgoals below the goal they belong to, and facts below the goal they prove."""
     proved: dict[str, dict[str, Any]] = {}
     children: Children = defaultdict(list)
     for event in found.trace:
@@ -77,7 +77,7 @@ def _add_proof(tree: Tree, found: Recall, facts: dict[str, Fact]) -> None:
         if event["event"] == "memory_goal":
             _add_facts(tree, event["sufficient"], facts)
     if proved:  # of several ways to split the question, the one that counts
-        children = {p: [g for g in own if g["id"] in proved] for p, own in children.items()}
+        children = {p: [g for g in goals if g["id"] in proved] for p, goals in children.items()}
     entities = found.reasoning.bindings if found.reasoning else {}
     _add_goals(tree, None, children, proved, entities, facts)
 
@@ -91,25 +91,21 @@ def _add_goals(
     facts: dict[str, Fact],
 ) -> None:
     for goal in children.get(parent, []):
-        own = proved.get(goal["id"], {})
-        mark = ("✓ ", "green") if own.get("grounded") else ("? ", "yellow")
+        proof = proved.get(goal["id"], {})
+        mark = ("✓ ", "green") if proof.get("grounded") else ("? ", "yellow")
         bound = [f"{n} = {e}" for n, e in entities.items() if f"({n}:" in goal["atom"]]
         line = Text.assemble(mark, printable(goal["atom"]), (f"  {', '.join(bound)}", "cyan"))
         branch = tree.add(line)
-        _add_facts(branch, own.get("facts", []), facts)
+        _add_facts(branch, proof.get("facts", []), facts)
         _add_goals(branch, goal["id"], children, proved, entities, facts)
 
 
 def _add_facts(tree: Tree, ids: list[str], facts: dict[str, Fact]) -> None:
-    for one in ids:
-        fact = facts.get(one)
+    for fact_id in ids:
+        fact = facts.get(fact_id)
         if fact is None:  # it did not fit the context's budget
-            tree.add(Text(printable(one), style="dim"))
+            tree.add(Text(printable(fact_id), style="dim"))
             continue
         when = f"{fact.at:%Y-%m-%d} " if fact.at else ""
-        source = ", ".join(fact.message_ids) or fact.id
-        tree.add(
-            Text.assemble(
-                (when, "yellow"), printable(fact.text), (printable(f"  [{source}]"), "dim")
-            )
-        )
+        source = printable(f"  [{', '.join(fact.message_ids) or fact.id}]")
+        tree.add(Text.assemble((when, "yellow"), printable(fact.text), (source, "dim")))

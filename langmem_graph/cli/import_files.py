@@ -1,4 +1,4 @@
-"""The import command's work: one session at a time, with a progress bar."""
+"""`langmem-graph import`: adds a file's sessions one by one, with a progress bar."""
 
 from collections import Counter
 from pathlib import Path
@@ -39,14 +39,14 @@ def import_file(user: UserMemory, file: Path, *, quiet: bool = False) -> dict[st
 
 
 def _import_records(user: UserMemory, file: Path, totals: Counter[str]) -> list[str]:
-    """Records come last: they cite the messages of the file."""
+    """Add the file's records, after the messages that they cite."""
     rows = read_records(file)
     if not rows:
         return []
     report = user.add_records(rows)
     totals["records"] += len(report.stored)
     totals["rejected"] += len(report.rejected)
-    return [f"record {one.record_id or one.position}: {one.reason}" for one in report.rejected]
+    return [f"record {r.record_id or r.position}: {r.reason}" for r in report.rejected]
 
 
 def _count(totals: Counter[str], report: AddReport) -> None:

@@ -1,4 +1,4 @@
-"""Answers as JSON, for scripts."""
+"""Prints the commands' results: as JSON for scripts, or as panels, trees and tables."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,34 +25,32 @@ LONGEST = 400
 
 
 def print_json(value: object) -> None:
-    """Print a model, or a list of models, or what is JSON already."""
-    typer.echo(
-        plain_json([plain(item) for item in value] if isinstance(value, list) else plain(value))
-    )
+    """Print a model, a list of models, or JSON data."""
+    typer.echo(plain_json(list(map(plain, value)) if isinstance(value, list) else plain(value)))
 
 
 def plain(value: Any) -> Any:
-    """A model as JSON."""
+    """A model as JSON data; anything else as it is."""
     return value.model_dump(mode="json") if isinstance(value, BaseModel) else value
 
 
 def note(text: str) -> None:
-    """One quiet line."""
+    """Print one dim line."""
     console.print(Text(printable(text), style="dim"))
 
 
 def fail(text: str) -> None:
-    """Why a command could not do its work."""
+    """Print an error to standard error."""
     errors.print(Text.assemble(("error: ", "bold red"), printable(text)))
 
 
 def printable(text: str) -> str:
-    """Without control characters: a stored text must not steer the terminal."""
+    """The text without control characters, which could control the terminal."""
     return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in text)
 
 
 def _plain(text: str) -> str:
-    """For a line with markup of ours: the text is shown as it is."""
+    """The text for a line with markup, escaped."""
     return escape(printable(text))
 
 
@@ -63,8 +61,15 @@ def working(what: str) -> Iterator[None]:
         yield
 
 
+def note_messages(messages: Sequence[Message], indent: str = "") -> None:
+    """One dim line for each message: date, speaker, id and text."""
+    for message in messages:
+        who = message.name or message.role
+        note(f"{indent}{message.at:%Y-%m-%d} {who} [{message.id}]: {message.text}")
+
+
 def show_hits(query: str, hits: Sequence[MessageHit]) -> None:
-    """Hits as a panel: score, date, who, where, and the words."""
+    """Hits as a panel: score, date, speaker, session, id and text."""
     if not hits:
         note(f"Nothing found for “{query}”.")
         return
@@ -94,7 +99,7 @@ def _short(text: str) -> str:
 
 
 def show_import(totals: dict[str, Any], file: Path, user: str) -> None:
-    """What an import came to, and the next thing to try."""
+    """The result of an import, and a command to try next."""
     console.print(
         f"Imported {_plain(str(file))} for [bold]{_plain(user)}[/]: "
         f"[green]{totals['stored'] + totals['renamed']:,} messages stored[/] in "
@@ -110,7 +115,7 @@ def show_import(totals: dict[str, Any], file: Path, user: str) -> None:
     note(f'Try: langmem-graph search "…" --user {user}')
 
 
-def show_pyramid(
+def show_layers(
     user: str,
     health: Health,
     sessions: Sequence[SessionSummary],
@@ -118,7 +123,7 @@ def show_pyramid(
     files: dict[str, str],
     as_of: str | None,
 ) -> None:
-    """A user's pyramid: profile, topics, records, conversations."""
+    """The layers of a user's memory as a tree: files, records, conversations."""
     when = f" as of {as_of}" if as_of else ""
     tree = Tree(Text(printable(f"memory of {user}{when}"), style="bold"))
     if files:
@@ -131,11 +136,8 @@ def show_pyramid(
     layer = tree.add(f"conversations: {health.messages:,} messages in {health.sessions:,} sessions")
     for session in sessions:
         dates = f"{session.first_at:%Y-%m-%d} – {session.last_at:%Y-%m-%d}"
-        layer.add(
-            Text.assemble(
-                f"{printable(session.session_id)} ", (f"{session.messages} · {dates}", "dim")
-            )
-        )
+        name = f"{printable(session.session_id)} "
+        layer.add(Text.assemble(name, (f"{session.messages} · {dates}", "dim")))
     by = printable(health.embedder or "no embedder yet")
     tree.add(Text(f"vectors: {health.vectors:,} by {by}"))
     console.print(tree)
@@ -156,7 +158,7 @@ def show_record(
     history: Sequence[HistoryEntry],
     messages: Callable[[Sequence[str]], Sequence[Message]],
 ) -> None:
-    """A record, what became of it, and the messages it was made of."""
+    """A record, its history, and the messages it was extracted from."""
     for record in found:
         until = f" to {record.valid_to:%Y-%m-%d}" if record.valid_to else ""
         console.print(Text(printable(record.text), style="bold"))
@@ -164,20 +166,17 @@ def show_record(
         note(f"{record.kind}, {record.confirmation}, {record.status}: {since}")
         for entry in history:
             why = f": {entry.reason}" if entry.reason else ""
-            what = f"{entry.at:%Y-%m-%d} {entry.op} {entry.record_id} by {entry.by}"
-            note(printable(f"  {what}{why}"))
-        for message in messages(record.message_ids):
-            who = message.name or message.role
-            note(printable(f"  {message.at:%Y-%m-%d} {who} [{message.id}]: {message.text}"))
+            note(f"  {entry.at:%Y-%m-%d} {entry.op} {entry.record_id} by {entry.by}{why}")
+        note_messages(messages(record.message_ids), "  ")
 
 
 def show_file(text: str) -> None:
-    """A topic track or the profile, as it is."""
+    """The text of a topic track or of the profile."""
     console.print(Text(printable(text)))
 
 
 def show_flush(user: str, report: FlushReport) -> None:
-    """What reading came to and what it cost."""
+    """The result of extraction and its cost."""
     if report.status == "no_model":
         note(f"No model; {report.pending:,} messages wait.")
         return
@@ -191,11 +190,11 @@ def show_flush(user: str, report: FlushReport) -> None:
         f"{'' if report.tokens_exact else ' (estimated)'}"
     )
     for problem in report.problems:
-        note(printable(f"  problem: {problem}"))
+        note(f"  problem: {problem}")
 
 
 def show_forgotten(user: str, report: ForgetReport) -> None:
-    """What a forgetting removed."""
+    """What was deleted."""
     if not report.messages and not report.records:
         note("Nothing was deleted: there is no such message, record or session.")
         return
@@ -209,15 +208,13 @@ def show_session(messages: Sequence[dict[str, Any]]) -> None:
     """One session, message by message."""
     for row in messages:
         who = row.get("name") or row["role"]
-        head = Text.assemble(
-            (f"{row['at'][:16]} ", "yellow"), (printable(who), "bold"), printable(f"  {row['id']}")
-        )
-        console.print(head)
+        at, name = (f"{row['at'][:16]} ", "yellow"), (printable(who), "bold")
+        console.print(Text.assemble(at, name, printable(f"  {row['id']}")))
         console.print(Text(printable(row["content"])))
 
 
 def show_health(user: str, health: Health) -> None:
-    """Ledger against index, and what to do."""
+    """The ledger compared with the index, and what to do."""
     table = Table(title=f"memory of {_plain(user)}", title_justify="left", show_header=False)
     for name, value in health.model_dump(exclude={"problems"}).items():
         table.add_row(name.replace("_", " "), Text(printable(str(value))))

@@ -1,4 +1,4 @@
-"""`langmem-graph mcp`: whose memory is served, and where."""
+"""`langmem-graph mcp`: checks the options and serves the memory tools."""
 
 import logging
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from langmem_graph.memory import Memory
 
 @dataclass(frozen=True)
 class Place:
-    """Where to serve; all but `http` count with it alone."""
+    """Where to serve; the other fields need `http`."""
 
     http: bool
     host: str
@@ -23,7 +23,12 @@ class Place:
 
 
 def check(user: str | None, place: Place) -> None:
-    """Refuse what leaves open whose memory is served, before anything is opened."""
+    """Check that the options name the user, or the header that does, before anything is opened.
+
+    Raises:
+        InvalidInputError: `user_header` without HTTP, or beside a user.
+        MissingUserError: neither a user nor a header is named.
+    """
     if place.user_header is not None and not place.http:
         raise InvalidInputError("--user-header needs --http: over stdio there are no headers.")
     if place.user_header is not None and user is not None:

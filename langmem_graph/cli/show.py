@@ -1,4 +1,4 @@
-"""What `show` shows: the whole pyramid, or one session, record or file of it."""
+"""`langmem-graph show`: all layers of a user's memory, or one session, record or file."""
 
 from collections.abc import Sequence
 
@@ -10,19 +10,19 @@ from langmem_graph.memory import UserMemory
 
 def show_session(room: UserMemory, session: str, as_json: bool) -> None:
     """One session's messages."""
-    said = [row for row in room.export() if row["session_id"] == session]
-    _known(said, f"session {session!r}")
-    print_json(said) if as_json else printing.show_session(said)
+    messages = [row for row in room.export() if row["session_id"] == session]
+    _require(messages, f"session {session!r}")
+    print_json(messages) if as_json else printing.show_session(messages)
 
 
 def show_record(room: UserMemory, record: str, as_json: bool) -> None:
     """One record and its history."""
-    found, history = room.get_records(record), room.history(record)
-    _known([*found, *history], f"record {record!r}")
+    records, history = room.get_records(record), room.history(record)
+    _require([*records, *history], f"record {record!r}")
     if as_json:
-        print_json({"record": list(map(plain, found)), "history": list(map(plain, history))})
+        print_json({"record": list(map(plain, records)), "history": list(map(plain, history))})
     else:
-        printing.show_record(found, history, room.get_conversation)
+        printing.show_record(records, history, room.get_conversation)
 
 
 def show_file(room: UserMemory, file: str, as_json: bool) -> None:
@@ -31,8 +31,8 @@ def show_file(room: UserMemory, file: str, as_json: bool) -> None:
     print_json({"name": file, "text": text}) if as_json else printing.show_file(text)
 
 
-def show_pyramid(user: str, room: UserMemory, as_of: str | None, as_json: bool) -> None:
-    """Everything, from the profile down to the sessions."""
+def show_layers(user: str, room: UserMemory, as_of: str | None, as_json: bool) -> None:
+    """All layers, from the profile to the sessions."""
     health, sessions = room.doctor(), room.sessions()
     records = room.export_records(as_of=as_of)
     files = {name: room.read_file(name) for name in room.files()} if as_of is None else {}
@@ -40,9 +40,9 @@ def show_pyramid(user: str, room: UserMemory, as_of: str | None, as_json: bool) 
         counted = {"messages": health.messages, "sessions": [vars(s) for s in sessions]}
         print_json({**counted, "records": records, "files": files})
     else:
-        printing.show_pyramid(user, health, sessions, records, files, as_of)
+        printing.show_layers(user, health, sessions, records, files, as_of)
 
 
-def _known(found: Sequence[object], name: str) -> None:
-    if not found:
+def _require(rows: Sequence[object], name: str) -> None:
+    if not rows:
         raise InvalidInputError(f"No {name}. `show` without options lists what there is.")

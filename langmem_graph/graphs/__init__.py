@@ -1,4 +1,7 @@
-"""LangGraph nodes: `create_recall_node` before the model, `create_write_node` after it.
+"""Memory as LangGraph nodes and as whole graphs.
+
+Nodes: `create_recall_node` before the model call, `create_write_node` after it. Graphs:
+`create_recall_graph`, `create_write_graph`, `create_goal_graph` and `create_grounding_graph`.
 
 Example:
     ```python

@@ -1,7 +1,7 @@
-"""A conversation's messages: the question in them, memory placed among them, what is kept.
+"""A conversation's messages: the question in them, the place for recalled text, what is stored.
 
-What nobody said (recalled text, a summary made by a middleware) is told from what was said, so
-that it is never asked, quoted or stored as the user's words.
+Recalled text and summaries made by a middleware are told apart from what was really said, so that
+they are never taken for the user's question, quoted, or stored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,11 +21,10 @@ from langmem_graph.messages import text_of
 from langmem_graph.retrieval.formatting import NOTED, OPENING
 
 MARK = {"langmem_graph": "recalled"}
-"""In `additional_kwargs` of a placed message, and in the artifact of a memory tool's answer."""
-
+"""Marks recalled text: in `additional_kwargs` of a message, in the artifact of a tool's answer."""
 IN_VIEW = 10
-"""The newest messages of a conversation count as seen by the model, and are not quoted to it again.
-Not all: applications trim long conversations, and memory must then bring the beginning back."""
+"""So many newest messages count as seen by the model, and are not quoted to it again. Not all do:
+applications trim long conversations, and memory must then bring the beginning back."""
 
 
 def messages_in(state: Any, key: str = "messages") -> list[BaseMessage]:
@@ -55,7 +54,7 @@ def value_in(state: Any, key: str) -> Any:
 
 
 def was_said(message: BaseMessage) -> bool:
-    """False for recalled text and for summaries that a middleware put in the place of messages."""
+    """False for recalled text and for summaries with which a middleware replaced messages."""
     if isinstance(message, ToolMessage):
         return not _is_memory_answer(message)
     extra = message.additional_kwargs
@@ -63,31 +62,32 @@ def was_said(message: BaseMessage) -> bool:
 
 
 def _is_memory_answer(message: ToolMessage) -> bool:
-    """By its mark, or, where a client has dropped that, by how it begins."""
-    marked = message.artifact if isinstance(message.artifact, Mapping) else {}
-    return marked.items() >= MARK.items() or str(message.text).startswith(OPENING)
+    """True by its mark, or, where a client has dropped the mark, by its first words."""
+    artifact = message.artifact if isinstance(message.artifact, Mapping) else {}
+    return artifact.items() >= MARK.items() or str(message.text).startswith(OPENING)
 
 
 def worth_keeping(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """What was said, without the bare tool calls that asked memory; each message has an id.
+    """The messages to store: what was said, without calls of memory's own tools; each with an id.
 
-    A tool's answer is kept without the note that memory put below it.
+    A tool's answer is kept without the note that the middleware added to it.
     """
     answers = {m.tool_call_id for m in messages if isinstance(m, ToolMessage) and not was_said(m)}
-    kept = [_noteless(m) for m in messages if was_said(m) and not _only_asks_memory(m, answers)]
+    kept = [_without_note(m) for m in messages if was_said(m) and not _calls_memory(m, answers)]
     return [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in kept]
 
 
-def _noteless(message: BaseMessage) -> BaseMessage:
+def _without_note(message: BaseMessage) -> BaseMessage:
     if not isinstance(message, ToolMessage) or not isinstance(message.content, str):
         return message
-    said, found, note = message.content.rpartition(NOTED)
-    if not found or not all(line.startswith("- ") for line in note.split("\n")):
+    answer, separator, note = message.content.rpartition(NOTED)
+    if not separator or not all(line.startswith("- ") for line in note.split("\n")):
         return message
-    return message.model_copy(update={"content": said})
+    return message.model_copy(update={"content": answer})
 
 
-def _only_asks_memory(message: BaseMessage, answers: set[str]) -> bool:
+def _calls_memory(message: BaseMessage, answers: set[str]) -> bool:
+    """True for calls without text beside them that memory tools alone have answered."""
     if not isinstance(message, AIMessage) or not message.tool_calls or message.text.strip():
         return False
     return _call_ids(message) <= answers
@@ -98,13 +98,13 @@ def _call_ids(message: AIMessage) -> set[str | None]:
 
 
 def question_in(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
-    """The last run of messages that the user said; empty where there is none."""
+    """The question: the user's last consecutive messages; empty where there are none."""
     start, end = _question_span(messages)
     return messages[start:end]
 
 
 def _question_span(messages: Sequence[BaseMessage]) -> tuple[int, int]:
-    """Start and end of the question; (n, n) where there is none."""
+    """Start and end of the question; both the number of messages where there is none."""
     said = [isinstance(m, HumanMessage) and was_said(m) for m in messages]
     if not any(said):
         return len(messages), len(messages)
@@ -121,26 +121,26 @@ def query_of(messages: Sequence[BaseMessage]) -> str:
 
 
 def question_key(messages: Sequence[BaseMessage]) -> str:
-    """Tells one question from another: recalled text belongs to one."""
+    """A key of the question, by which its recalled text is kept apart from that of others."""
     return "\n".join(m.id or text_of(m) for m in question_in(messages))
 
 
 def in_view(messages: Sequence[BaseMessage]) -> list[str]:
-    """Ids and texts of what the model sees anyway: the question and the newest messages."""
+    """Ids and texts of messages that the model sees anyway: the question and the newest ones."""
     seen = [m for m in (*question_in(messages), *messages[-IN_VIEW:]) if was_said(m)]
     return [name for m in seen for name in (m.id, text_of(m)) if name]
 
 
 def is_answered(messages: Sequence[BaseMessage]) -> bool:
-    """True when the assistant has the last word: nothing is asked and no tool is called."""
+    """True when the last message is the assistant's and calls no tool."""
     last = messages[-1] if messages else None
     return isinstance(last, AIMessage) and not last.tool_calls
 
 
 def place(messages: Sequence[BaseMessage], context: str) -> list[BaseMessage]:
-    """The messages for a model, with recalled text before what the user said last.
+    """The messages for a model, with the recalled text before the question.
 
-    A tool call and its results stay together. Nothing is placed without a context or a question.
+    A tool call and its results stay together. Without a context or a question nothing is placed.
     """
     start, _ = _question_span(messages)
     if not context or start == len(messages):

@@ -1,4 +1,4 @@
-"""`create_goal_graph`: Goal-Mem's backward chaining over any retriever, ours or not."""
+"""`create_goal_graph`: Goal-Mem's backward chaining over any retriever."""
 
 import asyncio
 import hashlib
@@ -33,7 +33,7 @@ _DATES = ("at", "date", "timestamp", "created_at")
 def create_goal_graph(
     retriever: BaseRetriever | SearchFunction, *, model: Any, settings: Settings | None = None
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The goal loop alone, over a memory that need not be ours: `plan, retrieve, unify, refine`.
+    """The goal loop alone, over any retriever: `plan, retrieve, unify, refine`.
 
     Its input is `{"query": "…"}`, and optionally `now` (ISO time) and `recalled` (facts found
     already). Its output has `proof` (subgoals, bindings, facts, conflicts, status), `usage` and
@@ -67,14 +67,14 @@ def create_goal_graph(
     runner = model_runner(as_chat_model(model), chosen, "recall")
 
     async def search(query: str, k: int, relation: Relation, run: StepRun) -> list[Fact]:
-        return _facts(await _look(retriever, query, k, run))[:k]
+        return _facts(await _search_results(retriever, query, k, run))[:k]
 
     deps = GoalDependencies(runner, chosen, search, _likeness, alone=True)
     return goal_loop.build(deps, lambda config: "", GoalQuestion, form=JSON, checkpointer=None)
 
 
 def _check_arguments(search: SearchFunction) -> None:
-    """Said here, since a search that fails finds nothing and the loop goes on."""
+    """Checked here, since the loop takes a search that fails for one that finds nothing."""
     try:
         inspect.signature(search).bind("query", 1)
     except TypeError as error:
@@ -89,55 +89,54 @@ async def _likeness(text: str, others: Sequence[str], run: StepRun) -> float:
     return spelling(text, others)
 
 
-async def _look(
+async def _search_results(
     retriever: BaseRetriever | SearchFunction, query: str, k: int, run: StepRun
 ) -> list[Any]:
-    found: Any
+    results: Any
     if isinstance(retriever, BaseRetriever):
-        found = await retriever.ainvoke(query, run.config)
+        results = await retriever.ainvoke(query, run.config)
     elif inspect.iscoroutinefunction(retriever):
-        found = await retriever(query, k)
+        results = await retriever(query, k)
     else:
-        found = await asyncio.to_thread(retriever, query, k)
-        found = await found if inspect.isawaitable(found) else found
-    alone = isinstance(found, str | Mapping | Document | Fact)
-    return [found] if alone else list(found or [])
+        results = await asyncio.to_thread(retriever, query, k)
+        results = await results if inspect.isawaitable(results) else results
+    is_single = isinstance(results, str | Mapping | Document | Fact)
+    return [results] if is_single else list(results or [])
 
 
-def _facts(found: Sequence[Any]) -> list[Fact]:
-    """A search's answers as facts; what says nothing is left out, and equal ids are told apart."""
+def _facts(results: Sequence[Any]) -> list[Fact]:
+    """Search results as facts; those without a text are left out, and equal ids are told apart."""
     facts: dict[str, Fact] = {}
-    for one in found:
-        fact = one if isinstance(one, Fact) else _fact(one)
-        if fact is None or not fact.text.strip():
-            _log.warning("a search result without a text is left out: %s", type(one).__name__)
+    for result in results:
+        fact = result if isinstance(result, Fact) else _fact(result)
+        if not fact.text.strip():
+            _log.warning("a search result without a text is left out: %s", type(result).__name__)
             continue
-        own = fact.id
-        if own in facts and facts[own].text != fact.text:
-            own = f"{own}#{_hash(fact.text)}"
-        facts[own] = fact.model_copy(update={"id": own, "text": fact.text[:LONGEST]})
+        fact_id = fact.id
+        if fact_id in facts and facts[fact_id].text != fact.text:
+            fact_id = f"{fact_id}#{_hash(fact.text)}"
+        facts[fact_id] = fact.model_copy(update={"id": fact_id, "text": fact.text[:LONGEST]})
     return list(facts.values())
 
 
-def _fact(found: Any) -> Fact | None:
-    if isinstance(found, Document):
-        fields = {**found.metadata, "text": found.page_content}
-        fields |= {"id": found.id} if found.id else {}
-    elif isinstance(found, Mapping):
-        fields = dict(found)
+def _fact(result: Any) -> Fact:
+    if isinstance(result, Document):
+        fields = {**result.metadata, "text": result.page_content}
+        fields |= {"id": result.id} if result.id else {}
+    elif isinstance(result, Mapping):
+        fields = dict(result)
     else:
-        fields = {"text": found if isinstance(found, str) else ""}
+        fields = {"text": result if isinstance(result, str) else ""}
     text = next((fields[name] for name in _TEXTS if isinstance(fields.get(name), str)), "")
-    own = fields.get("id") or _hash(text)
-    return Fact(id=str(own), text=text, at=_when(fields))
+    return Fact(id=str(fields.get("id") or _hash(text)), text=text, at=_time_of(fields))
 
 
 def _hash(text: str) -> str:
-    """Names what has no id of its own."""
+    """An id for a result that has none."""
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def _when(fields: Mapping[str, Any]) -> Any:
+def _time_of(fields: Mapping[str, Any]) -> Any:
     for name in _DATES:
         if fields.get(name):
             try:

@@ -1,4 +1,4 @@
-"""`create_grounding_graph`: a tool call's missing arguments from memory, as a graph."""
+"""`create_grounding_graph`: fill the arguments of a tool call from memory, as a graph."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -8,14 +8,14 @@ from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
-from langmem_graph.errors import InvalidInputError
 from langmem_graph.graphs.conversation import messages_in, query_of
 from langmem_graph.graphs.identity import UserId, user_of
 from langmem_graph.graphs.nodes import UserContext
+from langmem_graph.graphs.turn import pipelines_of
 from langmem_graph.grounding import graph
 from langmem_graph.grounding.graph import grounding_dependencies, grounding_request
 from langmem_graph.grounding.state import JSON, GroundingState, Policy
-from langmem_graph.memory import Memory, check_memory
+from langmem_graph.memory import Memory
 
 
 class GroundingInput(TypedDict, total=False):
@@ -57,22 +57,18 @@ def create_grounding_graph(
     Raises:
         InvalidInputError: the memory has no model, or a tool or the policy cannot be used.
     """
-    check_memory(memory)
-    if memory._pipelines is None:  # same package
-        raise InvalidInputError(
-            "create_grounding_graph needs a memory with a model: Memory(path, model='openai:…')."
-        )
+    pipelines = pipelines_of(memory, "create_grounding_graph")
     if tools is not None:
         grounding_request(tools, "check", policy)
 
     def read_input(state: Any) -> GroundingState:
         request = state.get("request") or query_of(messages_in(state))
-        own = tools if tools is not None else state.get("tools") or []
+        offered = tools if tools is not None else state.get("tools") or []
         now = datetime.now(UTC).isoformat(timespec="minutes")
-        return grounding_request(own, request, policy, now)
+        return grounding_request(offered, request, policy, now)
 
     return graph.build(
-        grounding_dependencies(memory._services, memory._pipelines.model),
+        grounding_dependencies(memory._services, pipelines.model),
         lambda config: user_of(config, user_id),
         (_State, GroundingInput, GroundingOutput),
         read_input,

@@ -1,7 +1,7 @@
-"""Whose memory a run may see, and which session it belongs to.
+"""The user and the session of a run.
 
-The ids come from outside the graph, never from a model's answer. All places that name a user must
-agree: a client of a server can set `configurable` and the context, so none of them may override
+Both ids come from outside the graph, never from a model's answer. All places that name a user must
+agree: a client of a server can set `configurable` and the context, so neither of them may override
 the user whom the server authenticated.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.runtime import Runtime, get_runtime
+from langgraph.runtime import get_runtime
 from langgraph_sdk.auth.types import StudioUser
 
 from langmem_graph.errors import InvalidInputError, MissingUserError
@@ -19,15 +19,7 @@ from langmem_graph.graphs.conversation import question_in
 from langmem_graph.messages import session_key, text_of, user_key
 
 UserId = str | int | Callable[[RunnableConfig], str | int] | None
-"""A fixed user, a function of the run's config, or None: look in the three places."""
-
-
-def current_runtime() -> Runtime[Any] | None:
-    """The run's LangGraph runtime; None outside a graph, as for a tool called by hand."""
-    try:
-        return get_runtime()
-    except (RuntimeError, KeyError):
-        return None
+"""A fixed user, a function of the run's config, or None: the config, context or authentication."""
 
 
 def user_of(config: RunnableConfig, user_id: UserId = None) -> str:
@@ -63,33 +55,32 @@ def user_of(config: RunnableConfig, user_id: UserId = None) -> str:
 
 def _named_users(config: RunnableConfig) -> dict[str, str]:
     configurable = config.get("configurable") or {}
-    named = _present(
-        {
-            "configurable.user_id": configurable.get("user_id"),
-            "the runtime context": _context_value("user_id"),
-        }
-    )
-    authenticated = configurable.get("langgraph_auth_user_id")
+    config_id, context_id = configurable.get("user_id"), _user_of_context()
+    named = _present({"configurable.user_id": config_id, "the runtime context": context_id})
     if named and isinstance(configurable.get("langgraph_auth_user"), StudioUser):
         return named  # a developer in LangGraph Studio, who looks at any user's runs
-    return named | _present({"the authenticated user": authenticated})
+    return named | _present({"the authenticated user": configurable.get("langgraph_auth_user_id")})
 
 
 def _present(places: dict[str, Any]) -> dict[str, str]:
     return {place: user_key(value) for place, value in places.items() if value not in (None, "")}
 
 
-def _context_value(name: str) -> Any:
-    runtime = current_runtime()
-    context = runtime.context if runtime else None
-    return context.get(name) if isinstance(context, dict) else getattr(context, name, None)
+def _user_of_context() -> Any:
+    try:
+        context = getattr(get_runtime(), "context", None)
+    except (RuntimeError, KeyError):  # outside a graph, as for a tool called by hand
+        return None
+    return (
+        context.get("user_id") if isinstance(context, dict) else getattr(context, "user_id", None)
+    )
 
 
 def session_of(config: RunnableConfig, messages: Sequence[BaseMessage]) -> str:
-    """The session of this run: `configurable.session_id`, else the thread, else how it begins.
+    """The session of this run: `configurable.session_id`, the thread, or a hash of the first words.
 
-    Without a thread, conversations are told apart by their first words: a client that sends the
-    whole conversation with every turn then stays in one session.
+    By its first words, a client without threads that sends the whole conversation with every turn
+    stays in one session.
     """
     configurable = config.get("configurable") or {}
     for name in ("session_id", "thread_id"):
@@ -100,22 +91,22 @@ def session_of(config: RunnableConfig, messages: Sequence[BaseMessage]) -> str:
 
 
 def owner_of(messages: Sequence[BaseMessage], user: str, before: object) -> dict[str, Any]:
-    """Who speaks in the thread, and from which message on; kept in the graph's state.
+    """The user of the thread and the message from which on it is theirs, for the graph's state.
 
     Args:
         messages: the conversation.
-        user: whose turn it is.
+        user: the user of this turn.
         before: what this function returned in the thread's last turn, if anything.
     """
-    known = before if isinstance(before, Mapping) else {}  # a server's client may send anything
-    if known.get("user") == user:
-        return {"user": user, "since": known.get("since")}
+    owner = before if isinstance(before, Mapping) else {}  # a server's client may send anything
+    if owner.get("user") == user:
+        return {"user": user, "since": owner.get("since")}
     question = question_in(messages)
-    since = question[0].id if known and question else None
+    since = question[0].id if owner and question else None
     return {"user": user, "since": since}
 
 
 def own_part(messages: Sequence[BaseMessage], owner: Mapping[str, Any]) -> Sequence[BaseMessage]:
-    """The owner's part of the conversation: all of it, where nobody spoke before."""
+    """The owner's part of the conversation; all of it, unless another user spoke before."""
     ids = [message.id for message in messages]
     return messages[ids.index(owner["since"]) :] if owner["since"] in ids[1:] else messages

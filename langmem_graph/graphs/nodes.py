@@ -1,5 +1,6 @@
-"""Two nodes for any LangGraph `StateGraph`: recall before the model, write after it."""
+"""The nodes for a LangGraph `StateGraph`: recall before the model call, write after it."""
 
+import operator
 from collections.abc import Sequence
 from typing import Annotated, Any, NotRequired
 
@@ -17,7 +18,7 @@ from langmem_graph.graphs.conversation import (
     value_in,
 )
 from langmem_graph.graphs.identity import UserId, own_part, owner_of
-from langmem_graph.graphs.turn import Reading, Report, TurnMemory
+from langmem_graph.graphs.turn import ExtractionMode, Report, TurnMemory
 from langmem_graph.memory import Memory
 from langmem_graph.schemas import RecallMode
 
@@ -25,28 +26,24 @@ Node = RunnableLambda[Any, dict[str, Any]]
 
 
 def _latest(_: Any, new: Any) -> Any:
-    """Parallel branches may both recall or write."""
+    """A reducer, since parallel branches may both recall or write."""
     return new
 
 
-def _joined(old: Report, new: Report) -> Report:
-    return {**old, **new}
-
-
 class MemoryState(MessagesState):
-    """What a node that reads recalled memory takes as its `state`.
+    """The state of a node that uses recalled memory.
 
     A graph may have it as its own state too. Annotating only the model's node is enough, and keeps
     these keys out of the graph's output.
     """
 
     memory_context: NotRequired[Annotated[str, _latest]]
-    """What memory has to say about the user's last message; empty when nothing, and afterwards."""
+    """The context for the user's last message; empty when there is none and after the answer."""
     memory_question: NotRequired[Annotated[str, _latest]]
     """The ids of the messages that the context belongs to."""
     memory_owner: NotRequired[Annotated[dict[str, Any], _latest]]
-    """Who speaks in this thread, and from which message on."""
-    memory_report: NotRequired[Annotated[dict[str, Any], _joined]]
+    """The user of this thread, and the message from which on it is theirs."""
+    memory_report: NotRequired[Annotated[dict[str, Any], operator.or_]]
     """With `report=True`: status, milliseconds and usage under `recall` and `write`."""
 
 
@@ -56,14 +53,14 @@ class _WriteInput(TypedDict, total=False):
 
 
 class _WriteNode(RunnableLambda[Any, dict[str, Any]]):
-    """A runnable whose annotation tells `add_node` that it also reads `memory_owner`."""
+    """A runnable whose annotation tells `add_node` that it also takes `memory_owner`."""
 
     def __call__(self, state: _WriteInput, config: RunnableConfig | None = None) -> dict[str, Any]:
         return self.invoke(state, config)
 
 
 class UserContext(TypedDict, total=False):
-    """A `context_schema` that names the user; LangGraph Studio then shows a field for it."""
+    """A `context_schema` that names the user, for which LangGraph Studio shows a field."""
 
     user_id: str
 
@@ -106,13 +103,13 @@ def create_recall_node(
     read_your_writes: bool = False,
     mode: RecallMode = "fast",
 ) -> Node:
-    """A node that looks up what matters for the user's last message, with 0 model calls.
+    """A node that recalls what matters for the user's last message, by default without a model.
 
     It sets `memory_context` and leaves the conversation as it is. It works under `invoke`,
     `ainvoke`, `stream` and `astream`, and sends a custom stream event `memory_recall`.
 
     Args:
-        memory: where to look.
+        memory: the memory to recall from.
         user_id: a fixed user or a function of the config. None takes `configurable.user_id`, the
             runtime context's `user_id` or the authenticated user, which must agree.
         k: messages to consider; default `Settings.context.k`.
@@ -121,8 +118,8 @@ def create_recall_node(
         report: put the recall's status, milliseconds and usage into `memory_report`, which is in
             the output of a graph whose own state is `MemoryState`.
         fail_closed: raise when memory fails, instead of going on without it.
-        read_your_writes: with a model, first let it read this user's pending turns (calls it).
-        mode: with a model, `auto` or `reason` think about the request over memory; see
+        read_your_writes: with a model, first extract this user's pending messages (model calls).
+        mode: with a model, `auto` or `reason` to reason over memory about the request; see
             `UserMemory.recall`. Each step is sent as a custom stream event.
 
     Raises:
@@ -136,12 +133,12 @@ def create_recall_node(
     def recall(state: Any, config: RunnableConfig) -> dict[str, Any]:
         messages = messages_in(state, messages_key)
         context, spent = turn.recall(messages, config)
-        return _recalled(messages, context) | _asked_for(report, {"recall": spent})
+        return _recalled(messages, context) | _reported(report, {"recall": spent})
 
     async def arecall(state: Any, config: RunnableConfig) -> dict[str, Any]:
         messages = messages_in(state, messages_key)
         context, spent = await turn.arecall(messages, config)
-        return _recalled(messages, context) | _asked_for(report, {"recall": spent})
+        return _recalled(messages, context) | _reported(report, {"recall": spent})
 
     return RunnableLambda(recall, arecall, name="recall")
 
@@ -151,7 +148,7 @@ def create_write_node(
     *,
     user_id: UserId = None,
     messages_key: str = "messages",
-    reading: Reading = "background",
+    extraction: ExtractionMode = "background",
     report: bool = False,
     fail_closed: bool = False,
 ) -> Node:
@@ -162,11 +159,11 @@ def create_write_node(
     is `configurable.session_id`, else the thread. It sends a custom stream event `memory_write`.
 
     Args:
-        memory: where to write.
+        memory: the memory to write to.
         user_id: as for `create_recall_node`.
         messages_key: where the conversation is in the state.
-        reading: when the memory's model, if it has one, reads what was stored: in the `background`,
-            `inline` (the node waits for it), or `manual`, with `user.flush()`.
+        extraction: when the memory's model, if it has one, extracts records from what was stored:
+            in the `background`, `inline` (the node waits for it), or `manual`, with `user.flush()`.
         report: put what was stored into `memory_report`, as for `create_recall_node`.
         fail_closed: raise when memory fails, instead of going on without it.
 
@@ -174,19 +171,19 @@ def create_write_node(
         MissingUserError: at run time, when no place names a user.
         InvalidInputError: at run time, when the state has no messages key.
     """
-    turn = TurnMemory(memory, user_id, fail_closed=fail_closed, reading=reading)
+    turn = TurnMemory(memory, user_id, fail_closed=fail_closed, extraction=extraction)
 
     def write(state: Any, config: RunnableConfig) -> dict[str, Any]:
         messages = messages_in(state, messages_key)
         owner = owner_of(messages, turn.user(config), value_in(state, "memory_owner"))
-        done = turn.write(own_part(messages, owner), config)
-        return _written(messages, owner) | _asked_for(report, {"write": done})
+        written = turn.write(own_part(messages, owner), config)
+        return _written(messages, owner) | _reported(report, {"write": written})
 
     async def awrite(state: Any, config: RunnableConfig) -> dict[str, Any]:
         messages = messages_in(state, messages_key)
         owner = owner_of(messages, turn.user(config), value_in(state, "memory_owner"))
-        done = await turn.awrite(own_part(messages, owner), config)
-        return _written(messages, owner) | _asked_for(report, {"write": done})
+        written = await turn.awrite(own_part(messages, owner), config)
+        return _written(messages, owner) | _reported(report, {"write": written})
 
     made = _WriteNode if messages_key == "messages" else RunnableLambda
     return made(write, awrite, name="write")
@@ -197,10 +194,10 @@ def _recalled(messages: Sequence[BaseMessage], context: str) -> dict[str, Any]:
 
 
 def _written(messages: Sequence[BaseMessage], owner: dict[str, Any]) -> dict[str, Any]:
-    """Once the turn is answered, the recalled text leaves the state."""
+    """The owner; once the turn is answered, the recalled text is removed from the state."""
     spent = {"memory_context": ""} if is_answered(messages) else {}
     return {"memory_owner": owner, **spent}
 
 
-def _asked_for(report: bool, reports: dict[str, Report]) -> dict[str, Any]:
+def _reported(report: bool, reports: dict[str, Report]) -> dict[str, Any]:
     return {"memory_report": reports} if report else {}

@@ -7,12 +7,11 @@ from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
-from langmem_graph.errors import InvalidInputError
 from langmem_graph.graphs.conversation import in_view, messages_in, query_of, question_key
 from langmem_graph.graphs.identity import UserId, user_of
 from langmem_graph.graphs.nodes import UserContext, _latest
-from langmem_graph.graphs.turn import TurnMemory
-from langmem_graph.memory import Memory, check_memory
+from langmem_graph.graphs.turn import TurnMemory, pipelines_of
+from langmem_graph.memory import Memory
 from langmem_graph.reasoning import graph
 from langmem_graph.reasoning.graph import reasoning_dependencies
 from langmem_graph.reasoning.state import JSON, ReasoningState
@@ -32,7 +31,7 @@ class AnsweredInput(TypedDict, total=False):
 
 
 class RecallOutput(TypedDict, total=False):
-    """What a model's node reads with `with_memory(state)`, and the whole outcome."""
+    """The context, which `with_memory(state)` places before the question, and the `Recall`."""
 
     memory_context: Annotated[str, _latest]
     memory_question: Annotated[str, _latest]
@@ -89,12 +88,8 @@ def create_recall_graph(
     Raises:
         InvalidInputError: the memory has no model, or an option cannot be used.
     """
-    check_memory(memory)
-    if memory._pipelines is None:  # same package
-        raise InvalidInputError(
-            "create_recall_graph needs a memory with a model: Memory(path, model='openai:…'). "
-            "To look up without one, use create_recall_node(memory)."
-        )
+    otherwise = "To look up without one, use create_recall_node(memory)."
+    pipelines = pipelines_of(memory, "create_recall_graph", otherwise)
     TurnMemory(memory, user_id, k, max_tokens, fail_closed, mode=mode)  # checks the options
 
     def request_of(state: Any) -> RecallRequest:
@@ -102,21 +97,22 @@ def create_recall_graph(
         return RecallRequest(query_of(messages), mode, k, max_tokens, in_view(messages))
 
     def finish(state: Any) -> dict[str, Any]:
-        outcome: Recall = state["recall"]
-        done = {
-            "memory_context": outcome.context,
+        recalled: Recall = state["recall"]
+        update = {
+            "memory_context": recalled.context,
             "memory_question": question_key(messages_in(state)),
-            "memory_recall": outcome.model_dump(mode="json"),
+            "memory_recall": recalled.model_dump(mode="json"),
         }
-        return {**done, "messages": [AIMessage(outcome.answer or "")]} if answer else done
+        return {**update, "messages": [AIMessage(recalled.answer or "")]} if answer else update
 
+    schemas: Any = (_State, RecallInput, RecallOutput)
+    if answer:
+        schemas = (_AnsweredState, AnsweredInput, AnsweredOutput)
     return graph.build(
-        reasoning_dependencies(memory._services, memory._pipelines.model, fail_closed=fail_closed),
+        reasoning_dependencies(memory._services, pipelines.model, fail_closed=fail_closed),
         lambda config: user_of(config, user_id),
         request_of,
-        (_AnsweredState, AnsweredInput, AnsweredOutput)
-        if answer
-        else (_State, RecallInput, RecallOutput),
+        schemas,
         finish,
         form=JSON,
         with_answer=answer,

@@ -1,6 +1,6 @@
-"""`create_write_graph`: the whole write path as one graph, from messages to records.
+"""`create_write_graph`: storage and extraction as one graph, from messages to records.
 
-Studio shows its steps; an application may run it as a subgraph or on its own.
+LangGraph Studio shows its steps; an application may run it alone or as a subgraph.
 """
 
 import asyncio
@@ -17,18 +17,17 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.managed import RemainingSteps
 from typing_extensions import TypedDict
 
-from langmem_graph.errors import InvalidInputError
 from langmem_graph.extraction.graph import RECURSION_LIMIT, build, new_run, private
 from langmem_graph.extraction.worker import Totals, count_pending, give_back_claim
 from langmem_graph.graphs.conversation import messages_in
 from langmem_graph.graphs.identity import UserId
-from langmem_graph.graphs.turn import TurnMemory
-from langmem_graph.memory import Memory, check_memory
+from langmem_graph.graphs.turn import TurnMemory, pipelines_of
+from langmem_graph.memory import Memory
 from langmem_graph.pipelines import Pipelines
 
 Update = dict[str, Any]
 _LAST_STEPS = 3
-"""This step, `report`, and one that LangGraph wants to have left at the end."""
+"""The current step, `report`, and one that LangGraph requires to be left at the end."""
 
 
 class WriteGraphState(TypedDict, total=False):
@@ -47,8 +46,7 @@ class _State(WriteGraphState, total=False):
 class _Subgraph(RunnableLambda[Any, Update]):
     """A node whose functions run a graph.
 
-    LangGraph takes a node's `deps` for its subgraphs. Left to itself it would look for them in the
-    functions' source.
+    LangGraph takes a node's `deps` for its subgraphs; otherwise it searches the functions' source.
     """
 
     def __init__(
@@ -63,20 +61,19 @@ class _Subgraph(RunnableLambda[Any, Update]):
 
     @cached_property
     def deps(self) -> list[Runnable[Any, Any]]:
-        """The graph, as pictures show it."""
+        """The subgraph that `get_graph(xray=True)` and Studio draw."""
         return [self._graph]
 
 
 def create_write_graph(
     memory: Memory, *, user_id: UserId = None, force: bool = True
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """A graph that stores messages and lets the memory's model read them.
+    """A graph that stores messages and extracts records from them with the memory's model.
 
-    Its nodes are `append`, after which the messages are safe whatever happens; `extraction`, the
-    subgraph that reads one batch, run again until nothing is due; and `report`. The steps of
-    `extraction` are claim, extract, ground_values, reconcile, evolve, commit, link, schedule,
-    topics, profile and give_back: `get_graph(xray=True)`, Studio and `stream(subgraphs=True)` show
-    them. A checkpointer saves messages and report, and nothing of what the steps hand on.
+    Its nodes are `append`, which stores the messages; `extraction`, the subgraph for one batch, run
+    again until nothing is due; and `report`. `get_graph(xray=True)`, Studio and
+    `stream(subgraphs=True)` show the steps of `extraction`. A checkpointer saves messages and
+    report, and nothing of what the steps pass on.
 
     Compiled without a store and a checkpointer; the runs' config names user and session as for the
     nodes. A `recursion_limit` that is too small for all batches ends the run with the status
@@ -85,22 +82,17 @@ def create_write_graph(
     Args:
         memory: where to write; opened with a model.
         user_id: as for `create_recall_node`.
-        force: read what there is; False waits for the turns of a full batch.
+        force: extract all pending messages; False waits for the turns of a full batch.
 
     Raises:
         InvalidInputError: the memory has no model.
     """
-    check_memory(memory)
-    mind = memory._pipelines  # same package
-    if mind is None:
-        raise InvalidInputError(
-            "create_write_graph needs a memory with a model: Memory(path, model='openai:…'). "
-            "To store messages alone, use create_write_node(memory)."
-        )
-    turn = TurnMemory(memory, user_id, reading="manual")
+    otherwise = "To store messages alone, use create_write_node(memory)."
+    pipelines = pipelines_of(memory, "create_write_graph", otherwise)
+    turn = TurnMemory(memory, user_id, extraction="manual")
     builder = StateGraph(_State, input_schema=WriteGraphState, output_schema=WriteGraphState)
     builder.add_node("append", _append(turn))
-    builder.add_node("extraction", _extraction(turn, mind, force))
+    builder.add_node("extraction", _extraction(turn, pipelines, force))
     builder.add_node("report", _report(turn, force))
     builder.add_edge(START, "append")
     builder.add_edge("append", "extraction")
@@ -110,25 +102,24 @@ def create_write_graph(
 
 
 def _append(turn: TurnMemory) -> RunnableLambda[Any, Update]:
-    """Stores the messages, and begins to count anew."""
+    """The node that stores the messages and resets the totals."""
+
+    def update(written: dict[str, Any]) -> Update:
+        return {"memory_report": {"write": written}, "memory_totals": _as_json(Totals())}
 
     def append(state: Any, config: RunnableConfig) -> Update:
-        return _begun(turn.write(messages_in(state), config))
+        return update(turn.write(messages_in(state), config))
 
     async def aappend(state: Any, config: RunnableConfig) -> Update:
-        return _begun(await turn.awrite(messages_in(state), config))
+        return update(await turn.awrite(messages_in(state), config))
 
     return RunnableLambda(append, aappend, name="append")
 
 
-def _begun(written: dict[str, Any]) -> Update:
-    return {"memory_report": {"write": written}, "memory_totals": _as_json(Totals())}
-
-
-def _extraction(turn: TurnMemory, mind: Pipelines, force: bool) -> RunnableLambda[Any, Update]:
-    """Reads one batch; a run that fails or is cancelled gives its claim back."""
+def _extraction(turn: TurnMemory, pipelines: Pipelines, force: bool) -> RunnableLambda[Any, Update]:
+    """The node that extracts one batch; a run that fails or is cancelled gives its claim back."""
     services = turn.memory._services  # same package
-    shown = build(mind.extraction.deps, turn.user)
+    shown = build(pipelines.extraction.deps, turn.user)
     graph = private(shown)
 
     def extraction(state: Any, config: RunnableConfig) -> Update:
@@ -153,7 +144,7 @@ def _extraction(turn: TurnMemory, mind: Pipelines, force: bool) -> RunnableLambd
 
 
 def _with_own_limit(config: RunnableConfig) -> RunnableConfig:
-    """The steps inside are few, and are not what the caller's limit counts."""
+    """The steps of the subgraph do not count against the caller's recursion limit."""
     return {**config, "recursion_limit": RECURSION_LIMIT}
 
 
@@ -168,7 +159,7 @@ def _is_more_due(state: _State) -> Literal["extraction", "report"]:
 
 
 def _report(turn: TurnMemory, force: bool) -> RunnableLambda[Any, Update]:
-    """What the model's reading came to, beside what was written."""
+    """The node that adds the result of extraction to the report."""
     services = turn.memory._services  # same package
 
     def pending_of(user_id: str) -> int:
@@ -188,8 +179,8 @@ def _report(turn: TurnMemory, force: bool) -> RunnableLambda[Any, Update]:
 def _reported(state: Any, pending: int, force: bool) -> Update:
     totals = Totals.model_validate(state["memory_totals"])
     stopped = totals.more and pending > 0
-    done = totals.report(pending, force=force, stopped=stopped).model_dump(mode="json")
-    return {"memory_report": {**state["memory_report"], "read": done}, "memory_totals": {}}
+    extracted = totals.report(pending, force=force, stopped=stopped).model_dump(mode="json")
+    return {"memory_report": {**state["memory_report"], "read": extracted}, "memory_totals": {}}
 
 
 def _as_json(totals: Totals) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What every importer yields."""
+"""Chat JSONL: one message or one conversation per line, in OpenAI's style, and records."""
 
 import json
 from collections.abc import Iterator
@@ -77,11 +77,11 @@ def _message(row: Any, default_at: Any, number: int) -> dict[str, Any]:
 
 
 def _within(session: str, message: dict[str, Any]) -> dict[str, Any]:
-    """In files with a conversation per line, ids often count from 1 in each conversation."""
-    own = message.get("id")
-    if own is None or str(own).startswith(session):
+    """Make ids unique: with a conversation per line, they often count from 1 in each."""
+    message_id = message.get("id")
+    if message_id is None or str(message_id).startswith(session):
         return message
-    return {**message, "id": f"{session}/{own}"}
+    return {**message, "id": f"{session}/{message_id}"}
 
 
 def _first(row: dict[str, Any], names: tuple[str, ...]) -> Any:

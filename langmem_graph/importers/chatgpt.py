@@ -13,7 +13,7 @@ def is_chatgpt(data: Any) -> bool:
 
 
 def read_chatgpt(data: Any) -> Iterator[Conversation]:
-    """Conversations in the file's order; of each tree the branch that was last shown."""
+    """Conversations in the file's order; of each tree only the branch that was shown last."""
     for number, talk in enumerate(data if isinstance(data, list) else [data], 1):
         name = talk.get("conversation_id") or talk.get("id") or f"chatgpt-{number}"
         nodes = [node.get("message") for node in _shown_branch(talk)]
@@ -22,7 +22,7 @@ def read_chatgpt(data: Any) -> Iterator[Conversation]:
 
 
 def _shown_branch(talk: dict[str, Any]) -> list[dict[str, Any]]:
-    """From the last shown message up to the root, turned round."""
+    """The nodes from the root to the message that was shown last."""
     nodes: dict[str, Any] = talk["mapping"]
     branch: list[dict[str, Any]] = []
     key, seen = talk.get("current_node") or _last_leaf(nodes), set()
@@ -39,7 +39,7 @@ def _last_leaf(nodes: dict[str, Any]) -> str | None:
 
 
 def _hidden(message: dict[str, Any]) -> bool:
-    """What the person never saw, and what holds no words of the talk."""
+    """True for messages that the user never saw, and for those without text."""
     metadata = message.get("metadata") or {}
     role = (message.get("author") or {}).get("role")
     kind = (message.get("content") or {}).get("content_type", "text")

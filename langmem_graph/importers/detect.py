@@ -1,4 +1,4 @@
-"""Tells a file's format by what is in it."""
+"""Reads a conversation file in any known format, which its content tells."""
 
 import json
 import zipfile

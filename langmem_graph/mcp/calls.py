@@ -1,4 +1,4 @@
-"""Nothing is deleted on a model's word where a human can be asked."""
+"""The memory tools as MCP tools: how they are listed and called, and how `forget` is confirmed."""
 
 import logging
 from functools import partial
@@ -28,45 +28,8 @@ _log = logging.getLogger(__name__)
 Context = RequestContext[ServerSession, Any, Any]
 
 
-class Refusal(Exception):  # noqa: N818  # an answer, not a fault
-    """Why nothing was deleted."""
-
-
-async def agreed(
-    context: RequestContext[ServerSession, Any, Any], record_id: str, confirm: bool
-) -> None:
-    """Return when the record may be deleted.
-
-    A client that can ask its human (elicitation) is made to, whatever the model says; with any
-    other the argument `confirm` decides.
-
-    Raises:
-        Refusal: otherwise.
-    """
-    if not _can_ask(context.session):
-        if not confirm:
-            raise Refusal("Nothing was deleted. Ask the user; if they agree, give confirm: true.")
-        return
-    try:
-        answer = await context.session.elicit_form(
-            f"Delete the remembered record {record_id!r} for good?",
-            {"type": "object", "properties": {}},
-            context.request_id,
-        )
-    except McpError as error:
-        raise Refusal(f"The user could not be asked; nothing was deleted: {error}") from error
-    if answer.action != "accept":
-        raise Refusal("The user did not agree; nothing was deleted.")
-
-
-def _can_ask(session: ServerSession) -> bool:
-    """True for a client that shows its human a form."""
-    can = session.client_params.capabilities.elicitation if session.client_params else None
-    return can is not None and (can.form is not None or can.url is None)
-
-
 class ConfirmedForgetArguments(ForgetArguments):
-    """Arguments of `forget`, which no graph can interrupt here."""
+    """Arguments of `forget` over MCP, where no graph can be interrupted."""
 
     confirm: bool = Field(
         default=False, description="True only after the user agreed to delete this very record."
@@ -82,7 +45,7 @@ CONFIRMED_FORGET = MemoryTool(
 
 
 def offered(allow_forget: bool) -> tuple[MemoryTool, ...]:
-    """The tools that this server has."""
+    """The tools of a server."""
     return (*READING, REMEMBER, *([CONFIRMED_FORGET] if allow_forget else []))
 
 
@@ -126,8 +89,43 @@ async def call_tool(
 async def _answer(tool: MemoryTool, given: dict[str, Any], call: Call, context: Context) -> Answer:
     arguments = tool.arguments.model_validate(given).model_dump()
     if tool is CONFIRMED_FORGET:
-        await agreed(context, arguments["record_id"], arguments["confirm"])
+        await _confirm(context, arguments["record_id"], arguments["confirm"])
     return await anyio.to_thread.run_sync(partial(tool.work, call, **arguments))
+
+
+class Refusal(Exception):  # noqa: N818  # an answer, not a fault
+    """The record is not deleted; the text says why."""
+
+
+async def _confirm(context: Context, record_id: str, confirm: bool) -> None:
+    """Return when the record may be deleted.
+
+    A client that can ask its human (elicitation) has to ask, whatever the model says; with any
+    other client the argument `confirm` decides.
+
+    Raises:
+        Refusal: the human or the model did not agree.
+    """
+    if not _can_elicit(context.session):
+        if not confirm:
+            raise Refusal("Nothing was deleted. Ask the user; if they agree, give confirm: true.")
+        return
+    try:
+        answer = await context.session.elicit_form(
+            f"Delete the remembered record {record_id!r} for good?",
+            {"type": "object", "properties": {}},
+            context.request_id,
+        )
+    except McpError as error:
+        raise Refusal(f"The user could not be asked; nothing was deleted: {error}") from error
+    if answer.action != "accept":
+        raise Refusal("The user did not agree; nothing was deleted.")
+
+
+def _can_elicit(session: ServerSession) -> bool:
+    """True for a client that can show its human a form."""
+    can = session.client_params.capabilities.elicitation if session.client_params else None
+    return can is not None and (can.form is not None or can.url is None)
 
 
 def _failed(text: str) -> types.CallToolResult:

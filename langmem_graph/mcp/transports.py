@@ -1,4 +1,4 @@
-"""MCP over standard input and output, for a client that starts the server itself."""
+"""Serves MCP over standard input and output, or over HTTP to one fixed user or many."""
 
 import logging
 import os
@@ -50,18 +50,18 @@ def serve_stdio(server: McpServer, output: TextIO) -> None:
         async with stdio_server(stdout=anyio.wrap_file(output)) as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
 
-    # The thread that waits for input cannot be interrupted; the ledger stands an end at any time.
+    # The thread that waits for input cannot be interrupted; the ledger survives any exit.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     anyio.run(serve)
 
 
 class UserHeader:
-    """Lets in requests that name their user in one header, and tells the session manager who it is.
+    """Admits requests that name their user in one header, and passes the user on.
 
-    The manager then answers a session to the user who opened it alone; to others it is unknown.
+    The session manager then answers a session only to the user who opened it.
 
     Args:
-        app: what is let in to.
+        app: the application behind it.
         name: the header's name. A client can set any header: a proxy in front must set this one.
     """
 
@@ -113,11 +113,11 @@ def create_app(
     """The server as an ASGI application; it closes the memory when it ends.
 
     Args:
-        server: made with a fixed user, or without one and then with `user_header`.
-        memory: the server's.
+        server: made for a fixed user; without one, `user_header` is needed.
+        memory: the memory that the server serves.
         user_header: the header in which a proxy names the user of each request.
         allowed_hosts: values of the `Host` header, without port, that are answered: a web page
-            elsewhere could otherwise have its visitor's browser ask. None answers all.
+            elsewhere could otherwise send requests by its visitor's browser. None answers all.
     """
     manager = StreamableHTTPSessionManager(server, security_settings=_security(allowed_hosts))
     endpoint: ASGIApp = _Endpoint(manager)
@@ -157,8 +157,8 @@ def serve_http(
         host: where to listen.
         port: where to listen; 0 takes a free one, which the log names.
         user_header: as for `create_app`.
-        allowed_hosts: more names under which clients reach it, beside this machine's own. With a
-            `host` that others reach and no names, every name is answered.
+        allowed_hosts: names under which clients reach it, beside those of this machine. Without
+            names, a `host` that other machines reach answers to every name.
 
     Raises:
         OSError: it cannot listen there.

@@ -3,11 +3,13 @@
 A policy answers questions about a user by reading the layers of their memory with five tools,
 within a tool budget. How to use it, and how to train a policy: docs/navigation.md.
 
-- one rollout (turns, tool calls, the tool budget, the answer): `_walk.Rollout`
-- the environment for trainers, `reset` and `step`: `_env.NavigationEnv`
-- the reward of a trajectory: `_rubric.Rubric`, after the paper's `napmem_reward`
-- a chat model as the policy: `_navigator.run_navigator`
-- TRL's trainer: `_trl`
+- `rollout`: one rollout: turns, tool calls, the tool budget, the answer
+- `actions`, `tools`, `schemas`: parsed actions, the five tools, questions and results
+- `environment`: `NavigationEnv` with `reset` and `step`, for any trainer
+- `reward`: `Rubric`, the reward of a rollout (the paper's `napmem_reward`), and the metrics
+- `navigator`: `run_navigator`, a chat model as the policy
+- `trajectories`: rollouts as lines of JSON
+- `trl`: TRL's trainer
 """
 
 from langmem_graph.navigation.actions import MAX_CALLS

@@ -1,6 +1,6 @@
-"""Actions of a policy, parsed from several forms; what cannot be parsed is reported, not raised.
+"""Parses the actions of a policy; what cannot be parsed is reported, not raised.
 
-Forms: a text (the answer), an assistant message in OpenAI's format, `{"answer": …}`,
+An action is a text (the answer), an assistant message in OpenAI's format, `{"answer": …}`,
 `{"name": …, "arguments": …}` for one call, or `{"tool_calls": […]}` with either kind of call.
 """
 
@@ -14,15 +14,14 @@ MAX_CALLS = 5
 """Most tool calls of one turn; further ones are ignored."""
 LONGEST_TEXT = 60_000
 LONGEST_ARGUMENTS = 10_000
+_MAX_OBJECTS = 50
 _NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
+_THOUGHTS = re.compile(r"\A.*</think>", re.DOTALL)
+_FENCE = re.compile(r"\A```(?:json)?\s*\n(.*?)\n?```\Z", re.DOTALL)
 _FORMS = (
     "Answer with a text, or call tools: an assistant message with tool_calls, or "
     '{"name": TOOL, "arguments": {…}}.'
 )
-
-_THOUGHTS = re.compile(r"\A.*</think>", re.DOTALL)
-_FENCE = re.compile(r"\A```(?:json)?\s*\n(.*?)\n?```\Z", re.DOTALL)
-_MAX_OBJECTS = 50
 
 
 @dataclass(frozen=True)
@@ -78,19 +77,19 @@ def _final_text(text: str) -> Action:
 
 
 def _requested_calls(calls: Sequence[object], turn: int) -> tuple[RequestedCall, ...]:
-    found: dict[str, RequestedCall] = {}
+    requests: dict[str, RequestedCall] = {}
     for number, call in enumerate(calls[:MAX_CALLS], 1):
-        request = _requested_call(call, f"call-{turn}-{number}", taken=found.keys())
-        found[request.id] = request
-    return tuple(found.values())
+        request = _requested_call(call, f"call-{turn}-{number}", taken=requests.keys())
+        requests[request.id] = request
+    return tuple(requests.values())
 
 
-def _requested_call(call: object, own_id: str, taken: Any) -> RequestedCall:
+def _requested_call(call: object, default_id: str, taken: Any) -> RequestedCall:
     fields = call if isinstance(call, Mapping) else {}
     inner = fields.get("function")
     about = inner if isinstance(inner, Mapping) else fields
     given_id = _without_surrogates(fields["id"])[:100] if isinstance(fields.get("id"), str) else ""
-    call_id = given_id if given_id.strip() and given_id not in taken else own_id
+    call_id = given_id if given_id.strip() and given_id not in taken else default_id
     name = about.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         return RequestedCall(call_id, "unknown", {}, "{}", "The call names no tool.")
@@ -157,8 +156,8 @@ def read_answer(text: str) -> FinalAnswer:
     """The answer of a final text.
 
     Well formed is one JSON object, bare or in a code fence, with a text as `answer` and, where
-    given, as `reason`; thoughts before it (`<think>…</think>`) do not count. Of any other text the
-    last such object is taken, or else the whole text.
+    given, as `reason`; `<think>…</think>` before it is ignored. Of any other text the last such
+    object is the answer, or else the whole text.
     """
     rest = _THOUGHTS.sub("", text).strip()
     fenced = _FENCE.match(rest)
@@ -166,9 +165,9 @@ def read_answer(text: str) -> FinalAnswer:
     if whole is not None:
         return whole
     for start in [match.start() for match in re.finditer("{", rest)][: -_MAX_OBJECTS - 1 : -1]:
-        inside = _answer_object(rest[start:], to_the_end=False)
-        if inside is not None:
-            return FinalAnswer(inside.answer, inside.reason)
+        embedded = _answer_object(rest[start:], to_the_end=False)
+        if embedded is not None:
+            return FinalAnswer(embedded.answer, embedded.reason)
     return FinalAnswer(rest)
 
 
@@ -186,11 +185,8 @@ def _answer_from(read: Any) -> FinalAnswer | None:
     if not isinstance(read, dict) or "answer" not in read:
         return None
     answer, reason = read["answer"], read.get("reason", "")
-    if isinstance(answer, str) and isinstance(reason, str):
-        return FinalAnswer(_storable(answer), _storable(reason), well_formed=bool(answer.strip()))
-    plain = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
-    return FinalAnswer(_storable(plain))
-
-
-def _storable(text: str) -> str:
-    return text.strip().encode("utf-8", "replace").decode("utf-8")
+    text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+    plain = _without_surrogates(text.strip())
+    if text is not answer or not isinstance(reason, str):
+        return FinalAnswer(plain)
+    return FinalAnswer(plain, _without_surrogates(reason.strip()), well_formed=bool(plain))

@@ -1,4 +1,4 @@
-"""The environment for training a policy: `reset`, then `step` until it is done."""
+"""`NavigationEnv`, the environment for training a policy: `reset`, then `step` until it is done."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +22,7 @@ class NavigationEnv:
 
     Args:
         memory: holds the users' memories.
-        budget: the tool budget, in turns; after them only an answer counts (NapMem 5.3).
+        budget: the tool budget, in turns, after which only an answer counts (NapMem 5.3).
         rubric: computes the reward of a finished rollout.
     """
 
@@ -49,7 +49,7 @@ class NavigationEnv:
         """Begin a rollout; the observation holds the first messages.
 
         Raises:
-            InvalidInputError: it is no question item.
+            InvalidInputError: the question item is not valid.
         """
         item = read_item(question_item)
         self._rollout = Rollout(self._memory.user(item.user_id), item.question, self._budget)
@@ -92,6 +92,4 @@ class NavigationEnv:
 
     @staticmethod
     def _info(rollout: Rollout) -> dict[str, Any]:
-        done = rollout.navigation()
-        calls = [use.model_dump() for use in done.tool_calls]
-        return {"finish": done.finish, "tool_calls": calls, "problems": done.problems}
+        return rollout.navigation().model_dump(include={"finish", "tool_calls", "problems"})

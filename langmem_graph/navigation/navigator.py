@@ -1,4 +1,4 @@
-"""Converts between LangChain's messages and the messages of a rollout."""
+"""`run_navigator`: a LangChain chat model as the policy of a rollout."""
 
 import asyncio
 import json
@@ -30,33 +30,33 @@ from langmem_graph.tools.tool_answers import MAX_TURNS
 
 def as_action(message: AIMessage) -> dict[str, Any]:
     """A model's message as an action; calls whose arguments could not be parsed are kept."""
-    parsed = [
-        {"id": call.get("id"), "name": call.get("name"), "arguments": call.get("args")}
-        for call in message.tool_calls
-    ]
-    broken = [
-        {"id": call.get("id"), "name": call.get("name"), "arguments": call.get("args") or "?"}
-        for call in message.invalid_tool_calls
-    ]
-    return {"content": str(message.text), "tool_calls": [*parsed, *broken]}
+    calls: list[tuple[Any, Any]] = [(call, call.get("args")) for call in message.tool_calls]
+    calls += [(call, call.get("args") or "?") for call in message.invalid_tool_calls]
+    parsed = [{"id": c.get("id"), "name": c.get("name"), "arguments": args} for c, args in calls]
+    return {"content": str(message.text), "tool_calls": parsed}
 
 
 def as_history(message: AIMessage, recorded: dict[str, Any]) -> AIMessage:
-    """What the model is shown of its own message.
+    """The model's own message for its next call.
 
-    As it came, with all a provider put into it, where its calls are as they should be. Otherwise
-    rebuilt: providers refuse empty messages and calls with no id, no answer or broken arguments.
+    It stays as it came, with all that the provider put into it, where its calls are correct. Else
+    it is rebuilt: providers refuse empty messages and calls without an id, an answer or valid
+    arguments.
     """
     calls = recorded.get("tool_calls", [])
-    came = [(call["id"], call["name"]) for call in message.tool_calls]
-    read = [(call["id"], call["function"]["name"]) for call in calls]
-    if came == read and not message.invalid_tool_calls and (calls or recorded["content"].strip()):
+    requested = [(call["id"], call["name"]) for call in message.tool_calls]
+    parsed = [(call["id"], call["function"]["name"]) for call in calls]
+    if (
+        requested == parsed
+        and not message.invalid_tool_calls
+        and (calls or recorded["content"].strip())
+    ):
         return message
     return AIMessage(recorded["content"] or "(empty)", tool_calls=[_call(call) for call in calls])
 
 
 def as_messages(messages: Sequence[dict[str, Any]]) -> list[BaseMessage]:
-    """A rollout's own messages as LangChain's: instructions, questions and tool results."""
+    """Messages of a rollout (instructions, questions and tool results) as LangChain's."""
     return [_message(message) for message in messages]
 
 
@@ -86,7 +86,7 @@ def run_navigator(
     max_tokens: int = 100_000,
     timeout: float = 120.0,
 ) -> Navigation:
-    """Let a chat model read one user's memory with the five reading tools and answer.
+    """Let a chat model answer a question by reading one user's memory with the five tools.
 
     The result is always a `Navigation`; `finish` and `problems` say how the rollout ended.
 
@@ -95,23 +95,15 @@ def run_navigator(
         user_memory: whose memory, from `memory.user(id)`. Nothing is written to it.
         question: the question; it should name the current date where that matters.
         budget: the tool budget, in turns, as in NapMem.
-        max_tokens: the model is not called again once so many were used.
+        max_tokens: after so many tokens the model is not called again.
         timeout: seconds for one call of the model.
 
     Raises:
         InvalidInputError: an empty question, an unusable limit, or a model without tool calling.
         StorageError: the memory is closed or cannot be opened.
     """
-    return run_apart(
-        arun_navigator(
-            model,
-            user_memory,
-            question,
-            budget=budget,
-            max_tokens=max_tokens,
-            timeout=timeout,
-        )
-    )
+    limits: Any = {"budget": budget, "max_tokens": max_tokens, "timeout": timeout}
+    return run_apart(arun_navigator(model, user_memory, question, **limits))
 
 
 async def arun_navigator(
@@ -172,7 +164,7 @@ class _TokenUsage:
             return
         counter = token_counter(self.encoding)
         self.tokens_exact = False
-        self.input_tokens += sum(counter.count(str(one.content)) for one in asked)
+        self.input_tokens += sum(counter.count(str(message.content)) for message in asked)
         if isinstance(answer, AIMessage):
             calls = "".join(str(call["args"]) for call in answer.tool_calls)
             self.output_tokens += counter.count(str(answer.text) + calls)

@@ -1,4 +1,4 @@
-"""The reward of a trajectory: NapMem's terms (format, correctness, tool use), judged or by F1."""
+"""The reward of a rollout: NapMem's terms (format, correctness, tool use); metrics over many."""
 
 import re
 import unicodedata
@@ -8,16 +8,13 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.navigation.schemas import Navigation, QuestionItem, read_item
+from langmem_graph.navigation.schemas import Navigation, NavigationModel, QuestionItem, read_item
 
 Judge = Callable[[QuestionItem, str], bool | float]
 """Whether an answer is correct: a boolean, or a number from 0.5 for a correct one."""
 ENOUGH = 0.5
 _ARTICLES = {"a", "an", "the"}
-
 Pair = tuple[QuestionItem, Navigation]
 
 
@@ -29,10 +26,11 @@ def words_of(text: str) -> list[str]:
 
 def token_f1(answer: str, gold: str) -> float:
     """The harmonic mean of precision and recall of the answer's words; two empty texts agree."""
-    said, wanted = words_of(answer), words_of(gold)
-    if not said or not wanted:
-        return float(not said and not wanted)
-    return 2 * (Counter(said) & Counter(wanted)).total() / (len(said) + len(wanted))
+    words, gold_words = words_of(answer), words_of(gold)
+    if not words or not gold_words:
+        return float(not words and not gold_words)
+    shared = (Counter(words) & Counter(gold_words)).total()
+    return 2 * shared / (len(words) + len(gold_words))
 
 
 def best_f1(answer: str, golds: Sequence[str]) -> float:
@@ -60,10 +58,8 @@ def evidence_shown(item: QuestionItem, navigation: Navigation) -> float | None:
     return len(gold & navigation.shown) / len(gold) if gold else None
 
 
-class Score(BaseModel):
+class Score(NavigationModel):
     """A reward and its terms."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     reward: float
     well_formed: bool
@@ -109,10 +105,8 @@ class Rubric:
         )
 
 
-class NavigationMetrics(BaseModel):
+class NavigationMetrics(NavigationModel):
     """Shares from 0 to 1; None where no item counts for a metric."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     items: int
     answered: float | None
@@ -139,7 +133,7 @@ def navigation_metrics(
     """The metrics of many navigations.
 
     Args:
-        navigations: in any state; one that failed counts with the calls it made.
+        navigations: finished or not; one that failed counts with the calls it made.
         gold: the item of each, in the same order.
 
     Raises:
@@ -171,7 +165,7 @@ def layers(navigation: Navigation) -> set[str]:
 def _paired(
     navigations: Sequence[Navigation], gold: Sequence[QuestionItem | Mapping[str, Any]]
 ) -> list[Pair]:
-    items = [read_item(one) for one in gold]
+    items = list(map(read_item, gold))
     if len(items) != len(navigations):
         raise InvalidInputError(f"{len(navigations)} navigations, but {len(items)} gold items.")
     pairs = list(zip(items, navigations, strict=True))
@@ -189,6 +183,6 @@ def _hits(item: QuestionItem, navigation: Navigation) -> list[bool]:
 
 
 def _mean(values: Iterable[float]) -> float | None:
-    """The mean, or None of nothing."""
+    """The mean; None without values."""
     numbers = [float(value) for value in values]
     return fmean(numbers) if numbers else None

@@ -1,4 +1,4 @@
-"""One rollout: counts turns against the tool budget, makes the tool calls, takes the answer."""
+"""`Rollout`: counts turns against the tool budget, makes the tool calls and takes the answer."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from langmem_graph.tools.tool_answers import MAX_TURNS
 
 MOST_TURNS = 50
 """The largest tool budget that is accepted."""
-_LAST = "That was the last turn with tools. Answer now, with the JSON object."
+_LAST_TURN = "That was the last turn with tools. Answer now, with the JSON object."
 
 
 def initial_messages(question: str, budget: int) -> list[dict[str, Any]]:
@@ -22,7 +22,11 @@ def initial_messages(question: str, budget: int) -> list[dict[str, Any]]:
 
 
 def check_budget(budget: object) -> int:
-    """The tool budget, or an `InvalidInputError`."""
+    """The tool budget.
+
+    Raises:
+        InvalidInputError: it is no number of turns from 0 to `MOST_TURNS`.
+    """
     if isinstance(budget, int) and not isinstance(budget, bool) and 0 <= budget <= MOST_TURNS:
         return budget
     raise InvalidInputError(f"budget must be a number of turns up to {MOST_TURNS}, not {budget!r}.")
@@ -66,7 +70,7 @@ class Rollout:
         self.turns += 1
         replies = self._replies(parsed)
         if self.turns_left == 0:
-            replies[-1]["content"] += f"\n\n{_LAST}"
+            replies[-1]["content"] += f"\n\n{_LAST_TURN}"
         self.messages += replies
         return replies
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from langmem_graph.errors import InvalidInputError, explain
 
 Layer = Literal["messages", "records", "topics", "profile"]
-"""The pyramid's layers, from exact to broad."""
+"""The layers of memory, from exact to broad."""
 Finish = Literal["answered", "over_budget", "no_answer", "token_limit", "model_error", "unfinished"]
 """`over_budget`: tools were called after the last turn. `no_answer`: the last text was unusable.
 `token_limit`: the model was not called again. `model_error`: a call of the model failed.
@@ -16,11 +16,13 @@ Finish = Literal["answered", "over_budget", "no_answer", "token_limit", "model_e
 Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 
 
-class _Model(BaseModel):
+class NavigationModel(BaseModel):
+    """Base of the models of this package: frozen, without unknown fields."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class QuestionItem(_Model):
+class QuestionItem(NavigationModel):
     """A question about one user, with its gold answers and evidence."""
 
     user_id: Text
@@ -34,7 +36,7 @@ class QuestionItem(_Model):
     """False where the question can be answered without this user's memory."""
 
 
-class ToolUse(_Model):
+class ToolUse(NavigationModel):
     """One call of a memory tool, and the ids that its result showed."""
 
     name: str
@@ -48,7 +50,7 @@ class ToolUse(_Model):
     error: str | None = None
 
 
-class Navigation(_Model):
+class Navigation(NavigationModel):
     """The result of one rollout: the question, the tool calls and the answer."""
 
     user_id: str
@@ -73,8 +75,8 @@ class Navigation(_Model):
     @property
     def shown(self) -> frozenset[str]:
         """Ids of all messages and records that were shown."""
-        ids = (one for use in self.tool_calls for one in (*use.message_ids, *use.record_ids))
-        return frozenset(ids)
+        calls = self.tool_calls
+        return frozenset(shown for use in calls for shown in (*use.message_ids, *use.record_ids))
 
 
 def read_item(given: QuestionItem | Mapping[str, Any]) -> QuestionItem:

@@ -1,7 +1,7 @@
-"""The five reading tools: calls them for one user and records the ids that each result shows."""
+"""Calls the five reading tools for one user and records the ids that each result shows."""
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -24,17 +24,6 @@ _LAYERS: dict[str, Layer] = {
 }
 
 
-@dataclass(frozen=True)
-class ToolResult:
-    """The result of one tool call."""
-
-    text: str
-    layer: Layer | None = None
-    message_ids: tuple[str, ...] = ()
-    record_ids: tuple[str, ...] = ()
-    error: str | None = None
-
-
 def navigation_tools() -> list[dict[str, Any]]:
     """The five tools as OpenAI functions, for `bind_tools`, chat templates and trainers.
 
@@ -44,25 +33,17 @@ def navigation_tools() -> list[dict[str, Any]]:
 
 
 def use_tool(user: UserMemory, request: RequestedCall, turn: int) -> tuple[str, ToolUse]:
-    """Call a tool for this user; returns the text for the model, and the record of the call.
+    """Call a tool for this user; returns the text for the model, and the use as it is recorded.
 
     Raises:
         StorageError: the memory is closed or cannot be opened. The model is told other errors.
     """
-    shown = _result_of(user, request)
-    use = ToolUse(
-        name=request.name,
-        arguments=request.arguments,
-        turn=turn,
-        layer=shown.layer,
-        message_ids=list(dict.fromkeys(shown.message_ids)),
-        record_ids=list(dict.fromkeys(shown.record_ids)),
-        error=shown.error,
-    )
-    return shown.text, use
+    text, result = _result_of(user, request)
+    return text, ToolUse(name=request.name, arguments=request.arguments, turn=turn, **result)
 
 
-def _result_of(user: UserMemory, request: RequestedCall) -> ToolResult:
+def _result_of(user: UserMemory, request: RequestedCall) -> tuple[str, dict[str, Any]]:
+    """The text of a tool call, and the fields of a `ToolUse` that it gives."""
     tool = _BY_NAME.get(request.name)
     if request.problem or tool is None:
         return _failed(request.problem or f"There is no tool {request.name!r}.")
@@ -75,14 +56,14 @@ def _result_of(user: UserMemory, request: RequestedCall) -> ToolResult:
         return _failed(str(error))
     except StorageError:
         raise
-    except Exception as error:  # noqa: BLE001  # noted in the navigation, as the model is told
+    except Exception as error:  # noqa: BLE001  # recorded, and told to the model
         _log.warning("the memory tool %s failed: %s", tool.name, for_log(error))
         return _failed("Memory cannot be read right now. Answer without it, and say so.")
-    return ToolResult(text, _layer(tool.name, data), *_ids(tool.name, data))
+    return text, {"layer": _layer(tool.name, data), **_ids(tool.name, data)}
 
 
-def _failed(why: str) -> ToolResult:
-    return ToolResult(f"{why} The tools are {', '.join(_BY_NAME)}.", error=why)
+def _failed(error: str) -> tuple[str, dict[str, Any]]:
+    return f"{error} The tools are {', '.join(_BY_NAME)}.", {"error": error}
 
 
 def _layer(name: str, data: dict[str, Any]) -> Layer:
@@ -91,23 +72,25 @@ def _layer(name: str, data: dict[str, Any]) -> Layer:
     return "profile" if data["name"] == files.PROFILE else "topics"
 
 
-def _ids(name: str, data: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Ids of the messages and of the records in a result."""
+def _ids(name: str, data: dict[str, Any]) -> dict[str, list[str]]:
+    """Ids of the messages and of the records in a result, each once."""
     if name == "read_file":
-        return (), _cited_records(data["text"])
+        return {"record_ids": list(dict.fromkeys(_cited_records(data["text"])))}
     records = data.get("records", [])
-    sources = [one for record in records for one in record["message_ids"][:MAX_HITS]]
-    quoted = [said.get("message_id") or said["id"] for said in data.get("messages", [])]
-    return (*quoted, *sources), tuple(record["record_id"] for record in records)
+    message_ids = [hit.get("message_id") or hit["id"] for hit in data.get("messages", [])]
+    message_ids += [source for record in records for source in record["message_ids"][:MAX_HITS]]
+    record_ids = [record["record_id"] for record in records]
+    shown = {"message_ids": message_ids, "record_ids": record_ids}
+    return {name: list(dict.fromkeys(ids)) for name, ids in shown.items()}
 
 
-def _cited_records(text: str) -> tuple[str, ...]:
+def _cited_records(text: str) -> Sequence[str]:
     """The records that a topic track cites; the index and the profile cite none."""
     try:
         file = files.parse(text)
     except InvalidInputError:
         return ()
-    return tuple(file.evidence) if isinstance(file, files.TopicFile) else ()
+    return file.evidence if isinstance(file, files.TopicFile) else ()
 
 
 def _as_function(tool: MemoryTool) -> dict[str, Any]:

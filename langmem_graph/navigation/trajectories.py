@@ -1,21 +1,25 @@
-"""Trajectories as lines of JSON: written for training and inspection, and read back."""
+"""Trajectories, as JSON lines: written for training and inspection, and read back."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from langmem_graph.errors import InvalidInputError, explain
 from langmem_graph.navigation.reward import Rubric, Score
-from langmem_graph.navigation.schemas import Finish, Navigation, QuestionItem, ToolUse
+from langmem_graph.navigation.schemas import (
+    Finish,
+    Navigation,
+    NavigationModel,
+    QuestionItem,
+    ToolUse,
+)
 from langmem_graph.navigation.tools import navigation_tools
 
 
-class TrajectoryMetadata(BaseModel):
+class TrajectoryMetadata(NavigationModel):
     """Metadata of a trajectory."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     item: QuestionItem | None = None
     user_id: str
@@ -30,10 +34,8 @@ class TrajectoryMetadata(BaseModel):
     problems: list[str] = Field(default_factory=list)
 
 
-class Trajectory(BaseModel):
+class Trajectory(NavigationModel):
     """One line: a conversation in OpenAI's format with its tools, its reward, and metadata."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     version: Literal[1] = 1
     messages: list[dict[str, Any]] = Field(min_length=2)
@@ -60,26 +62,26 @@ def trajectory(
 def write_trajectories(path: str | Path, trajectories: Iterable[Trajectory]) -> int:
     """Write one trajectory per line, replacing the file; returns their number.
 
-    The file is replaced when all are written, so they may be read from the same file. They hold
-    what users said: keep them as safe as the memory.
+    The file is replaced when all are written, so they may be read from the same file. They contain
+    users' messages and need the same protection as the memory.
     """
-    place, count = Path(path), 0
-    new = place.with_name(f"{place.name}.new")
+    target, count = Path(path), 0
+    new = target.with_name(f"{target.name}.new")
     try:
         with new.open("w", encoding="utf-8", newline="\n") as file:
-            for count, one in enumerate(trajectories, 1):  # noqa: B007
-                file.write(one.model_dump_json() + "\n")
-        new.replace(place)
+            for count, line in enumerate(trajectories, 1):  # noqa: B007
+                file.write(line.model_dump_json() + "\n")
+        new.replace(target)
     finally:
         new.unlink(missing_ok=True)
     return count
 
 
 def read_trajectories(path: str | Path) -> Iterator[Trajectory]:
-    """Read them back, one by one.
+    """Read the trajectories of a file, one by one.
 
     Raises:
-        InvalidInputError: naming the line that is no trajectory.
+        InvalidInputError: a line is no trajectory; the error names it.
     """
     with Path(path).open("rb") as file:
         for number, line in enumerate(file, 1):

@@ -1,4 +1,4 @@
-"""Converts a trainer's completion into the form of a rollout: OpenAI messages, calls by turn."""
+"""Training with TRL: rows, the environment with its tools, the reward, and completed rollouts."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,20 +15,19 @@ from langmem_graph.tools.tool_answers import MAX_TURNS
 from langmem_graph.tools.tool_definitions import READING
 
 Message = dict[str, Any]
-
 Row = dict[str, Any]
 Method = TypeVar("Method", bound=Callable[..., str])
 
 
 def openai_messages(messages: Sequence[Message]) -> list[Message]:
-    """The messages in OpenAI's format: calls get ids, which their answers refer to."""
+    """The messages in OpenAI's format; calls get ids, to which their answers refer."""
     converted, turn, open_ids = [], 0, iter(())
     for message in messages:
         plain = {"role": message["role"], "content": message.get("content") or ""}
         if calls := message.get("tool_calls"):
             turn += 1
-            plain["tool_calls"] = [_call(one, turn, place) for place, one in enumerate(calls, 1)]
-            open_ids = iter([one["id"] for one in plain["tool_calls"]])
+            plain["tool_calls"] = [_call(call, turn, n) for n, call in enumerate(calls, 1)]
+            open_ids = iter([call["id"] for call in plain["tool_calls"]])
         if message["role"] == "tool":
             plain["tool_call_id"] = next(open_ids, f"call-{turn}-?")
         converted.append(plain)
@@ -41,15 +40,15 @@ def calls_by_turn(completion: Sequence[Message], recorded: Sequence[ToolUse]) ->
     The trainer itself answers a call whose arguments fit no tool: the environment has not recorded
     such a call, but it counts.
     """
-    waiting, found = list(recorded), []
+    remaining, uses = list(recorded), []
     for turn, name, arguments in _answered_calls(completion):
-        if waiting and (waiting[0].name, waiting[0].arguments) == (name, arguments):
-            found.append(waiting.pop(0).model_copy(update={"turn": turn}))
+        if remaining and (remaining[0].name, remaining[0].arguments) == (name, arguments):
+            uses.append(remaining.pop(0).model_copy(update={"turn": turn}))
             continue
         plain = arguments if isinstance(arguments, dict) else {}
         error = "The trainer could not make this call."
-        found.append(ToolUse(name=name, arguments=plain, turn=turn, error=error))
-    return found + waiting
+        uses.append(ToolUse(name=name, arguments=plain, turn=turn, error=error))
+    return uses + remaining
 
 
 def finish_of(completion: Sequence[Message]) -> tuple[Finish, FinalAnswer]:
@@ -63,35 +62,30 @@ def finish_of(completion: Sequence[Message]) -> tuple[Finish, FinalAnswer]:
 
 def _answered_calls(completion: Sequence[Message]) -> Iterator[tuple[int, str, Any]]:
     """Turn, name and arguments of every call that was answered."""
-    asking = [place for place, one in enumerate(completion) if one.get("tool_calls")]
-    for turn, place in enumerate(asking, 1):
-        if place + 1 == len(completion):
+    positions = [n for n, message in enumerate(completion) if message.get("tool_calls")]
+    for turn, position in enumerate(positions, 1):
+        if position + 1 == len(completion):
             return
-        for call in completion[place]["tool_calls"]:
+        for call in completion[position]["tool_calls"]:
             function = call.get("function") or {}
             yield turn, str(function.get("name") or "unknown"), function.get("arguments")
 
 
-def _call(call: Message, turn: int, place: int) -> Message:
+def _call(call: Message, turn: int, number: int) -> Message:
     function = call.get("function") or {}
     arguments = function.get("arguments")
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     about = {"name": str(function.get("name") or "unknown"), "arguments": text}
-    return {"id": f"call-{turn}-{place}", "type": "function", "function": about}
+    return {"id": f"call-{turn}-{number}", "type": "function", "function": about}
 
 
 def _described_as_in_catalogue(method: Method) -> Method:
     """Take the catalogue's description as docstring: the trainer shows docstrings to the model."""
-    (tool,) = [one for one in READING if one.name == method.__name__]
+    (tool,) = [tool for tool in READING if tool.name == method.__name__]
     fields = tool.arguments.model_fields.items()
-    lines = [
-        tool.description,
-        "",
-        "Args:",
-        *(f"    {name}: {of.description}" for name, of in fields),
-    ]
-    method.__doc__ = "\n".join(lines)
-    method.__annotations__.pop("return")  # it would stand in the prompt, and nowhere else does
+    arguments = [f"    {name}: {field.description}" for name, field in fields]
+    method.__doc__ = "\n".join([tool.description, "", "Args:", *arguments])
+    method.__annotations__.pop("return")  # the other prompts have no return type either
     return method
 
 
@@ -108,7 +102,7 @@ def trl_rows(
 
 
 def trl_environment(memory: Memory) -> Callable[[], "TrlEnvironment"]:
-    """What `GRPOTrainer(environment_factory=…)` takes."""
+    """The value for `GRPOTrainer(environment_factory=…)`."""
     return lambda: TrlEnvironment(memory)
 
 
@@ -166,14 +160,14 @@ class TrlEnvironment:
     ) -> tuple[QuestionItem, Navigation]:
         item = self._current_item()
         finish, answer = finish_of(completion)
-        asking = [bool(one.get("tool_calls")) for one in completion]
+        has_calls = [bool(message.get("tool_calls")) for message in completion]
         navigation = Navigation(
             user_id=item.user_id,
             question=item.question,
             **vars(answer),
             finish=finish,
             tool_calls=calls_by_turn(completion, self._uses),
-            turns=sum(asking[:-1]),  # calls at the very end were not made
+            turns=sum(has_calls[:-1]),  # calls at the very end were not made
             messages=openai_messages([*prompt, *completion]),
         )
         return item, navigation
@@ -187,7 +181,7 @@ def trl_navigation(
 
 
 def trl_reward(rubric: Rubric | None = None) -> Callable[..., list[float]]:
-    """What `GRPOTrainer(reward_funcs=…)` takes: the rubric's reward of each rollout."""
+    """The value for `GRPOTrainer(reward_funcs=…)`: the rubric's reward of each rollout."""
     chosen = rubric or Rubric()
 
     def navigation_reward(

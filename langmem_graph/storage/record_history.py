@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection
 
 from langmem_graph.errors import InvalidInputError, StorageError
-from langmem_graph.schemas import HistoryEntry, Record
+from langmem_graph.schemas import HistoryEntry, Record, record_row
 from langmem_graph.storage import record_queries, record_writes
 from langmem_graph.storage.record_writes import BY_HAND, Change, naive
 from langmem_graph.storage.services import Services
@@ -23,12 +24,12 @@ def get_records(services: Services, user_id: str, ids: Sequence[str]) -> list[Re
     return services.read(user_id, query, [])
 
 
-def all_records(
+def export_records(
     services: Services, user_id: str, as_of: datetime | None, *, history: bool = False
-) -> list[Record]:
-    """Every record that holds now, or held at a time, or (with `history`) ever; oldest first."""
+) -> list[dict[str, Any]]:
+    """Rows of the records that hold now, or at a time, or (with `history`) ever; oldest first."""
 
-    def query(connection: Connection) -> list[Record]:
+    def query(connection: Connection) -> list[dict[str, Any]]:
         if as_of is not None:
             numbers = record_queries.numbers_true_at(connection, naive(as_of) or as_of)
         else:
@@ -36,7 +37,7 @@ def all_records(
         if as_of is None and not history:
             numbers = list(record_queries.current(connection, numbers))
         stored = record_queries.records_by_number(connection, numbers)
-        return [stored[n] for n in sorted(stored)]
+        return [record_row(stored[number]) for number in sorted(stored)]
 
     return services.read(user_id, query, [])
 

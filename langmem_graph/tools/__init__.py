@@ -1,4 +1,4 @@
-"""Memory as LangChain tools, for agents that decide themselves when to look something up."""
+"""Memory as LangChain tools, for agents that decide themselves when to search it."""
 
 from langmem_graph.tools.memory_tools import create_memory_tools
 

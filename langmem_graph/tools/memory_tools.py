@@ -1,6 +1,6 @@
-"""The memory tools: an agent walks the pyramid itself (NapMem 5.3, Table 7).
+"""The memory tools as LangChain tools: an agent navigates its memory (NapMem 5.3, Table 7).
 
-A tool never takes a user id from the model: it comes from the run, as for nodes and middleware.
+A tool never takes the user's id from the model, but from the run, as nodes and middleware do.
 Unknown ids and ids of other users get the same answer.
 """
 
@@ -16,23 +16,13 @@ from langmem_graph.graphs.identity import UserId
 from langmem_graph.memory import Memory
 from langmem_graph.tools import tool_answers
 from langmem_graph.tools.tool_answers import MAX_TURNS, Answer, Caller
-from langmem_graph.tools.tool_definitions import (
-    FORGET,
-    READING,
-    REMEMBER,
-    SEARCH_RECORDS,
-    MemoryTool,
-)
+from langmem_graph.tools.tool_definitions import FORGET, READING, REMEMBER, MemoryTool
 
 
 def create_memory_tools(
-    memory: Memory,
-    *,
-    user_id: UserId = None,
-    allow_forget: bool = False,
-    fail_closed: bool = False,
+    memory: Memory, *, user_id: UserId = None, allow_forget: bool = False, fail_closed: bool = False
 ) -> list[BaseTool]:
-    """Tools with which an agent looks things up and writes them down.
+    """Tools with which an agent searches, reads and writes the memory of its user.
 
     `search_records`, `search_conversation`, `get_records`, `get_conversation`, `read_file` and
     `remember`. All work sync and async, in `ToolNode`, `create_agent` or called by hand. Answers
@@ -41,7 +31,7 @@ def create_memory_tools(
     memory calls since the user's last message (NapMem 5.3) they ask the model to answer.
 
     Args:
-        memory: where to look.
+        memory: the memory to search and write to.
         user_id: a fixed user or a function of the config. None takes `configurable.user_id`, the
             runtime context's `user_id` or the authenticated user, which must agree.
         allow_forget: add `forget`, which interrupts the graph for a human before it deletes; it
@@ -52,13 +42,12 @@ def create_memory_tools(
         MissingUserError: when a tool is called and no place names a user.
     """
     caller = Caller(memory, user_id, fail_closed)
-    tools = [
-        _tool(caller, SEARCH_RECORDS, f" All memory tools together: at most {MAX_TURNS} turns."),
-        *(_tool(caller, one) for one in (*READING[1:], REMEMBER)),
-    ]
+    search_records, *others = (*READING, REMEMBER)
+    note = f" All memory tools together: at most {MAX_TURNS} turns."
+    tools = [_tool(caller, search_records, note), *(_tool(caller, tool) for tool in others)]
     if allow_forget:
-        asked = " A human is asked first."
-        tools.append(_tool(caller, FORGET, asked, before=tool_answers.ask_a_human))
+        note = " A human is asked first."
+        tools.append(_tool(caller, FORGET, note, before=tool_answers.ask_a_human))
     return tools
 
 
@@ -68,22 +57,22 @@ def _tool(
     note: str = "",
     before: Callable[..., str | None] | None = None,
 ) -> BaseTool:
-    """One tool; LangGraph fills in `config` and `runtime`, the model the rest."""
+    """One tool; LangGraph gives `config` and `runtime`, the model the other arguments."""
 
     def call(
         config: RunnableConfig,
         runtime: ToolRuntime = None,  # type: ignore[assignment]  # so LangGraph injects it
-        **given: Any,
+        **arguments: Any,
     ) -> Answer:
-        refused = before(**given) if before else None
-        return (refused, {}) if refused else caller.answer(config, runtime, tool.work, given)
+        refusal = before(**arguments) if before else None
+        return (refusal, {}) if refusal else caller.answer(config, runtime, tool.work, arguments)
 
     async def acall(
         config: RunnableConfig,
         runtime: ToolRuntime = None,  # type: ignore[assignment]  # as above
-        **given: Any,
+        **arguments: Any,
     ) -> Answer:
-        return await asyncio.to_thread(call, config, runtime, **given)
+        return await asyncio.to_thread(call, config, runtime, **arguments)
 
     return StructuredTool.from_function(
         call,

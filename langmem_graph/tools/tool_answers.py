@@ -1,4 +1,4 @@
-"""What every memory tool does around its work: whose memory, how many turns, what if it fails."""
+"""The work of the memory tools, and what is common to them: user, limit of turns, failures."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -13,7 +13,8 @@ from langgraph.types import interrupt
 from langmem_graph.errors import InvalidInputError, for_log
 from langmem_graph.graphs.conversation import MARK, in_view, value_in, was_said
 from langmem_graph.graphs.identity import UserId, user_of
-from langmem_graph.memory import Memory, UserMemory, check_memory
+from langmem_graph.graphs.turn import check_memory
+from langmem_graph.memory import Memory, UserMemory
 from langmem_graph.retrieval.formatting import as_data, framed, plain_id, quote
 from langmem_graph.retrieval.message_search import different
 from langmem_graph.schemas import Message, MessageHit, Record, RecordHit
@@ -21,37 +22,35 @@ from langmem_graph.settings import Settings
 from langmem_graph.tokens import token_counter
 
 _log = logging.getLogger(__name__)
-
-MAX_TURNS = 4
-"""Turns with memory calls since the user's last message (NapMem 5.3)."""
 NAMES = frozenset(
     {
         *("search_records", "search_conversation", "get_records", "get_conversation"),
         *("read_file", "remember", "forget"),
     }
 )
-
-Answer = tuple[str, dict[str, Any]]
-"""What the model reads, and the same as data in the tool message's artifact."""
-
+MAX_TURNS = 4
+"""Turns with memory calls since the user's last message (NapMem 5.3)."""
 MAX_HITS = 5
 """Hits of one search (NapMem, Table 7)."""
-AMONG = 100
-"""Messages from which they are taken: what was said often is shown once."""
+MAX_CANDIDATES = 100
+"""Messages from which the hits are taken, so that repeated ones appear once."""
 MAX_IDS = 20
-"""Messages or records of one reading."""
+"""Messages or records that one call gets by their ids."""
 _NOTHING = "Nothing was found. Try other words, or answer without memory."
 _EMPTY = "The query is empty. Give words to look for."
+
+Answer = tuple[str, dict[str, Any]]
+"""The text for the model, and the same as data for the tool message's artifact."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """What a tool's work needs to know."""
+    """The user and the conversation for which a tool is called."""
 
     user: UserMemory
     settings: Settings
     seen: frozenset[str]
-    """Ids and texts of messages that the model sees anyway."""
+    """Ids and texts of messages that the model sees already."""
 
 
 Work = Callable[..., Answer]
@@ -59,7 +58,7 @@ Work = Callable[..., Answer]
 
 
 class Caller:
-    """Calls a tool's work; options as for `create_memory_tools`."""
+    """Calls tools for the user of the run; its options are those of `create_memory_tools`."""
 
     def __init__(self, memory: Memory, user_id: UserId, fail_closed: bool) -> None:
         check_memory(memory)
@@ -72,9 +71,9 @@ class Caller:
         config: RunnableConfig,
         runtime: ToolRuntime | None,
         work: Work,
-        given: dict[str, Any],
+        arguments: dict[str, Any],
     ) -> Answer:
-        """The work's answer, or what the model should know instead."""
+        """The tool's answer, or a text that tells the model why there is none."""
         user_id = user_of(config, self._user_id)
         conversation = _conversation(runtime)
         if turns_spent(conversation) > MAX_TURNS:
@@ -82,7 +81,7 @@ class Caller:
         try:
             seen = frozenset(in_view(conversation))
             call = Call(self._memory.user(user_id), self._memory.settings, seen)
-            text, data = work(call, **given)
+            text, data = work(call, **arguments)
             return text, {**MARK, **data}
         except InvalidInputError as error:
             return str(error), dict(MARK)
@@ -94,13 +93,13 @@ class Caller:
 
 
 def _conversation(runtime: ToolRuntime | None) -> list[BaseMessage]:
-    """The conversation that the tool is called in; empty when it is called by hand."""
+    """The conversation in which the tool is called; empty when it is called by hand."""
     messages = value_in(runtime.state, "messages") if runtime else None
     return convert_to_messages(messages or [])
 
 
 def turns_spent(messages: Sequence[BaseMessage]) -> int:
-    """The assistant's messages with memory calls since the user last said something."""
+    """The assistant's messages with memory calls since the user's last message."""
     spent = 0
     for message in reversed(messages):
         if isinstance(message, HumanMessage) and was_said(message):
@@ -121,11 +120,11 @@ def search_records(call: Call, query: str) -> Answer:
 
 
 def search_conversation(call: Call, query: str) -> Answer:
-    """The best messages, best first, without those in view."""
+    """The best messages, best first, without those that the model sees already."""
     if not query.strip():
         return _EMPTY, {"messages": []}
-    found = call.user.search_conversation(query, AMONG + len(call.seen))
-    unseen = [hit for hit in found if not {hit.message_id, hit.text} & call.seen]
+    candidates = call.user.search_conversation(query, MAX_CANDIDATES + len(call.seen))
+    unseen = [hit for hit in candidates if not {hit.message_id, hit.text} & call.seen]
     hits = different(unseen)[:MAX_HITS]
     return _quoted(call, hits, "best match first") if hits else _NOTHING, _messages(hits)
 
@@ -133,23 +132,23 @@ def search_conversation(call: Call, query: str) -> Answer:
 def get_conversation(call: Call, message_ids: list[str]) -> Answer:
     """Messages in the order asked."""
     ids = message_ids[:MAX_IDS]
-    found = call.user.get_conversation(ids)
-    if not found:
+    messages = call.user.get_conversation(ids)
+    if not messages:
         unknown = f"No message has these ids: {as_data(str(ids))}. Use ids as the searches show."
         return unknown, _messages([])
-    return _quoted(call, found, _order(message_ids)), _messages(found)
+    return _quoted(call, messages, _order(message_ids)), _messages(messages)
 
 
 def get_records(call: Call, record_ids: list[str]) -> Answer:
     """Records in the order asked, with their sources and what they superseded."""
-    found = call.user.get_records(record_ids[:MAX_IDS])
-    data = {"records": [record.model_dump(mode="json") for record in found]}
-    known = {record.record_id for record in found}
-    unknown = [one for one in record_ids[:MAX_IDS] if one not in known]
-    if not found:
-        named = as_data(str(unknown))
-        return f"No record has these ids: {named}. Use ids as search_records shows them.", data
-    lines = [_record_line(record, _dates(record)) + _relations(record) for record in found]
+    records = call.user.get_records(record_ids[:MAX_IDS])
+    data = {"records": [record.model_dump(mode="json") for record in records]}
+    known = {record.record_id for record in records}
+    unknown = [record_id for record_id in record_ids[:MAX_IDS] if record_id not in known]
+    if not records:
+        ids = as_data(str(unknown))
+        return f"No record has these ids: {ids}. Use ids as search_records shows them.", data
+    lines = [_record_line(record, _dates(record)) + _relations(record) for record in records]
     order = _order(record_ids) + (f"; unknown ids: {as_data(str(unknown))}" if unknown else "")
     return framed(lines, order), data
 
@@ -161,15 +160,15 @@ def read_file(call: Call, name: str) -> Answer:
 
 
 def remember(call: Call, text: str) -> Answer:
-    """Write a sentence down."""
+    """Store a sentence as a record."""
     record = call.user.remember(text)
     return f"Remembered as {record.record_id}.", {"records": [record.model_dump(mode="json")]}
 
 
 def ask_a_human(record_id: str) -> str | None:
-    """Interrupt the graph before anything is deleted; a text when the human says no."""
-    agreed = interrupt({"action": "forget", "record_id": record_id})
-    return None if agreed is True else "The user did not agree; nothing was deleted."
+    """Interrupt the graph before anything is deleted; a text unless the human agrees."""
+    answer = interrupt({"action": "forget", "record_id": record_id})
+    return None if answer is True else "The user did not agree; nothing was deleted."
 
 
 def forget(call: Call, record_id: str) -> Answer:
@@ -180,28 +179,26 @@ def forget(call: Call, record_id: str) -> Answer:
 
 
 def _order(ids: Sequence[str]) -> str:
-    left = len(ids) - MAX_IDS
-    return "in the order asked" + (f"; {left} ids too many were left out" if left > 0 else "")
+    surplus = len(ids) - MAX_IDS
+    return "in the order asked" + (f"; {surplus} ids too many were left out" if surplus > 0 else "")
 
 
-def _quoted(call: Call, found: Sequence[Message | MessageHit], order: str) -> str:
-    """As much of each message as the token budget allows."""
-    counter = token_counter(call.settings.encoding)
-    share = max(
-        call.settings.context.excerpt_tokens, call.settings.context.max_tokens // len(found)
-    )
-    return framed((quote(said, counter, share) for said in found), order)
+def _quoted(call: Call, messages: Sequence[Message | MessageHit], order: str) -> str:
+    """Quotes of the messages, which share the token budget."""
+    counter, context = token_counter(call.settings.encoding), call.settings.context
+    share = max(context.excerpt_tokens, context.max_tokens // len(messages))
+    return framed((quote(message, counter, share) for message in messages), order)
 
 
-def _messages(found: Sequence[Message | MessageHit]) -> dict[str, Any]:
-    return {"messages": [one.model_dump(mode="json", exclude={"signals"}) for one in found]}
+def _messages(messages: Sequence[Message | MessageHit]) -> dict[str, Any]:
+    return {"messages": [m.model_dump(mode="json", exclude={"signals"}) for m in messages]}
 
 
 def _record_line(record: Record | RecordHit, dates: str) -> str:
-    sources = ", ".join(as_data(one) for one in record.message_ids[:MAX_HITS])
+    sources = ", ".join(map(as_data, record.message_ids[:MAX_HITS]))
     kind = record.kind if record.confirmation == "confirmed" else record.confirmation
-    named = plain_id(record.record_id)
-    return f"- {dates} {kind} [{named}]: {as_data(record.text)} (from {sources})"
+    record_id = plain_id(record.record_id)
+    return f"- {dates} {kind} [{record_id}]: {as_data(record.text)} (from {sources})"
 
 
 def _dates(record: Record) -> str:

@@ -1,4 +1,4 @@
-"""The memory tools as a model sees them: names, descriptions, arguments; for agents and for MCP."""
+"""Names, descriptions and arguments of the memory tools, for agents and for MCP."""
 
 from dataclasses import dataclass
 
@@ -46,7 +46,7 @@ class ForgetArguments(BaseModel):
 
 @dataclass(frozen=True)
 class MemoryTool:
-    """One tool, wherever it is offered."""
+    """One tool, as agents and MCP clients are offered it."""
 
     name: str
     description: str

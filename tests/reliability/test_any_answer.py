@@ -124,7 +124,7 @@ class Conversation:
         self.memory = Memory(where, model=self.mind, embeddings="hash", settings=limits)
         builder = StateGraph(MessagesState)
         builder.add_node("answer", lambda _: {"messages": [AIMessage(self.answered)]})
-        builder.add_node("write", create_write_node(self.memory, reading="inline"))
+        builder.add_node("write", create_write_node(self.memory, extraction="inline"))
         builder.add_edge(START, "answer")
         builder.add_edge("answer", "write")
         self.graph = builder.compile()

@@ -66,8 +66,8 @@ def test_what_a_model_proposes_for_all_pairs(open_memory: Any) -> None:
     assert sum(happened for meant, happened in results if meant) >= 38
 
 
-@pytest.mark.parametrize("reading", ["inline", "background"])
-def test_recalled_memory_in_a_prompt_becomes_no_record(tmp_path: Path, reading: Any) -> None:
+@pytest.mark.parametrize("extraction", ["inline", "background"])
+def test_recalled_memory_in_a_prompt_becomes_no_record(tmp_path: Path, extraction: Any) -> None:
     """The same questions over and over, each prompt full of recalled memory."""
     settings = Settings(extraction=ExtractionSettings(debounce_seconds=0))
     with Memory(
@@ -78,7 +78,7 @@ def test_recalled_memory_in_a_prompt_becomes_no_record(tmp_path: Path, reading: 
         ana.flush()
         before = len(ana.export_records())
         chat = ScriptedChatModel(script=["It is in your memory."])
-        bot = create_agent(chat, middleware=[MemoryMiddleware(memory, reading=reading)])
+        bot = create_agent(chat, middleware=[MemoryMiddleware(memory, extraction=extraction)])
         for number in range(6):
             where = {"configurable": {"user_id": "ana", "thread_id": f"t{number}"}}
             bot.invoke({"messages": [("user", "What is my locker code?")]}, where)

@@ -257,7 +257,7 @@ def use_everything(memory: Memory, store: ChromaStore, question: str) -> None:
     builder = StateGraph(MemoryState)
     builder.add_node("recall", create_recall_node(memory, mode="reason"))
     builder.add_node("chat", chat)
-    builder.add_node("write", create_write_node(memory, reading="inline"))
+    builder.add_node("write", create_write_node(memory, extraction="inline"))
     builder.add_edge(START, "recall")
     builder.add_edge("recall", "chat")
     builder.add_edge("chat", "write")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from blockbuster import blockbuster_ctx
 
+import langmem_graph
 from langmem_graph.memory import Memory, UserMemory
 from tests.conftest import said
 
@@ -135,3 +136,10 @@ async def test_many_tasks_at_once(tmp_path: Path) -> None:
 
         await asyncio.gather(*map(work, range(50)))
         assert [len(await memory.user(n).aexport()) for n in range(5)] == [10] * 5
+
+
+def test_every_public_name_is_found_where_it_is_looked_for() -> None:
+    for name in langmem_graph.__all__:
+        assert getattr(langmem_graph, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'Memories'"):
+        langmem_graph.Memories  # noqa: B018

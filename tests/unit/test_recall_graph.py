@@ -491,7 +491,7 @@ def _through_subgraph(memory: Memory, asked: Any) -> str:
 
 def _agent(memory: Memory) -> tuple[Any, ScriptedChatModel]:
     model = ScriptedChatModel(script=["ok"])
-    middleware = [MemoryMiddleware(memory, mode="auto", reading="manual")]
+    middleware = [MemoryMiddleware(memory, mode="auto", extraction="manual")]
     return create_agent(model, middleware=middleware), model
 
 
@@ -764,7 +764,7 @@ def test_nodes_work_outside_a_graph(open_memory: Any, mode: Any) -> None:
     memory = open_memory(good())
     done = create_recall_node(memory, mode=mode).invoke({"messages": [HumanMessage(ASKED)]}, ANA)
     assert SAID["m4"] in done["memory_context"]
-    create_write_node(memory, reading="manual").invoke({"messages": [HumanMessage("hi")]}, ANA)
+    create_write_node(memory, extraction="manual").invoke({"messages": [HumanMessage("hi")]}, ANA)
 
 
 def test_listeners_that_fail_or_call_back_do_no_harm(open_memory: Any) -> None:

@@ -86,7 +86,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 def agent(memory: Memory, args: dict[str, Any], name: str = "book_flight", **options: Any) -> Any:
     call = AIMessage("", tool_calls=[{"name": name, "args": args, "id": "c1"}])
     model = ScriptedChatModel(script=[call, "Done."])
-    options = {"ground_tools": [book_flight], "reading": "manual", **options}
+    options = {"ground_tools": [book_flight], "extraction": "manual", **options}
     return create_agent(
         model,
         tools=[book_flight, weather, invite],
@@ -321,7 +321,7 @@ async def test_what_a_human_has_agreed_to_in_the_tool_is_what_runs(
 
     monkeypatch.setitem(FILL, "fill", at_first)
     call = {"name": "book_flight", "args": {"destination": "Łódź (Poland)"}, "id": "c1"}
-    options: Any = {"ground_tools": [book_flight], "reading": "manual"}
+    options: Any = {"ground_tools": [book_flight], "extraction": "manual"}
     made = create_agent(
         ScriptedChatModel(script=[AIMessage("", tool_calls=[call]), "Done."]),
         tools=[asking_tool()],

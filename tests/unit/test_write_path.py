@@ -739,7 +739,7 @@ def test_reading_is_no_part_of_the_callers_run(open_memory: Any) -> None:
     mind = Mind(Extraction=echo, TopicRound=gather, ProfileText=PROFILE)
     memory = open_memory(mind)
     builder = StateGraph(MessagesState)
-    builder.add_node("write", create_write_node(memory, reading="inline"))
+    builder.add_node("write", create_write_node(memory, extraction="inline"))
     builder.add_edge(START, "write")
     saver = InMemorySaver()
     graph = builder.compile(checkpointer=saver)

@@ -57,7 +57,7 @@ def agent_that_books(path: Path) -> Talk:
         ]
     )
     remembering = MemoryMiddleware(
-        talk.memory, ground_tools=[book_ferry], report=True, reading="manual"
+        talk.memory, ground_tools=[book_ferry], report=True, extraction="manual"
     )
     agent = create_agent(model, tools=[book_ferry], middleware=[remembering])
     for n in (1, 2, 3):
@@ -80,7 +80,7 @@ def agent_that_reasons(path: Path) -> Talk:
     ).open()
     ola = tell(talk)
     model = ScriptedChatModel(script=[AIMessage("All aboard.", id="a1")])
-    remembering = MemoryMiddleware(talk.memory, mode="auto", reading="inline", report=True)
+    remembering = MemoryMiddleware(talk.memory, mode="auto", extraction="inline", report=True)
     agent = create_agent(model, middleware=[remembering])
     asked = HumanMessage("Please plan a trip to sea.", id="h1")
     talk.run("agent.invoke", lambda: agent.invoke({"messages": [asked]}, OLA))
@@ -126,7 +126,7 @@ def nodes_of_a_graph(path: Path) -> Talk:
     talk = Talk(path, "The recall node, the write node, and messages with memory in place.").open()
     tell(talk)
     recall, write = create_recall_node(talk.memory, report=True), create_write_node(
-        talk.memory, reading="manual", report=True
+        talk.memory, extraction="manual", report=True
     )  # fmt: skip
     turn = [HumanMessage("Which cabin do I want?", id="h1")]
     state: Any = {"messages": turn}
