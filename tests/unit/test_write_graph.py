@@ -15,11 +15,13 @@ from langmem_graph.graphs.write_graph import create_write_graph
 from langmem_graph.llm.structured_calls import Usage, model_runner
 from langmem_graph.memory import Memory
 from langmem_graph.settings import ExtractionSettings, ReasoningSettings, Settings
-from tests.scripted import Mind, ScriptedChatModel
+from langmem_graph.testing import ScriptedChatModel
+from tests.support.minds import Mind
 from tests.support.settings import nested
-from tests.unit.test_write_path import PROFILE, echo, gather, turn
+from tests.support.writing import echo, turn
+from tests.unit.test_write_path import PROFILE, gather
 
-STEPS = ["claim", "extract", "ground_values", "reconcile", "evolve", "commit", "link", "schedule"]
+STEPS = ["claim", "extract", "verify", "reconcile", "commit", "link", "schedule"]
 ROUNDS = ["topics", "profile"]
 CONFIG: dict[str, Any] = {"configurable": {"user_id": "ana", "thread_id": "t"}}
 LEAST: Any = {"recursion_limit": 4}
