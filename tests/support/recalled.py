@@ -6,10 +6,7 @@ from tests.support.goals import PLAN, alias
 from tests.support.minds import Mind
 
 PUPPY = "Our puppy Miso is teething and chews everything, above all plants."
-
-
 PALM = "Where can I buy a sago palm?"
-
 
 RISKS = {
     "risks": [
@@ -21,7 +18,6 @@ RISKS = {
         {"claim": "It needs a lot of light.", "examples": ["zzz qqq"], "basis": "world"},
     ]
 }
-
 
 SAID = {
     "m1": PUPPY,
