@@ -12,13 +12,13 @@ from benchmarks.report.write import write_report
 from benchmarks.systems.catalogue import chosen
 from langmem_graph.testing import HashEmbeddings
 from tests.benchmarks import tiny
-from tests.support.minds import Mind
+from tests.support.models import AnswersBySchema
 
 RIGHT = {"reason": "says the same", "correct": True}
 PLAIN = ["ours", "bm25", "naive-rag", "full-context"]
 
 
-class Model(Mind):
+class Model(AnswersBySchema):
     """Says `text` where no schema is asked for."""
 
     def __init__(self, text="yes", **answers):

@@ -14,12 +14,12 @@ from benchmarks.systems.baselines import FullContext
 from langmem_graph.testing import ScriptedChatModel
 from tests.benchmarks import tiny
 from tests.benchmarks.scripted import PLAIN, RIGHT, Model, Walker, job, measured
-from tests.support.minds import Mind
+from tests.support.models import AnswersBySchema
 
 
 def test_locomo_is_answered_and_judged(tmp_path):
     model = Model("yes")
-    judging = Mind(Verdict=lambda asked: RIGHT | {"correct": "Beans?" in asked})
+    judging = AnswersBySchema(Verdict=lambda asked: RIGHT | {"correct": "Beans?" in asked})
     made = job(tmp_path, "locomo", model, judging, prices=(1.0, 2.0))
     rows, text = measured(made)
     assert len(rows) == 4 * len(PLAIN)
@@ -39,7 +39,7 @@ def test_locomo_is_answered_and_judged(tmp_path):
 
 
 def test_failures_are_counted_and_never_dropped(tmp_path):
-    broken = Mind(Verdict={"reason": "no verdict"})
+    broken = AnswersBySchema(Verdict={"reason": "no verdict"})
     rows, text = measured(job(tmp_path, "locomo", Model(""), broken, ["bm25"]))
     assert [len(row["failures"]) for row in rows] == [1, 1, 1, 1]
     assert all(row["scores"]["score"] == 0 for row in rows)
@@ -72,7 +72,7 @@ def test_whatever_fails_can_be_written_down(tmp_path):
 
 
 def test_realmem_is_scored_as_in_the_paper(tmp_path):
-    judging = Mind(
+    judging = AnswersBySchema(
         ScaleVerdict={"reason": "part", "score": 2},
         MemoryVerdict={"found": [1, 1, 9], "helpful": 1},
     )
@@ -105,7 +105,7 @@ def test_gold_does_not_change_what_the_model_is_told(tmp_path):
 
 
 def test_what_a_navigator_read_is_what_the_judge_sees_as_found(tmp_path):
-    judging = Mind(
+    judging = AnswersBySchema(
         ScaleVerdict={"reason": "part", "score": 2}, MemoryVerdict={"found": [1], "helpful": 1}
     )
     made = job(tmp_path, "realmem", Walker(), judging, ["ours"], reader=NavigateReader)

@@ -12,7 +12,7 @@ from benchmarks.systems.catalogue import Workshop, ablations, chosen, sweep
 from langmem_graph.testing import HashEmbeddings
 from langmem_graph.tokens import token_counter
 from tests.benchmarks.scripted import RIGHT, Model, Walker, job, measured
-from tests.support.minds import Mind
+from tests.support.models import AnswersBySchema
 
 PLAN = {
     "answer": ["x"],
@@ -65,7 +65,9 @@ def test_a_call_that_our_grounding_could_not_fill_is_a_failure(tmp_path):
 
 def test_what_memory_could_not_read_or_think_is_counted(tmp_path):
     broken = Model("yes", Extraction={"memories": "none"}, GoalPlan={"answer": 1})
-    rows, text = measured(job(tmp_path, "locomo", broken, Mind(Verdict=RIGHT), ["ours-reason"]))
+    rows, text = measured(
+        job(tmp_path, "locomo", broken, AnswersBySchema(Verdict=RIGHT), ["ours-reason"])
+    )
     assert [len(row["failures"]) for row in rows] == [1, 1, 1, 1]
     assert all(row["failures"][0].startswith("memory: GoalPlan") for row in rows)
     assert "| 0 | 0 | 4 |" in text  # answers, judgements, memory
@@ -77,7 +79,7 @@ def test_what_memory_could_not_read_or_think_is_counted(tmp_path):
 def test_reasoning_and_its_ablations_share_one_reading(tmp_path):
     model = Model("yes", Extraction={"memories": []}, GoalPlan=PLAN, Refinement=FURTHER)
     specs = [*chosen(["ours-reason"], answering=True, has_model=True), *ablations(["all"])]
-    made = job(tmp_path, "locomo", model, Mind(Verdict=RIGHT), specs=specs)
+    made = job(tmp_path, "locomo", model, AnswersBySchema(Verdict=RIGHT), specs=specs)
     rows, text = measured(made)
     assert len(rows) == 4 * len(specs)
     assert not any(row["failures"] for row in rows)
@@ -119,7 +121,14 @@ def test_a_sweep_changes_the_depth_of_the_loop(tmp_path):
 
 
 def test_navigating_is_measured_with_questions_that_need_no_memory(tmp_path):
-    made = job(tmp_path, "locomo", Walker(), Mind(Verdict=RIGHT), ["ours"], reader=NavigateReader)
+    made = job(
+        tmp_path,
+        "locomo",
+        Walker(),
+        AnswersBySchema(Verdict=RIGHT),
+        ["ours"],
+        reader=NavigateReader,
+    )
     made = replace(made, data=with_general(made.data))
     rows, text = measured(made)
     first = next(row for row in rows if row["question"] == rows[0]["question"])
@@ -157,7 +166,7 @@ def test_what_is_remembered_is_quoted_as_data(tmp_path):
 
 
 def test_a_failed_answer_is_not_shown_to_the_judge():
-    judging = Mind(Verdict=RIGHT)
+    judging = AnswersBySchema(Verdict=RIGHT)
     done = judge("judged", Question("q", "x", answer="y"), Reply(failed=True), Speaker(judging))
     assert done.scores["score"] == 0
     assert judging.asked == []

@@ -13,7 +13,7 @@ from langmem_graph.settings import ExtractionSettings, Settings
 from langmem_graph.testing import ScriptedChatModel
 from tests.conftest import said
 from tests.support.corrections import pairs
-from tests.support.minds import Mind
+from tests.support.models import AnswersBySchema
 from tests.support.writing import echo, memories, memory_at, turn
 
 UPDATE = {"decisions": [{"record": "r1", "action": "update", "targets": ["n1"]}]}
@@ -26,7 +26,7 @@ def open_memory(tmp_path: Path) -> Iterator[Callable[..., Memory]]:
         yield opening
 
 
-def superseded(memory: Memory, mind: Any, pair: dict[str, Any]) -> bool:
+def superseded(memory: Memory, model: Any, pair: dict[str, Any]) -> bool:
     """Whether the pair's older record is no longer true after the newer one was said."""
     old, new = pair["old"], pair["new"]
     user = memory.user(pair["id"])
@@ -42,7 +42,7 @@ def superseded(memory: Memory, mind: Any, pair: dict[str, Any]) -> bool:
     given = {name: new[name] for name in FIELDS if new.get(name) is not None}
     row = {"subject": "", **given, "sources": ["m1"]}
     proposed = memories(row | {"draft": new.get("confirmation") == "draft"})
-    mind.answers["Extraction"] = lambda q: (
+    model.answers["Extraction"] = lambda q: (
         proposed if pair["said"][:40] in q.split("New messages")[1] else memories()
     )
     names = [name for name in pair["user_names"] if name.casefold() not in ("user", "i", "me")]
@@ -56,10 +56,10 @@ def superseded(memory: Memory, mind: Any, pair: dict[str, Any]) -> bool:
 
 @pytest.mark.long
 def test_what_a_model_proposes_for_all_pairs(open_memory: Any) -> None:
-    mind = Mind(Reconciliation=UPDATE)
-    memory = open_memory(mind, extraction__neighbour_floor=-1.0)
+    model = AnswersBySchema(Reconciliation=UPDATE)
+    memory = open_memory(model, extraction__neighbour_floor=-1.0)
     results = [
-        (pair["supersedes"], superseded(memory, mind, pair)) for pair in pairs("corrections")
+        (pair["supersedes"], superseded(memory, model, pair)) for pair in pairs("corrections")
     ]
     assert len(results) == 80
     assert sum(happened for meant, happened in results if not meant) == 0
@@ -71,7 +71,7 @@ def test_recalled_memory_in_a_prompt_becomes_no_record(tmp_path: Path, reading: 
     """The same questions over and over, each prompt full of recalled memory."""
     settings = Settings(extraction=ExtractionSettings(debounce_seconds=0))
     with Memory(
-        tmp_path / "m", model=Mind(Extraction=echo), embeddings="hash", settings=settings
+        tmp_path / "m", model=AnswersBySchema(Extraction=echo), embeddings="hash", settings=settings
     ) as memory:
         ana = memory.user("ana")
         ana.add(turn("My locker code is 4711."), session_id="old")
@@ -90,7 +90,9 @@ def test_recalled_memory_in_a_prompt_becomes_no_record(tmp_path: Path, reading: 
 
 
 def test_read_your_writes(tmp_path: Path) -> None:
-    with Memory(tmp_path / "m", model=Mind(Extraction=echo), embeddings="hash") as memory:
+    with Memory(
+        tmp_path / "m", model=AnswersBySchema(Extraction=echo), embeddings="hash"
+    ) as memory:
         memory.user("ana").add(turn("I own a boat."), session_id="s")
         chat = ScriptedChatModel()
         bot = create_agent(chat, middleware=[MemoryMiddleware(memory, read_your_writes=True)])
@@ -105,7 +107,7 @@ BAD = ["prose", "null", RuntimeError("down"), {"pairs": [{"cause": "r1", "effect
 @pytest.mark.parametrize("bad", BAD, ids=str)
 def test_a_bad_causal_answer_links_nothing_and_loses_nothing(open_memory: Any, bad: Any) -> None:
     ana = open_memory(
-        Mind(Extraction=echo, CausalPairs=bad), extraction__cluster_max_distance=1.5
+        AnswersBySchema(Extraction=echo, CausalPairs=bad), extraction__cluster_max_distance=1.5
     ).user("ana")
     ana.add([*turn("The boat hit a rock."), *turn("The boat leaks.", number=2)], session_id="s")
     report = ana.flush()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.minds import Mind
+from tests.support.models import AnswersBySchema
 from tests.support.topic_tracks import PROFILE, active, gather
 from tests.support.writing import (
     echo,
@@ -14,13 +14,13 @@ from tests.support.writing import (
 
 
 def test_remember_by_hand(open_memory: Any) -> None:
-    mind = Mind(Extraction=echo)
-    ana = open_memory(mind).user("ana")
+    model = AnswersBySchema(Extraction=echo)
+    ana = open_memory(model).user("ana")
     record = ana.remember("My locker code is 4711.")
     assert record.made_by == "user"
     assert ana.get_conversation(record.message_ids)[0].text == "My locker code is 4711."
     assert ana.flush().read == 0
-    assert [step for step, _ in mind.asked] == ["TopicRound"]
+    assert [step for step, _ in model.asked] == ["TopicRound"]
     assert ana.search_records("locker code")[0].record_id == record.record_id
 
 
@@ -28,7 +28,7 @@ CANARIES = ("quokka9931", "zebrafish7742", "okapi5513")
 
 
 def test_forgetting_a_message_takes_everything_made_of_it(open_memory: Any, tmp_path: Path) -> None:
-    ana = open_memory(Mind(Extraction=echo)).user("ana")
+    ana = open_memory(AnswersBySchema(Extraction=echo)).user("ana")
     talk = [{"role": "user", "content": f"I keep a {c} at home.", "id": c} for c in CANARIES]
     ana.add(talk, session_id="s", at="2025-01-01")
     ana.flush()
@@ -126,7 +126,7 @@ def test_what_is_forgotten_during_a_flush_does_not_come_back(
             ana.forget(message="m1")
         return answer
 
-    ana = open_memory(Mind(**{**answers, step: meddle})).user("ana")
+    ana = open_memory(AnswersBySchema(**{**answers, step: meddle})).user("ana")
     said, answered = turn("I keep a zebrafish7742 at home.")
     ana.add([{**said, "id": "m1"}, {**answered, "id": "m2"}], session_id="s")
     ana.flush()

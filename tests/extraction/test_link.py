@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from langmem_graph.storage import graph_edges
-from tests.support.minds import Mind
+from tests.support.models import AnswersBySchema
 from tests.support.writing import (
     echo,
     turn,
@@ -14,8 +14,8 @@ from tests.support.writing import (
 
 def test_causes_are_found_at_the_end_of_a_session_and_follow_time(open_memory: Any) -> None:
     backwards = {"pairs": [{"cause": "r2", "effect": "r1"}, {"cause": "r1", "effect": "r9"}]}
-    mind = Mind(Extraction=echo, CausalPairs=backwards)
-    memory = open_memory(mind, extraction__cluster_max_distance=1.5)
+    model = AnswersBySchema(Extraction=echo, CausalPairs=backwards)
+    memory = open_memory(model, extraction__cluster_max_distance=1.5)
     ana = memory.user("ana")
     ana.add(turn("The boat hit a rock."), session_id="s", at="2025-01-01")
     ana.add(turn("The boat leaks.", number=2), session_id="s", at="2025-01-02")
@@ -34,7 +34,7 @@ def test_causes_of_what_was_imported_with_a_time_of_any_shape(
 ) -> None:
     pairs = {"pairs": [{"cause": "r2", "effect": "r1"}]}
     ana = open_memory(
-        Mind(Extraction=echo, CausalPairs=pairs), extraction__cluster_max_distance=1.5
+        AnswersBySchema(Extraction=echo, CausalPairs=pairs), extraction__cluster_max_distance=1.5
     ).user("ana")
     ana.add([{"role": "user", "content": "The boat hit a rock.", "id": "m"}], session_id="r")
     ana.flush()

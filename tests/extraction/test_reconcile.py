@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.minds import Mind
+from tests.support.models import AnswersBySchema
 from tests.support.writing import (
     line_aliases,
     memories,
@@ -22,7 +22,7 @@ def test_a_correction_supersedes_and_can_be_undone(open_memory: Any) -> None:
         "decisions": [{"record": "r1", "action": "update", "targets": ["n1"], "attribute": "a1"}]
     }
     ana = open_memory(
-        Mind(Extraction=extract, Reconciliation=decide), extraction__neighbour_floor=0.1
+        AnswersBySchema(Extraction=extract, Reconciliation=decide), extraction__neighbour_floor=0.1
     ).user("ana")
     ana.add(turn("I live in Porto."), session_id="s1", at="2025-01-01")
     ana.flush()
@@ -67,8 +67,8 @@ def test_two_corrections_in_one_batch_leave_the_last_one_true(open_memory: Any) 
             for r in ("r1", "r2")
         ]
     }
-    mind = Mind(Extraction=extract, Reconciliation=decide)
-    ana = open_memory(mind, extraction__neighbour_floor=0.0).user("ana")
+    model = AnswersBySchema(Extraction=extract, Reconciliation=decide)
+    ana = open_memory(model, extraction__neighbour_floor=0.0).user("ana")
     ana.add(turn("I live in Porto."), session_id="s1", at="2025-01-01")
     ana.flush()
     ana.add(turn("I moved to Berlin.", number=2), session_id="s2", at="2025-02-01")
@@ -99,8 +99,8 @@ def test_a_merge_cannot_hide_a_true_record(open_memory: Any, name: str) -> None:
         return memories({"text": text, "sources": [alias], "attribute": own})
 
     decide = {"record": "r1", "action": "merge", "targets": ["n1"], "text": merged}
-    mind = Mind(Extraction=extract, Reconciliation={"decisions": [decide]})
-    ana = open_memory(mind, extraction__neighbour_floor=0.0).user("ana")
+    model = AnswersBySchema(Extraction=extract, Reconciliation={"decisions": [decide]})
+    ana = open_memory(model, extraction__neighbour_floor=0.0).user("ana")
     ana.add(turn("I own a red boat."), session_id="s1")
     ana.flush()
     ana.add(turn(said, number=2), session_id="s2")
@@ -116,8 +116,8 @@ def test_a_merge_of_two_halves(open_memory: Any) -> None:
 
     both = "The boat is red and the boat is fast."
     decide = {"record": "r1", "action": "merge", "targets": ["n1"], "text": both}
-    mind = Mind(Extraction=extract, Reconciliation={"decisions": [decide]})
-    ana = open_memory(mind, extraction__neighbour_floor=0.0).user("ana")
+    model = AnswersBySchema(Extraction=extract, Reconciliation={"decisions": [decide]})
+    ana = open_memory(model, extraction__neighbour_floor=0.0).user("ana")
     ana.add(turn("The boat is red."), session_id="s1")
     ana.flush()
     ana.add(turn("The boat is fast.", number=2), session_id="s2")

@@ -90,11 +90,11 @@ def test_attributes_that_stay_apart(a: str, b: str | None) -> None:
 
 
 def test_likeness_decides_what_the_table_does_not_know() -> None:
-    def alike(a: str, b: str) -> float:
+    def similarity(a: str, b: str) -> float:
         return 0.9 if {a, b} == {"sleep schedule", "nightly rest"} else 0.3
 
-    assert same_attribute("sleep schedule", "nightly rest", alike)
-    assert not same_attribute("sleep schedule", "nightly rest", alike, threshold=0.95)
+    assert same_attribute("sleep schedule", "nightly rest", similarity)
+    assert not same_attribute("sleep schedule", "nightly rest", similarity, threshold=0.95)
     assert not same_attribute("sleep schedule", "nightly rest")
     assert not same_attribute("red wine", "white wine", lambda *_: 1.0)
     assert not same_attribute("home", "job", lambda *_: 1.0)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.minds import Mind
+from tests.support.models import AnswersBySchema
 from tests.support.writing import (
     BAD,
     DECISIONS,
@@ -17,8 +17,8 @@ from tests.support.writing import (
 
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_extraction_loses_nothing(open_memory: Any, name: str) -> None:
-    mind = Mind(Extraction=BAD[name])
-    ana = open_memory(mind).user("ana")
+    model = AnswersBySchema(Extraction=BAD[name])
+    ana = open_memory(model).user("ana")
     ana.add(turn("I live in Porto."), session_id="s")
     reports = [ana.flush() for _ in range(4)]
     assert len(ana.export()) == 2
@@ -35,24 +35,24 @@ def test_a_bad_extraction_loses_nothing(open_memory: Any, name: str) -> None:
     else:
         assert [r.given_up for r in reports] == [0, 0, 2, 0]
         assert reports[-1].pending == 0
-    mind.answers["Extraction"] = echo
+    model.answers["Extraction"] = echo
     assert ana.flush().stored == (1 if name == "exception" else 0)
 
 
 def test_a_repair_is_shown_the_error_and_counted(open_memory: Any) -> None:
     good = memories({"text": "The user lives in Porto.", "sources": ["m1"]})
     answers = iter(["prose", good])
-    mind = Mind(Extraction=lambda _: next(answers))
-    ana = open_memory(mind).user("ana")
+    model = AnswersBySchema(Extraction=lambda _: next(answers))
+    ana = open_memory(model).user("ana")
     ana.add(turn("I live in Porto."), session_id="s")
     report = ana.flush()
     assert (report.stored, report.llm_calls, report.repairs) == (1, 3, 1)
-    assert "could not be used" in str(mind.requests[1][-1].content)
+    assert "could not be used" in str(model.requests[1][-1].content)
 
 
 def test_a_model_that_never_answers_is_given_up_in_time(open_memory: Any) -> None:
-    mind = Mind(Extraction=lambda _: time.sleep(2) or memories())
-    ana = open_memory(mind, extraction__call_seconds=0.1).user("ana")
+    model = AnswersBySchema(Extraction=lambda _: time.sleep(2) or memories())
+    ana = open_memory(model, extraction__call_seconds=0.1).user("ana")
     ana.add(turn("I live in Porto."), session_id="s")
     start = time.monotonic()
     report = ana.flush()
@@ -63,14 +63,14 @@ def test_a_model_that_never_answers_is_given_up_in_time(open_memory: Any) -> Non
 
 @pytest.mark.parametrize("name", DECISIONS)
 def test_a_bad_reconciliation_changes_nothing_that_is_there(open_memory: Any, name: str) -> None:
-    mind = Mind(Extraction=echo, Reconciliation=DECISIONS[name])
-    ana = open_memory(mind, extraction__neighbour_floor=0.0).user("ana")
+    model = AnswersBySchema(Extraction=echo, Reconciliation=DECISIONS[name])
+    ana = open_memory(model, extraction__neighbour_floor=0.0).user("ana")
     ana.add(turn("I own a red boat."), session_id="s1")
     ana.flush()
     (before,) = ana.get_records([h.record_id for h in ana.search_records("boat")])
     ana.add([*turn("I sold my blue car."), *turn("My aunt Eva paints.", number=2)], session_id="s2")
     report = ana.flush()
-    assert any(step == "Reconciliation" for step, _ in mind.asked)
+    assert any(step == "Reconciliation" for step, _ in model.asked)
     assert ana.get_records(before.record_id) == [before]
     assert report.stored == 2
     assert len(ana.search_records("user said", k=9)) == 3

@@ -12,7 +12,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langmem_graph.errors import ClosedMemoryError, InvalidInputError
 from langmem_graph.graphs.nodes import create_write_node
 from langmem_graph.graphs.write_graph import create_write_graph
-from tests.support.minds import Mind
+from tests.support.models import AnswersBySchema
 from tests.support.topic_tracks import PROFILE, gather
 from tests.support.writing import (
     echo,
@@ -28,7 +28,7 @@ def test_two_users_at_once_and_a_restart_in_the_middle(open_memory: Any) -> None
         seen.extend(line_aliases(question).values())
         return echo(question)
 
-    memory = open_memory(Mind(Extraction=extract))
+    memory = open_memory(AnswersBySchema(Extraction=extract))
 
     def talk(user: str, numbers: range) -> None:
         for n in numbers:
@@ -41,7 +41,7 @@ def test_two_users_at_once_and_a_restart_in_the_middle(open_memory: Any) -> None
             thread.start()
         for thread in threads:
             thread.join()
-        memory = open_memory(Mind(Extraction=extract))
+        memory = open_memory(AnswersBySchema(Extraction=extract))
     for user in ("ana", "bob"):
         memory.user(user).flush()
         assert sorted(t for t in seen if t.startswith(f"{user} says")) == sorted(
@@ -53,7 +53,7 @@ def test_two_users_at_once_and_a_restart_in_the_middle(open_memory: Any) -> None
 async def test_the_async_face_does_not_block(open_memory: Any) -> None:
     from blockbuster import blockbuster_ctx
 
-    ana = open_memory(Mind(Extraction=echo)).user("ana")
+    ana = open_memory(AnswersBySchema(Extraction=echo)).user("ana")
     ana.add(turn("warm up"), session_id="s")
     await ana.aflush()
     with blockbuster_ctx():
@@ -66,17 +66,17 @@ async def test_the_async_face_does_not_block(open_memory: Any) -> None:
 
 
 def test_closing_reads_what_waits_and_leaves_the_rest_due(open_memory: Any) -> None:
-    slow = Mind(Extraction=lambda q: time.sleep(1) or echo(q))
+    slow = AnswersBySchema(Extraction=lambda q: time.sleep(1) or echo(q))
     memory = open_memory(slow, storage__closing_seconds=0.1)
     memory.user("ana").add(turn("I own a boat."), session_id="s")
     memory._pipelines.worker.notify("ana")
-    ana = open_memory(Mind(Extraction=echo)).user("ana")
+    ana = open_memory(AnswersBySchema(Extraction=echo)).user("ana")
     assert ana.flush().stored == 1
 
 
 def test_reading_is_no_part_of_the_callers_run(open_memory: Any) -> None:
-    mind = Mind(Extraction=echo, TopicRound=gather, ProfileText=PROFILE)
-    memory = open_memory(mind)
+    model = AnswersBySchema(Extraction=echo, TopicRound=gather, ProfileText=PROFILE)
+    memory = open_memory(model)
     builder = StateGraph(MessagesState)
     builder.add_node("write", create_write_node(memory, reading="inline"))
     builder.add_edge(START, "write")
@@ -93,7 +93,7 @@ def test_reading_is_no_part_of_the_callers_run(open_memory: Any) -> None:
 
 
 async def test_the_write_graph(open_memory: Any) -> None:
-    memory = open_memory(Mind(Extraction=echo))
+    memory = open_memory(AnswersBySchema(Extraction=echo))
     graph = create_write_graph(memory)
     where = {"configurable": {"user_id": "ana", "thread_id": "t"}}
     done = await graph.ainvoke({"messages": [("user", "I own a boat.")]}, where)
@@ -105,8 +105,8 @@ async def test_the_write_graph(open_memory: Any) -> None:
 
 
 async def test_giving_up_waiting_leaves_nothing_claimed(open_memory: Any) -> None:
-    mind = Mind(Extraction=lambda q: time.sleep(0.5) or echo(q))
-    ana = open_memory(mind).user("ana")
+    model = AnswersBySchema(Extraction=lambda q: time.sleep(0.5) or echo(q))
+    ana = open_memory(model).user("ana")
     await ana.aadd(turn("I own a boat."), session_id="s")
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(ana.aflush(), 0.1)
@@ -117,7 +117,7 @@ async def test_giving_up_waiting_leaves_nothing_claimed(open_memory: Any) -> Non
 
 def test_a_closed_memory_says_so(open_memory: Any) -> None:
     memory = open_memory(
-        Mind(Extraction=lambda q: time.sleep(1) or echo(q)), storage__closing_seconds=0
+        AnswersBySchema(Extraction=lambda q: time.sleep(1) or echo(q)), storage__closing_seconds=0
     )
     ana = memory.user("ana")
     ana.add(turn("I own a boat."), session_id="s")

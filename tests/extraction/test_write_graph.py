@@ -16,7 +16,7 @@ from langmem_graph.llm.structured_calls import Usage, model_runner
 from langmem_graph.memory import Memory
 from langmem_graph.settings import ExtractionSettings, ReasoningSettings, Settings
 from langmem_graph.testing import ScriptedChatModel
-from tests.support.minds import Mind
+from tests.support.models import AnswersBySchema
 from tests.support.settings import nested
 from tests.support.topic_tracks import PROFILE, gather
 from tests.support.writing import echo, turn
@@ -28,8 +28,10 @@ LEAST: Any = {"recursion_limit": 4}
 BOAT = {"messages": [("user", "I own a boat."), ("assistant", "Nice.")]}
 
 
-def reading(**answers: Any) -> Mind:
-    return Mind(**{"Extraction": echo, "TopicRound": gather, "ProfileText": PROFILE, **answers})
+def reading(**answers: Any) -> AnswersBySchema:
+    return AnswersBySchema(
+        **{"Extraction": echo, "TopicRound": gather, "ProfileText": PROFILE, **answers}
+    )
 
 
 @pytest.fixture

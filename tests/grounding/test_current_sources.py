@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from langmem_graph.grounding.tool_schema import tool_spec
 from langmem_graph.memory import Memory
 from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
-from tests.support.minds import Mind
+from tests.support.models import AnswersBySchema
 
 SAID = {
     "a": "My seat is 12A and I take 3 bags.",
@@ -44,8 +44,8 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
         extraction=ExtractionSettings(debounce_seconds=3_600),
         storage=StorageSettings(closing_seconds=0.01),
     )
-    mind = Mind(ToolFill=fill, Verdicts=FOLLOWS)
-    with Memory(tmp_path / "m", model=mind, embeddings="hash", settings=settings) as opened:
+    model = AnswersBySchema(ToolFill=fill, Verdicts=FOLLOWS)
+    with Memory(tmp_path / "m", model=model, embeddings="hash", settings=settings) as opened:
         rows = [{"role": "user", "content": text, "id": own} for own, text in SAID.items()]
         opened.user("ana").add(rows, session_id="s", at="2025-03-01")
         yield opened

@@ -9,16 +9,16 @@ from pydantic import BaseModel
 from langmem_graph.grounding.tool_schema import tool_spec
 from tests.support.flight_bookings import BookFlight, Contact, fill, good
 from tests.support.flights import ASKED, SAID, alias, copy
-from tests.support.minds import Mind
+from tests.support.models import AnswersBySchema
 
 
-def calls(mind: Mind) -> list[str]:
-    return [name for name, _ in mind.asked]
+def calls(model: AnswersBySchema) -> list[str]:
+    return [name for name, _ in model.asked]
 
 
 def test_a_call_is_filled_from_memory_byte_for_byte(open_memory: Any) -> None:
-    mind = good()
-    call = open_memory(mind).user("ana").ground(BookFlight, ASKED)
+    model = good()
+    call = open_memory(model).user("ana").ground(BookFlight, ASKED)
     assert call.name == "BookFlight"
     assert call.arguments == {
         "destination": "Łódź (Poland)",
@@ -35,13 +35,13 @@ def test_a_call_is_filled_from_memory_byte_for_byte(open_memory: Any) -> None:
     assert call.grounding["insured"].type == "inferred"
     assert call.grounding["contact.email"].message_ids == ["m4"]
     assert (call.missing, call.warnings) == ([], [])
-    assert calls(mind) == ["ToolFill", "Verdicts"]
+    assert calls(model) == ["ToolFill", "Verdicts"]
     assert call.llm_calls == 2
 
 
 def test_without_inferred_values_it_is_one_call(open_memory: Any) -> None:
-    mind = good(ToolFill=lambda p: {"slots": fill(p)["slots"][:2]})
-    call = open_memory(mind).user("ana").ground(BookFlight, ASKED)
+    model = good(ToolFill=lambda p: {"slots": fill(p)["slots"][:2]})
+    call = open_memory(model).user("ana").ground(BookFlight, ASKED)
     assert call.llm_calls == 1
     assert call.arguments["bags"] == 1
     assert call.grounding["bags"].type == "default"
@@ -58,8 +58,8 @@ def test_what_does_not_surely_follow(open_memory: Any, policy: Any) -> None:
     class Insure(BaseModel):
         insured: bool | None = None
 
-    mind = good(ToolFill=guess, Verdicts={"verdicts": [{"number": 1, "follows": False}]})
-    call = open_memory(mind).user("ana").ground(Insure, "insures everything?", policy=policy)
+    model = good(ToolFill=guess, Verdicts={"verdicts": [{"number": 1, "follows": False}]})
+    call = open_memory(model).user("ana").ground(Insure, "insures everything?", policy=policy)
     assert ("insured" in call.arguments) is (policy == "flag")
     doubts = [*call.warnings, *(one.reason for one in call.missing if one.name == "insured")]
     assert any("does not surely follow" in doubt for doubt in doubts), doubts
@@ -80,8 +80,8 @@ def test_what_does_not_surely_follow(open_memory: Any, policy: Any) -> None:
     ],
 )
 def test_a_value_from_nowhere_is_missing(open_memory: Any, entry: Any) -> None:
-    mind = good(ToolFill={"slots": [{"slot": "destination", **entry}]})
-    call = open_memory(mind).user("ana").ground(BookFlight, ASKED)
+    model = good(ToolFill={"slots": [{"slot": "destination", **entry}]})
+    call = open_memory(model).user("ana").ground(BookFlight, ASKED)
     assert "destination" not in call.arguments
     assert [one.name for one in call.missing] == ["destination"]
 
@@ -200,21 +200,21 @@ def test_of_several_tools_one_is_chosen(open_memory: Any) -> None:
         return {"tool": found[1]}
 
     hotel = {"name": "book_hotel", "description": "Book a hotel", "parameters": {}}
-    mind = good(ToolChoice=choose)
-    call = open_memory(mind).user("ana").ground([hotel, BookFlight], ASKED)
+    model = good(ToolChoice=choose)
+    call = open_memory(model).user("ana").ground([hotel, BookFlight], ASKED)
     assert call.name == "BookFlight"
-    assert calls(mind) == ["ToolChoice", "ToolFill", "Verdicts"]
+    assert calls(model) == ["ToolChoice", "ToolFill", "Verdicts"]
     assert call.llm_calls == 3
 
 
 def test_a_choice_that_cannot_be_used_is_the_likeliest_tool(open_memory: Any) -> None:
     hotel = {"name": "hotel_room", "description": "A bed for the night", "parameters": {}}
-    mind = good(ToolChoice={"tool": "t99"})
-    call = open_memory(mind).user("ana").ground([hotel, BookFlight], "Book a flight to a city")
+    model = good(ToolChoice={"tool": "t99"})
+    call = open_memory(model).user("ana").ground([hotel, BookFlight], "Book a flight to a city")
     assert call.name == "BookFlight"
 
 
 def test_a_tool_without_arguments_costs_no_call(open_memory: Any) -> None:
-    mind = good()
-    call = open_memory(mind).user("ana").ground({"name": "ping"}, "ping it")
-    assert (call.name, call.arguments, call.missing, calls(mind)) == ("ping", {}, [], [])
+    model = good()
+    call = open_memory(model).user("ana").ground({"name": "ping"}, "ping it")
+    assert (call.name, call.arguments, call.missing, calls(model)) == ("ping", {}, [], [])

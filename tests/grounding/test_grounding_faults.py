@@ -16,7 +16,7 @@ from langmem_graph.schemas import GroundedCall
 from tests.support.flight_bookings import BookFlight, good
 from tests.support.flights import ASKED, SAID
 from tests.support.goals import BAD
-from tests.support.minds import Mind
+from tests.support.models import AnswersBySchema
 
 ANA = {"configurable": {"user_id": "ana"}}
 
@@ -24,8 +24,8 @@ ANA = {"configurable": {"user_id": "ana"}}
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
 @pytest.mark.parametrize("step", ["ToolFill", "Verdicts", "ToolChoice"])
 def test_bad_answers_invent_nothing(open_memory: Any, step: str, bad: Any) -> None:
-    mind = good(**{step: bad})
-    ana = open_memory(mind).user("ana")
+    model = good(**{step: bad})
+    ana = open_memory(model).user("ana")
     tools = [BookFlight, BookFlight] if step == "ToolChoice" else BookFlight
     call = ana.ground(tools, ASKED)
     assert GroundedCall.model_validate_json(call.model_dump_json()) == call
@@ -71,13 +71,13 @@ async def test_nothing_blocks_the_loop(open_memory: Any) -> None:
 
 
 def test_two_users_do_not_mix(open_memory: Any) -> None:
-    memory = open_memory(Mind())
+    memory = open_memory(AnswersBySchema())
     memory.user("bob").add([{"role": "user", "content": "I fly to Rome."}], session_id="b")
-    mind = memory._pipelines.model
+    model = memory._pipelines.model
     create_grounding_graph(memory, tools=BookFlight).invoke(
         {"request": ASKED}, {"configurable": {"user_id": "bob"}}
     )
-    prompts = " ".join(question for _, question in mind.asked)
+    prompts = " ".join(question for _, question in model.asked)
     assert "Rome" in prompts
     assert "aisle" not in prompts
     with pytest.raises(MissingUserError):
@@ -87,12 +87,12 @@ def test_two_users_do_not_mix(open_memory: Any) -> None:
 def test_memory_that_fails_leaves_the_request(
     open_memory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mind = good(
+    model = good(
         ToolFill={
             "slots": [{"slot": "destination", "how": "copy", "words": "Rome", "sources": ["f0"]}]
         }
     )
-    memory = open_memory(mind)
+    memory = open_memory(model)
 
     def fail(*_: Any, **__: Any) -> None:
         raise OSError("disk")
@@ -105,7 +105,7 @@ def test_memory_that_fails_leaves_the_request(
 
 
 def test_bad_requests_are_refused(open_memory: Any, tmp_path: Path) -> None:
-    memory = open_memory(Mind())
+    memory = open_memory(AnswersBySchema())
     ana = memory.user("ana")
     for tool, request, options in (
         (BookFlight, " ", {}),
@@ -129,12 +129,16 @@ def test_bad_requests_are_refused(open_memory: Any, tmp_path: Path) -> None:
 
 
 def test_the_nodes_have_the_names_of_the_steps(open_memory: Any) -> None:
-    graph = create_grounding_graph(open_memory(Mind()))
+    graph = create_grounding_graph(open_memory(AnswersBySchema()))
     steps = ["select_tool", "retrieve_slots", "fill", "verify", "decide"]
     assert [name for name in graph.get_graph().nodes if not name.startswith("__")] == steps
 
 
 def test_a_model_that_only_talks(open_memory: Any) -> None:
-    call = open_memory(Mind(ToolFill=AIMessage("sure"))).user("ana").ground(BookFlight, ASKED)
+    call = (
+        open_memory(AnswersBySchema(ToolFill=AIMessage("sure")))
+        .user("ana")
+        .ground(BookFlight, ASKED)
+    )
     assert [one.name for one in call.missing] == ["destination"]
     assert call.warnings

@@ -20,7 +20,7 @@ from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
 from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.tool_call_grounding import with_notes
 from tests.support.flights import ASKED, SAID, copy
-from tests.support.minds import Mind
+from tests.support.models import AnswersBySchema
 
 ANA: Any = {"configurable": {"user_id": "ana", "thread_id": "t"}}
 RAN: list[dict[str, Any]] = []
@@ -76,8 +76,8 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
         extraction=ExtractionSettings(debounce_seconds=3_600),
         storage=StorageSettings(closing_seconds=0.01),
     )
-    mind = Mind(ToolFill=told, Extraction={"memories": []})
-    with Memory(tmp_path / "m", model=mind, embeddings="hash", settings=settings) as opened:
+    model = AnswersBySchema(ToolFill=told, Extraction={"memories": []})
+    with Memory(tmp_path / "m", model=model, embeddings="hash", settings=settings) as opened:
         rows = [{"role": "user", "content": text, "id": own} for own, text in SAID.items()]
         opened.user("ana").add(rows, session_id="s", at="2025-03-01")
         yield opened

@@ -27,8 +27,8 @@ def test_an_answer_uses_shown_facts(open_memory: Any) -> None:
     ],
 )
 def test_an_answer_from_nowhere_is_not_given(open_memory: Any, said: Any) -> None:
-    mind = good(GroundedAnswer=said, Unification={})
-    graph = create_recall_graph(open_memory(mind), answer=True)
+    model = good(GroundedAnswer=said, Unification={})
+    graph = create_recall_graph(open_memory(model), answer=True)
     done = graph.invoke({"messages": [HumanMessage(ASKED)]}, ANA)
     assert done["messages"][-1].text == ("I don't know: memory does not say (w:person), (g:gift).")
 
@@ -43,14 +43,14 @@ def test_facts_that_disagree_are_both_shown_and_no_model_answers(open_memory: An
             ]
         }
 
-    mind = good(Unification=disagree)
-    graph = create_recall_graph(open_memory(mind), answer=True)
+    model = good(Unification=disagree)
+    graph = create_recall_graph(open_memory(model), answer=True)
     done = graph.invoke({"messages": [HumanMessage(ASKED)]}, ANA)
     assert done["memory_recall"]["reasoning"]["status"] == "conflict"
     text = done["messages"][-1].text
     assert text.startswith("I don't know: what I remember disagrees.")
     assert SAID["m3"] in text
     assert SAID["m2"] in text
-    assert "GroundedAnswer" not in calls(mind)
+    assert "GroundedAnswer" not in calls(model)
     lines = done["memory_context"].splitlines()
     assert lines[4] == '- Facts disagree about "w": "Lena", "Tom"'

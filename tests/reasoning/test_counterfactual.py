@@ -12,8 +12,8 @@ from tests.support.recalled import PALM, PUPPY, acting, good
 
 
 def test_the_puppy_comes_first(open_memory: Any) -> None:
-    mind = acting()
-    found = open_memory(mind).user("ana").recall(PALM, mode="auto")
+    model = acting()
+    found = open_memory(model).user("ana").recall(PALM, mode="auto")
     lines = found.context.splitlines()
     assert lines[3:6] == [
         "Check this before acting on the request:",
@@ -22,7 +22,7 @@ def test_the_puppy_comes_first(open_memory: Any) -> None:
     ]
     assert '"It needs a lot of light."' in found.context.split("Possible risks")[1]
     assert [risk.basis for risk in found.reasoning.risks] == ["world", "world"]
-    assert calls(mind) == ["GoalPlan", "Consequences"]
+    assert calls(model) == ["GoalPlan", "Consequences"]
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,9 @@ def test_the_puppy_comes_first(open_memory: Any) -> None:
 def test_the_edge_is_taken_for_acts_alone(
     open_memory: Any, plan: Any, query: str, taken: bool
 ) -> None:
-    mind = good(GoalPlan={**plan, "sufficient": ["f1"]})
-    open_memory(mind).user("ana").recall(query, mode="auto")
-    assert ("Consequences" in calls(mind)) is taken
+    model = good(GoalPlan={**plan, "sufficient": ["f1"]})
+    open_memory(model).user("ana").recall(query, mode="auto")
+    assert ("Consequences" in calls(model)) is taken
 
 
 def test_general_knowledge_is_never_stored_and_binds_nothing(open_memory: Any) -> None:

@@ -17,14 +17,14 @@ from tests.support.recalled import PALM, PUPPY, SAID, acting, good
 
 
 def test_a_question_of_several_hops_is_proved(open_memory: Any) -> None:
-    mind = good()
-    found = open_memory(mind).user("ana").recall(ASKED, mode="auto")
+    model = good()
+    found = open_memory(model).user("ana").recall(ASKED, mode="auto")
     assert found.reasoning.status == "grounded"
     assert found.reasoning.bindings == {"w": "Lena", "g": "the ceramic lamp"}
     lines = found.context.splitlines()
     assert lines[3].startswith('Facts for the request (w = "Lena", g = "the ceramic lamp"):')
     assert {hit.message_id for hit in found.evidence[:3]} == {"m2", "m3", "m4"}
-    assert calls(mind) == ["GoalPlan", "Unification"]
+    assert calls(model) == ["GoalPlan", "Unification"]
     assert found.report.llm_calls == 2
     assert found.report.mode == "auto"
     assert Recall.model_validate_json(found.model_dump_json()) == found
@@ -38,9 +38,9 @@ def test_what_stays_open_is_named(open_memory: Any) -> None:
 
 
 def test_calls_of_a_look_up_that_suffices_and_of_the_worst_case(open_memory: Any) -> None:
-    mind = good(GoalPlan={"sufficient": ["f1"]})
-    found = open_memory(mind).user("ana").recall(ASKED, mode="reason")
-    assert found.report.llm_calls == len(calls(mind)) == 1
+    model = good(GoalPlan={"sufficient": ["f1"]})
+    found = open_memory(model).user("ana").recall(ASKED, mode="reason")
+    assert found.report.llm_calls == len(calls(model)) == 1
 
     words = iter("alder birch cedar dogwood elder fir ginkgo hazel".split())
 
@@ -76,9 +76,9 @@ def test_calls_of_a_look_up_that_suffices_and_of_the_worst_case(open_memory: Any
 
 
 def test_small_talk_costs_nothing_in_auto(open_memory: Any) -> None:
-    mind = good()
-    found = open_memory(mind).user("ana").recall("Thanks a lot!", mode="auto")
-    assert (found.report.llm_calls, calls(mind)) == (0, [])
+    model = good()
+    found = open_memory(model).user("ana").recall("Thanks a lot!", mode="auto")
+    assert (found.report.llm_calls, calls(model)) == (0, [])
     assert found.reasoning is not None
 
 
@@ -89,31 +89,31 @@ def test_small_talk_costs_nothing_in_auto(open_memory: Any) -> None:
 def test_bad_answers_never_cost_the_turn_its_context(open_memory: Any, step: str, bad: Any) -> None:
     names = ["GoalPlan", "Unification", "Refinement", "Consequences", "GroundedAnswer"]
     chosen = names if step == "all" else [step]
-    mind = good(**dict.fromkeys(chosen, bad))
-    graph = create_recall_graph(open_memory(mind), answer=True)
+    model = good(**dict.fromkeys(chosen, bad))
+    graph = create_recall_graph(open_memory(model), answer=True)
     asked = f"{ASKED} And can I buy another one for her?"
     done = graph.invoke({"messages": [HumanMessage(asked)]}, ANA)
     assert SAID["m4"] in done["memory_context"]
     assert done["messages"][-1].text
     report = done["memory_recall"]["report"]
     assert report["llm_calls"] <= Settings().reasoning.max_calls
-    assert report["llm_calls"] == len(calls(mind))
+    assert report["llm_calls"] == len(calls(model))
 
 
 # --- switches ---
 
 
 def test_without_goals_or_counterfactual(open_memory: Any) -> None:
-    mind = acting()
-    open_memory(mind, reasoning__use_goals=False).user("ana").recall(PALM, mode="auto")
-    assert calls(mind) == ["Consequences"]
-    mind = acting()
-    open_memory(mind, reasoning__use_counterfactual=False).user("ana").recall(PALM, mode="auto")
-    assert calls(mind) == ["GoalPlan"]
-    mind = acting()
-    memory = open_memory(mind, reasoning__use_counterfactual=False, reasoning__use_goals=False)
+    model = acting()
+    open_memory(model, reasoning__use_goals=False).user("ana").recall(PALM, mode="auto")
+    assert calls(model) == ["Consequences"]
+    model = acting()
+    open_memory(model, reasoning__use_counterfactual=False).user("ana").recall(PALM, mode="auto")
+    assert calls(model) == ["GoalPlan"]
+    model = acting()
+    memory = open_memory(model, reasoning__use_counterfactual=False, reasoning__use_goals=False)
     assert PUPPY in memory.user("ana").recall(PALM, mode="auto").context
-    assert calls(mind) == []
+    assert calls(model) == []
 
 
 # --- relation hints ---

@@ -17,7 +17,7 @@ from langmem_graph.middleware import MemoryMiddleware
 from langmem_graph.retrieval.intent import intent_of
 from langmem_graph.schemas import Recall
 from tests.support.goals import ASKED, alias
-from tests.support.minds import Mind
+from tests.support.models import AnswersBySchema
 from tests.support.reasoning import ANA
 from tests.support.recalled import PALM, PUPPY, SAID, acting, good, unify
 
@@ -103,25 +103,25 @@ def test_listeners_that_fail_or_call_back_do_no_harm(open_memory: Any) -> None:
 def test_odd_answers_of_a_provider_are_no_answers(
     open_memory: Any, odd: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mind = good()
+    model = good()
     monkeypatch.setattr(
-        Mind, "with_structured_output", lambda *_, **__: RunnableLambda(lambda _: odd)
+        AnswersBySchema, "with_structured_output", lambda *_, **__: RunnableLambda(lambda _: odd)
     )
-    found = open_memory(mind).user("ana").recall(ASKED, mode="reason")
+    found = open_memory(model).user("ana").recall(ASKED, mode="reason")
     assert SAID["m4"] in found.context
     assert found.report.status == "degraded"
 
 
 def test_what_is_forgotten_meanwhile_is_not_shown(open_memory: Any) -> None:
-    mind = good()
-    memory = open_memory(mind)
+    model = good()
+    memory = open_memory(model)
 
     def forgetting(prompt: str) -> dict[str, Any]:
         answer = unify(prompt)
         memory.user("ana").forget(message="m4")
         return answer
 
-    mind.answers["Unification"] = forgetting
+    model.answers["Unification"] = forgetting
     found = memory.user("ana").recall(ASKED, mode="reason")
     assert "lamp" not in found.context
     assert found.reasoning.bindings == {"w": "Lena"}
@@ -134,8 +134,8 @@ def test_what_is_forgotten_meanwhile_is_not_shown(open_memory: Any) -> None:
 
 @pytest.mark.parametrize("gone", ["m2", "m3"])
 def test_facts_that_are_forgotten_meanwhile_disagree_no_more(open_memory: Any, gone: str) -> None:
-    mind = good()
-    memory = open_memory(mind)
+    model = good()
+    memory = open_memory(model)
 
     def disagree(prompt: str) -> dict[str, Any]:
         wedding, brother = alias(prompt, SAID["m3"]), alias(prompt, SAID["m2"])
@@ -147,7 +147,7 @@ def test_facts_that_are_forgotten_meanwhile_disagree_no_more(open_memory: Any, g
             ]
         }
 
-    mind.answers["Unification"] = disagree
+    model.answers["Unification"] = disagree
     found = memory.user("ana").recall(ASKED, mode="reason")
     assert found.reasoning.conflicts == []
     assert "Facts disagree" not in found.context

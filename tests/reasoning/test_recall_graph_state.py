@@ -42,11 +42,11 @@ def test_what_is_in_view_is_not_quoted(open_memory: Any) -> None:
 
 
 def test_nothing_asked_is_nothing_to_reason_about(open_memory: Any) -> None:
-    mind = good()
-    graph = create_recall_graph(open_memory(mind))
+    model = good()
+    graph = create_recall_graph(open_memory(model))
     done = graph.invoke({"messages": [AIMessage("Hello!")]}, ANA)
     assert done["memory_context"] == ""
-    assert calls(mind) == []
+    assert calls(model) == []
 
 
 def test_the_budget_of_the_context_is_kept(open_memory: Any) -> None:

@@ -7,7 +7,7 @@ from tests.support.goal_loops import prove
 from tests.support.goals import (
     PLAN,
 )
-from tests.support.minds import Mind
+from tests.support.models import AnswersBySchema
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_refinements_are_refused_with_a_reason() -> None:
             {"atom": "an old letter", "query": "letters", "for_subgoal": "s1"},
         ]
     }
-    done = prove(Mind(GoalPlan=PLAN, Refinement=proposals), reasoning__depth=1)
+    done = prove(AnswersBySchema(GoalPlan=PLAN, Refinement=proposals), reasoning__depth=1)
     noted = [one for one in done["trace"] if one["event"] == "memory_refinement"]
     reasons = [one.get("reason", "taken") for one in noted]
     assert [reason.split(":")[0] for reason in reasons] == [

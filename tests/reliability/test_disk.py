@@ -17,7 +17,7 @@ from langmem_graph.memory import Memory
 from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
 from langmem_graph.store.chroma_store import ChromaStore
 from tests.conftest import said
-from tests.support.minds import steady_mind
+from tests.support.models import steady_model
 
 CONFIG: Any = {"configurable": {"user_id": "ana", "thread_id": "t"}}
 SMALL = Settings(
@@ -142,7 +142,7 @@ def test_a_turn_on_a_full_disk_goes_on_and_says_so(disk: SmallDisk) -> None:
 
 def test_reading_on_a_full_disk_is_done_later(disk: SmallDisk) -> None:
     path = disk.path / "m"
-    with Memory(path, model=steady_mind(), embeddings="hash", settings=SMALL) as memory:
+    with Memory(path, model=steady_model(), embeddings="hash", settings=SMALL) as memory:
         ana = memory.user("ana")
         ana.add(texts(0, 6), session_id="s")
         disk.fill()

@@ -16,8 +16,8 @@ from tests.support.schedule_talk import (
     NO_TIME,
     NOW,
     WARNING,
-    mind,
     noted,
+    scripted_model,
     warnings_of,
     with_dentist,
 )
@@ -68,7 +68,7 @@ AT_THREE = {"risks": [], "start": "2099-06-02T15:00", "end": "2099-06-02T16:00"}
 def test_what_was_said_collides_with_what_is_proposed(
     open_memory: Any, row: dict[str, Any], asked: str, consequences: Any, when: str
 ) -> None:
-    memory = open_memory(mind(noted(row), consequences))
+    memory = open_memory(scripted_model(noted(row), consequences))
     ana = tell(memory, f"Note: {row['text']} {row['when']}", "m-source")
     found = ana.recall(asked, mode="auto", at=NOW)
     (warning,) = warnings_of(found)
@@ -106,14 +106,14 @@ def test_what_was_said_collides_with_what_is_proposed(
 def test_what_does_not_collide_is_not_said_to(
     open_memory: Any, row: dict[str, Any], asked: str, consequences: Any
 ) -> None:
-    ana = tell(open_memory(mind(noted(row), consequences)), "Note it down.")
+    ana = tell(open_memory(scripted_model(noted(row), consequences)), "Note it down.")
     found = ana.recall(asked, mode="auto", at=NOW)
     assert warnings_of(found) == []
     assert not (found.reasoning and found.reasoning.overlaps)
 
 
 def test_another_users_schedule_is_no_obstacle(open_memory: Any) -> None:
-    memory = open_memory(mind(noted(DENTIST), AT_THREE))
+    memory = open_memory(scripted_model(noted(DENTIST), AT_THREE))
     tell(memory, "The dentist, Tuesday 15:30.", user="bob")
     memory.user("ana").add([{"role": "user", "content": "The review is due."}], session_id="s")
     assert warnings_of(memory.user("ana").recall(ASKED, mode="auto", at=NOW)) == []
@@ -128,7 +128,7 @@ def test_an_appointment_that_was_moved_collides_at_its_new_time_alone(open_memor
         return noted({**row, "attribute": "appointment time"})
 
     decide = {"record": "r1", "action": "update", "targets": ["n1"], "attribute": "a1"}
-    model = mind(extract, Reconciliation={"decisions": [decide]})
+    model = scripted_model(extract, Reconciliation={"decisions": [decide]})
     memory = open_memory(model, extraction__neighbour_floor=0.0)
     tell(memory, "The dentist appointment is on 2099-06-02 at 15:00.")
     ana = tell(memory, "No, the dentist appointment was moved to 2099-06-02 at 17:00.", "m2")
@@ -144,7 +144,7 @@ def test_two_appointments_of_one_name_are_two(open_memory: Any) -> None:
         return noted({**DENTIST, "when": f"2099-06-{day}T15:30"})
 
     same = {"decisions": [{"record": "r1", "action": "skip", "targets": ["n1"]}]}
-    memory = open_memory(mind(extract, Reconciliation=same))
+    memory = open_memory(scripted_model(extract, Reconciliation=same))
     tell(memory, "The dentist on the 2nd.")
     tell(memory, "The dentist on the 9th too.", "m2")
     ana = tell(memory, "As I said, the dentist on the 2nd.", "m3")
@@ -165,7 +165,7 @@ def test_two_imported_appointments_of_one_name_are_two(open_memory: Any) -> None
 
 
 def test_a_postponed_item_waits_for_a_new_time(open_memory: Any) -> None:
-    memory = open_memory(mind())
+    memory = open_memory(scripted_model())
     ana = tell(memory, "The dentist.")
     time = {"start": "2099-06-02T15:00", "postponed": True}
     row = {"text": "Dentist.", "source_message_ids": ["m1"], "facet": "schedule"}
@@ -180,7 +180,7 @@ MADRID = "Europe/Madrid"
 
 
 def test_times_that_are_said_are_those_of_the_users_clock(open_memory: Any) -> None:
-    memory = open_memory(mind(noted(DENTIST), AT_THREE), time_zone=MADRID)
+    memory = open_memory(scripted_model(noted(DENTIST), AT_THREE), time_zone=MADRID)
     ana = tell(memory, "The dentist, 2099-06-02 15:30.")
     (row,) = ana.export_records()
     assert row["event_time"]["start"] == "2099-06-02T13:30:00Z"
@@ -192,7 +192,7 @@ def test_times_that_are_said_are_those_of_the_users_clock(open_memory: Any) -> N
 
 
 def test_an_item_of_another_zone_is_compared_by_the_moment(open_memory: Any) -> None:
-    memory = open_memory(mind(), time_zone=MADRID)
+    memory = open_memory(scripted_model(), time_zone=MADRID)
     ana = with_dentist(memory, start="2099-06-02T09:30", time_zone="America/New_York")
     (warning,) = warnings_of(ana.recall(ASKED, mode="auto", at=NOW))
     assert "Tue 2099-06-02 09:30 to 10:30 America/New_York [m1]" in warning
@@ -201,7 +201,7 @@ def test_an_item_of_another_zone_is_compared_by_the_moment(open_memory: Any) -> 
 
 
 def test_an_imported_time_without_a_zone_is_of_the_users_clock(open_memory: Any) -> None:
-    memory = open_memory(mind(), time_zone=MADRID)
+    memory = open_memory(scripted_model(), time_zone=MADRID)
     ana = with_dentist(memory)
     (warning,) = warnings_of(ana.recall(ASKED, mode="auto", at=NOW))
     assert "15:30 to 16:30 Europe/Madrid" in warning
@@ -211,7 +211,7 @@ def test_an_imported_time_without_a_zone_is_of_the_users_clock(open_memory: Any)
 
 
 def test_the_model_is_shown_the_users_clock(open_memory: Any) -> None:
-    model = mind(noted(DENTIST), AT_THREE)
+    model = scripted_model(noted(DENTIST), AT_THREE)
     memory = open_memory(model, time_zone=MADRID)
     ana = memory.user("ana")
     said = {"role": "user", "content": "Tomorrow I see the dentist.", "at": "2099-06-01T22:30Z"}

@@ -13,8 +13,8 @@ from tests.support.schedule_talk import (
     DENTIST,
     NOW,
     WARNING,
-    mind,
     noted,
+    scripted_model,
     warnings_of,
     with_dentist,
 )
@@ -56,7 +56,7 @@ def test_a_warning_counts_as_part_of_the_budget(open_memory: Any) -> None:
 
 
 def test_what_is_in_view_is_named_and_not_quoted_again(open_memory: Any) -> None:
-    for model in (None, mind()):
+    for model in (None, scripted_model()):
         ana = with_dentist(open_memory(model))
         mode = "auto" if model else "fast"
         found = ana.recall(ASKED, at=NOW, mode=mode, in_view=["m1"])
@@ -66,8 +66,8 @@ def test_what_is_in_view_is_named_and_not_quoted_again(open_memory: Any) -> None
 
 
 def test_nodes_and_graphs_warn(open_memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    ana = with_dentist(open_memory(mind()))
-    memory = open_memory(mind())
+    ana = with_dentist(open_memory(scripted_model()))
+    memory = open_memory(scripted_model())
     assert ana.id == "ana"
     state: Any = {"messages": [HumanMessage("Can we set the review for 2099-06-02 15:00?")]}
     config: Any = {"configurable": {"user_id": "ana"}}
@@ -88,7 +88,7 @@ async def test_the_asynchronous_twin_takes_the_time_of_asking(open_memory: Any) 
 def test_a_schedule_that_cannot_be_read_costs_the_warning_alone(
     open_memory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ana = with_dentist(open_memory(mind()))
+    ana = with_dentist(open_memory(scripted_model()))
 
     def fail(*_: Any) -> None:
         raise OSError("disk")
@@ -101,7 +101,9 @@ def test_a_schedule_that_cannot_be_read_costs_the_warning_alone(
 
 def test_without_the_counterfactual_words_still_count(open_memory: Any) -> None:
     ana = with_dentist(
-        open_memory(mind(), reasoning__use_counterfactual=False, reasoning__use_goals=False)
+        open_memory(
+            scripted_model(), reasoning__use_counterfactual=False, reasoning__use_goals=False
+        )
     )
     found = ana.recall(ASKED, at=NOW, mode="auto")
     assert len(warnings_of(found)) == 1
@@ -111,7 +113,7 @@ def test_without_the_counterfactual_words_still_count(open_memory: Any) -> None:
 def test_what_was_to_come_when_it_was_said_is_planned(open_memory: Any) -> None:
     """A conversation of years ago is read as it was then."""
     past = {**DENTIST, "when": "2020-06-02T15:30"}
-    memory = open_memory(mind(noted(past)))
+    memory = open_memory(scripted_model(noted(past)))
     ana = memory.user("ana")
     said = {"role": "user", "content": "The dentist.", "id": "m1", "at": "2020-05-01T10:00"}
     ana.add([said], session_id="s")
@@ -123,7 +125,7 @@ def test_what_was_to_come_when_it_was_said_is_planned(open_memory: Any) -> None:
 
 def test_what_was_over_when_it_was_said_is_not(open_memory: Any) -> None:
     past = {**DENTIST, "when": "2020-06-02T15:30"}
-    memory = open_memory(mind(noted(past)))
+    memory = open_memory(scripted_model(noted(past)))
     ana = memory.user("ana")
     said = {"role": "user", "content": "The dentist.", "id": "m1", "at": "2020-07-01T10:00"}
     ana.add([said], session_id="s")
@@ -137,7 +139,7 @@ def test_what_was_forgotten_meanwhile_collides_no_more(
 ) -> None:
     from langmem_graph.reasoning import context
 
-    memory = open_memory(mind())
+    memory = open_memory(scripted_model())
     ana = with_dentist(memory)
     read = context._read
 

@@ -14,7 +14,7 @@ from langmem_graph.retrieval.intent import intent_of
 from langmem_graph.storage import files
 from langmem_graph.topics.files import PROFILE, ProfileFile, render
 from tests.conftest import said
-from tests.support.minds import Mind
+from tests.support.models import AnswersBySchema
 
 NOW = "2026-03-02T09:00:00+00:00"  # a Monday
 VAGUE = [
@@ -68,7 +68,9 @@ def event(start: str, **fields: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
-    with Memory(tmp_path / "m", embeddings="hash", model=Mind(Extraction={"memories": []})) as held:
+    with Memory(
+        tmp_path / "m", embeddings="hash", model=AnswersBySchema(Extraction={"memories": []})
+    ) as held:
         ana = held.user("ana")
         texts = {
             1: "The Kite report is drafted.",
@@ -126,9 +128,9 @@ def test_fast_recall_brings_what_stands(memory: Memory) -> None:
     assert ["review" in lines[kite + 1], "drafted" in lines[kite + 2]] == [True, True]
     assert lines.index('- "garden shed"') < kite  # spoken of last
     assert '- "Ana runs two projects."' in lines
-    standing = found.context.split("Also remembered")[0]
-    assert "Oslo" not in standing  # it is over
-    assert "move house" not in standing  # it is far
+    shown_first = found.context.split("Also remembered")[0]
+    assert "Oslo" not in shown_first  # it is over
+    assert "move house" not in shown_first  # it is far
     shown = [fact.record_id for fact in found.facts]
     assert shown == ["r5", "r4", "r3", "r2", "r1"]
     cited = {one for fact in found.facts for one in fact.message_ids}

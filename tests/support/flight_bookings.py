@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from tests.support.flights import SAID, alias, copy
-from tests.support.minds import Mind
+from tests.support.models import AnswersBySchema
 
 
 class Contact(BaseModel):
@@ -55,6 +55,6 @@ def fill(prompt: str) -> dict[str, Any]:
     }
 
 
-def good(**answers: Any) -> Mind:
+def good(**answers: Any) -> AnswersBySchema:
     verdict = {"verdicts": [{"number": 1, "follows": True}]}
-    return Mind(**{"ToolFill": fill, "Verdicts": verdict, **answers})
+    return AnswersBySchema(**{"ToolFill": fill, "Verdicts": verdict, **answers})

@@ -7,15 +7,17 @@ from tests.support.goals import (
     ASKED,
     search,
 )
-from tests.support.minds import Mind
+from tests.support.models import AnswersBySchema
 from tests.support.settings import nested
 
 
-def prove(mind: Mind, find: Any = search, query: str = ASKED, **options: Any) -> dict[str, Any]:
+def prove(
+    model: AnswersBySchema, find: Any = search, query: str = ASKED, **options: Any
+) -> dict[str, Any]:
     settings = nested(**{"reasoning__subgoal_facts": 2, **options})
-    graph = create_goal_graph(find, model=mind, settings=settings)
+    graph = create_goal_graph(find, model=model, settings=settings)
     return graph.invoke({"query": query})
 
 
-def steps(mind: Mind) -> list[str]:
-    return [name for name, _ in mind.asked]
+def steps(model: AnswersBySchema) -> list[str]:
+    return [name for name, _ in model.asked]

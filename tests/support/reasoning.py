@@ -9,7 +9,7 @@ from langmem_graph.graphs.nodes import (
     with_memory,
 )
 from langmem_graph.memory import Memory
-from tests.support.minds import Mind
+from tests.support.models import AnswersBySchema
 from tests.support.recalled import SAID
 
 ANA = {"configurable": {"user_id": "ana"}}
@@ -21,8 +21,8 @@ def tell(memory: Memory, user: str) -> None:
         memory.user(user).add([said], session_id="s")
 
 
-def calls(mind: Mind) -> list[str]:
-    return [name for name, _ in mind.asked]
+def calls(model: AnswersBySchema) -> list[str]:
+    return [name for name, _ in model.asked]
 
 
 def with_records(memory: Memory, *texts: str) -> list[int]:

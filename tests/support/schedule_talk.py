@@ -4,7 +4,7 @@ from typing import Any
 
 from langmem_graph.memory import Memory
 from langmem_graph.schemas import Recall
-from tests.support.minds import Mind
+from tests.support.models import AnswersBySchema
 
 NOW = "2099-06-01T09:00"  # a Monday
 ASKED = "Can we set the review for Tuesday 15:00?"
@@ -18,8 +18,8 @@ def noted(*rows: dict[str, Any]) -> dict[str, Any]:
     return {"scene": "plans", "memories": [{**base, **row} for row in rows]}
 
 
-def mind(extracted: Any = None, consequences: Any = None, **more: Any) -> Mind:
-    return Mind(
+def scripted_model(extracted: Any = None, consequences: Any = None, **more: Any) -> AnswersBySchema:
+    return AnswersBySchema(
         Extraction=extracted or noted(),
         GoalPlan={"intent": "act"},
         Consequences=NO_TIME if consequences is None else consequences,

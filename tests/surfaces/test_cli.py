@@ -235,9 +235,9 @@ def test_explain_works_beside_a_running_app(monkeypatch: pytest.MonkeyPatch) -> 
     from tests.support.recalled import good
 
     run("import", str(conversation_file()))
-    mind = good()
-    monkeypatch.setattr("langmem_graph.llm.chat_models.load_chat_model", lambda *_: mind)
+    model = good()
+    monkeypatch.setattr("langmem_graph.llm.chat_models.load_chat_model", lambda *_: model)
     with Memory(os.environ["LANGMEM_GRAPH_DIR"], embeddings="hash") as memory:
         memory.user("me").add([{"role": "user", "content": "hello"}], session_id="s")
         assert "not found in memory" in run("explain", ASKED)
-    assert "Extraction" not in {name for name, _ in mind.asked}
+    assert "Extraction" not in {name for name, _ in model.asked}

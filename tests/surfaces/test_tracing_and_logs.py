@@ -37,7 +37,7 @@ from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.tools.memory_tools import create_memory_tools
 from tests.conftest import TroubledEmbeddings
 from tests.support.isolation import ASKED, Send, config_of
-from tests.support.minds import ANSWERS, echo, steady_mind
+from tests.support.models import ANSWERS, echo, steady_model
 
 CANARY = "quetzalcoatl"
 QUICK = Settings(
@@ -67,7 +67,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
     path = tmp_path / "m"
-    with Memory(path, model=steady_mind(), embeddings="hash", settings=QUICK) as opened:
+    with Memory(path, model=steady_model(), embeddings="hash", settings=QUICK) as opened:
         yield opened
 
 
@@ -236,7 +236,7 @@ class TellTale(TroubledEmbeddings):
         return super().embed_documents(texts)
 
 
-class TalkativeMind(ScriptedChatModel):
+class TalkativeModel(ScriptedChatModel):
     """Now and then fails with an error that quotes the prompt."""
 
     down: bool = False
@@ -252,7 +252,7 @@ def use_everything(memory: Memory, store: ChromaStore, question: str) -> None:
     config = config_of("ana")
 
     def chat(state: MemoryState) -> dict[str, Any]:
-        return {"messages": [steady_mind().invoke(with_memory(state))]}
+        return {"messages": [steady_model().invoke(with_memory(state))]}
 
     builder = StateGraph(MemoryState)
     builder.add_node("recall", create_recall_node(memory, mode="reason"))
@@ -263,7 +263,7 @@ def use_everything(memory: Memory, store: ChromaStore, question: str) -> None:
     builder.add_edge("chat", "write")
     from langchain.agents import create_agent
 
-    agent = create_agent(steady_mind(), middleware=[MemoryMiddleware(memory, ground_tools=[Send])])
+    agent = create_agent(steady_model(), middleware=[MemoryMiddleware(memory, ground_tools=[Send])])
     ana = memory.user("ana")
     tools = {tool.name: tool for tool in create_memory_tools(memory, user_id="ana")}
 
@@ -283,7 +283,7 @@ def use_everything(memory: Memory, store: ChromaStore, question: str) -> None:
         lambda: agent.invoke({"messages": [("user", question)]}, config),
         lambda: tools["search_conversation"].invoke({"query": question}),
         lambda: tools["read_file"].invoke({"name": question}),
-        lambda: create_goal_graph(broken, model=steady_mind()).invoke({"query": question}),
+        lambda: create_goal_graph(broken, model=steady_model()).invoke({"query": question}),
         lambda: store.put(("users", "ana"), "k", {"text": question}),
         lambda: store.search(("users", "ana"), query=question),
         lambda: ana.read_file(question),
@@ -301,16 +301,16 @@ def test_no_log_above_debug_quotes_a_memory(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    embedder, mind = TellTale(), TalkativeMind(script=echo, answers=ANSWERS, record=False)
-    memory = Memory(tmp_path / "m", model=mind, embeddings=embedder, settings=QUICK)
+    embedder, model = TellTale(), TalkativeModel(script=echo, answers=ANSWERS, record=False)
+    memory = Memory(tmp_path / "m", model=model, embeddings=embedder, settings=QUICK)
     with memory, ChromaStore(tmp_path / "m", embeddings=embedder) as store:
         for down in (False, True, False):
-            embedder.down = mind.down = down
+            embedder.down = model.down = down
             use_everything(memory, store, f"Send my secret {CANARY}")
         with memory._services.room("ana") as room:
             room.index.close()
         use_everything(memory, store, f"And my other secret {CANARY}")
-        embedder.down = mind.down = True
+        embedder.down = model.down = True
         use_everything(memory, store, f"And my last secret {CANARY}")
     assert "RuntimeError" in caplog.text  # the embedder's failure was told
     own = {record.name for record in caplog.records if record.name.startswith("langmem_graph")}

@@ -71,8 +71,8 @@ ANSWERS: dict[str, Any] = {
 }
 
 
-class Mind(ScriptedChatModel):
-    """A scripted model that takes its answers as keywords: `Mind(GoalPlan={"intent": "act"})`."""
+class AnswersBySchema(ScriptedChatModel):
+    """A scripted model with answers as keywords: `AnswersBySchema(GoalPlan={"intent": "act"})`."""
 
     def __init__(self, **answers: Any) -> None:
         super().__init__(answers=answers)
@@ -82,7 +82,7 @@ def echo(messages: list[BaseMessage]) -> str:
     return f"echo: {' '.join(str(m.content) for m in messages)}"[:4_000]
 
 
-def steady_mind() -> ScriptedChatModel:
+def steady_model() -> ScriptedChatModel:
     """For many callers at once: it answers from the prompt alone and keeps nothing.
 
     To a chat it repeats what it is shown, word for word.
