@@ -202,7 +202,8 @@ _BESIDE = """
 import json, sys
 from langmem_graph import Memory, Settings
 from tests.conftest import said
-with Memory(sys.argv[1], embeddings="hash", settings=Settings(index_batch=64)) as memory:
+chosen = Settings(storage={"index_batch": 64})
+with Memory(sys.argv[1], embeddings="hash", settings=chosen) as memory:
     ana = memory.user("ana")
     found = ana.recall("text number 7 of the garden")
     added = ana.add([said(f"late text {n}", id=f"late{n}") for n in range(70)], session_id="t")
@@ -212,7 +213,8 @@ with Memory(sys.argv[1], embeddings="hash", settings=Settings(index_batch=64)) a
         "stored": len(added.stored), "warned": bool(added.warnings),
         "late": [late.report.status, "late33" in [hit.message_id for hit in late.evidence]],
     }))
-with Memory(sys.argv[1], embeddings="hash", settings=Settings(index_batch=64)) as memory:
+chosen = Settings(storage={"index_batch": 64})
+with Memory(sys.argv[1], embeddings="hash", settings=chosen) as memory:
     ana = memory.user("ana")
     before = ana.doctor(sample=0).problems
     health = ana.rebuild()

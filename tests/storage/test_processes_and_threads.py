@@ -126,7 +126,7 @@ def test_an_unusable_model_is_refused_and_leaves_nothing_open(tmp_path: Path) ->
 _WRITER = """
 import sys
 from langmem_graph import Memory, Settings
-memory = Memory(sys.argv[1], embeddings="hash", settings=Settings(index_batch=8))
+memory = Memory(sys.argv[1], embeddings="hash", settings=Settings(storage={"index_batch": 8}))
 user = memory.user("u")
 for n in range(100_000):
     report = user.add(
