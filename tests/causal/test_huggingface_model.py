@@ -5,14 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from langmem_graph.causal.local_models import (
-    HuggingFaceModel,
-)
-from langmem_graph.errors import (
-    CausalModelError,
-    LangMemGraphError,
-    MissingExtraError,
-)
+from langmem_graph.causal.local_models import HuggingFaceModel
+from langmem_graph.errors import CausalModelError, LangMemGraphError, MissingExtraError
 
 
 @pytest.mark.parametrize("module", ["torch", "transformers"])

@@ -7,15 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from langmem_graph.causal.local_models import (
-    HuggingFaceModel,
-    LlamaServer,
-    shared_start,
-)
-from langmem_graph.errors import (
-    CausalModelError,
-    InvalidInputError,
-)
+from langmem_graph.causal.local_models import HuggingFaceModel, LlamaServer, shared_start
+from langmem_graph.errors import CausalModelError, InvalidInputError
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,7 @@ from langmem_graph.causal.scorers import (
     calibrate,
     create_causal_scorer,
 )
-from langmem_graph.errors import (
-    InvalidInputError,
-)
+from langmem_graph.errors import InvalidInputError
 
 KNOWN = {
     ("The fact is that", " Bo fell"): 5.0,

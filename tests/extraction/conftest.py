@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 
 from langmem_graph import Memory
-from tests.support.writing import (
-    memory_at,
-)
+from tests.support.writing import memory_at
 
 
 @pytest.fixture

@@ -4,11 +4,7 @@ import time
 from typing import Any
 
 from tests.support.models import AnswersBySchema
-from tests.support.writing import (
-    echo,
-    memories,
-    turn,
-)
+from tests.support.writing import echo, memories, turn
 
 
 def test_without_a_model_messages_wait_and_are_read_when_there_is_one(open_memory: Any) -> None:

@@ -6,12 +6,7 @@ import pytest
 
 from langmem_graph.llm.answer_schemas import Extraction, Reconciliation
 from tests.support.models import AnswersBySchema
-from tests.support.writing import (
-    echo,
-    line_aliases,
-    memories,
-    turn,
-)
+from tests.support.writing import echo, line_aliases, memories, turn
 
 
 def test_a_turn_becomes_a_record_with_its_source(open_memory: Any) -> None:

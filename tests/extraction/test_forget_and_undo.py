@@ -7,10 +7,7 @@ import pytest
 
 from tests.support.models import AnswersBySchema
 from tests.support.topic_tracks import PROFILE, active, gather
-from tests.support.writing import (
-    echo,
-    turn,
-)
+from tests.support.writing import echo, turn
 
 
 def test_remember_by_hand(open_memory: Any) -> None:

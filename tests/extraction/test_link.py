@@ -6,10 +6,7 @@ import pytest
 
 from langmem_graph.storage import graph_edges
 from tests.support.models import AnswersBySchema
-from tests.support.writing import (
-    echo,
-    turn,
-)
+from tests.support.writing import echo, turn
 
 
 def test_causes_are_found_at_the_end_of_a_session_and_follow_time(open_memory: Any) -> None:

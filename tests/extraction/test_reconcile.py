@@ -5,11 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.models import AnswersBySchema
-from tests.support.writing import (
-    line_aliases,
-    memories,
-    turn,
-)
+from tests.support.writing import line_aliases, memories, turn
 
 
 def test_a_correction_supersedes_and_can_be_undone(open_memory: Any) -> None:

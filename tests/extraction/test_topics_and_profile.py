@@ -7,12 +7,7 @@ import pytest
 from langmem_graph.errors import InvalidInputError
 from tests.support.models import AnswersBySchema
 from tests.support.topic_tracks import PROFILE, active, gather
-from tests.support.writing import (
-    BAD_ROUNDS,
-    echo,
-    track,
-    turn,
-)
+from tests.support.writing import BAD_ROUNDS, echo, track, turn
 
 
 def test_records_are_gathered_into_tracks_and_a_profile(open_memory: Any) -> None:

@@ -6,13 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.models import AnswersBySchema
-from tests.support.writing import (
-    BAD,
-    DECISIONS,
-    echo,
-    memories,
-    turn,
-)
+from tests.support.writing import BAD, DECISIONS, echo, memories, turn
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -14,11 +14,7 @@ from langmem_graph.graphs.nodes import create_write_node
 from langmem_graph.graphs.write_graph import create_write_graph
 from tests.support.models import AnswersBySchema
 from tests.support.topic_tracks import PROFILE, gather
-from tests.support.writing import (
-    echo,
-    line_aliases,
-    turn,
-)
+from tests.support.writing import echo, line_aliases, turn
 
 
 def test_two_users_at_once_and_a_restart_in_the_middle(open_memory: Any) -> None:

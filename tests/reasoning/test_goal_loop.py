@@ -17,17 +17,7 @@ from langmem_graph.reasoning.state import Proof
 from langmem_graph.schemas import Fact
 from langmem_graph.settings import ReasoningSettings, Settings
 from tests.support.goal_loops import prove, steps
-from tests.support.goals import (
-    ASKED,
-    LAMP,
-    MEMORY,
-    PLAN,
-    WEDDING,
-    alias,
-    refine,
-    search,
-    unify,
-)
+from tests.support.goals import ASKED, LAMP, MEMORY, PLAN, WEDDING, alias, refine, search, unify
 from tests.support.models import AnswersBySchema
 
 

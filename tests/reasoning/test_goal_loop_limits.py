@@ -8,15 +8,7 @@ import pytest
 from langmem_graph.graphs.goal_graph import create_goal_graph
 from langmem_graph.settings import ReasoningSettings, Settings
 from tests.support.goal_loops import prove, steps
-from tests.support.goals import (
-    ASKED,
-    BAD,
-    MEMORY,
-    PLAN,
-    refine,
-    search,
-    unify,
-)
+from tests.support.goals import ASKED, BAD, MEMORY, PLAN, refine, search, unify
 from tests.support.models import AnswersBySchema
 
 WORDS = "alder birch cedar dogwood elder fir ginkgo hazel ivy juniper".split()

@@ -10,9 +10,7 @@ from langchain_core.messages import HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
 
 from langmem_graph.errors import MissingUserError
-from langmem_graph.graphs.nodes import (
-    create_recall_node,
-)
+from langmem_graph.graphs.nodes import create_recall_node
 from langmem_graph.graphs.recall_graph import create_recall_graph
 from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware

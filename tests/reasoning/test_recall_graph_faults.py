@@ -8,9 +8,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableLambda
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.graphs.nodes import (
-    create_recall_node,
-)
+from langmem_graph.graphs.nodes import create_recall_node
 from langmem_graph.graphs.recall_graph import create_recall_graph
 from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware

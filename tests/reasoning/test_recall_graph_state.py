@@ -9,11 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from typing_extensions import TypedDict
 
-from langmem_graph.graphs.nodes import (
-    create_recall_node,
-    create_write_node,
-    with_memory,
-)
+from langmem_graph.graphs.nodes import create_recall_node, create_write_node, with_memory
 from langmem_graph.graphs.recall_graph import create_recall_graph
 from tests.support.goals import ASKED
 from tests.support.reasoning import ANA, calls, chat

@@ -9,10 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from langmem_graph.errors import (
-    SchemaTooNewError,
-    StorageError,
-)
+from langmem_graph.errors import SchemaTooNewError, StorageError
 from langmem_graph.memory import Memory
 from langmem_graph.storage import tables
 from tests.conftest import said

@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 
-from langmem_graph.errors import (
-    EmbedderMismatchError,
-)
+from langmem_graph.errors import EmbedderMismatchError
 from langmem_graph.memory import Memory
 from langmem_graph.testing import HashEmbeddings
 from tests.conftest import TroubledEmbeddings, said

@@ -3,10 +3,7 @@
 from typing import Any
 
 from langmem_graph.graphs.goal_graph import create_goal_graph
-from tests.support.goals import (
-    ASKED,
-    search,
-)
+from tests.support.goals import ASKED, search
 from tests.support.models import AnswersBySchema
 from tests.support.settings import nested
 

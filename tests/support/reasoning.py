@@ -4,10 +4,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage
 
-from langmem_graph.graphs.nodes import (
-    MemoryState,
-    with_memory,
-)
+from langmem_graph.graphs.nodes import MemoryState, with_memory
 from langmem_graph.memory import Memory
 from tests.support.models import AnswersBySchema
 from tests.support.recalled import SAID

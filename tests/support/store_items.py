@@ -5,9 +5,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from langgraph.store.base import (
-    PutOp,
-)
+from langgraph.store.base import PutOp
 
 from langmem_graph.settings import Settings, StorageSettings
 from langmem_graph.store.chroma_store import ChromaStore

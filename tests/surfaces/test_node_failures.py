@@ -10,11 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from langchain_core.messages import (
-    AIMessage,
-    ChatMessage,
-    HumanMessage,
-)
+from langchain_core.messages import AIMessage, ChatMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages

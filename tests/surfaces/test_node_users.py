@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from langchain_core.messages import (
-    HumanMessage,
-)
+from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph_sdk.auth.types import StudioUser

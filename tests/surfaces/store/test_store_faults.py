@@ -6,13 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langgraph.store.base import (
-    PutOp,
-)
+from langgraph.store.base import PutOp
 
-from langmem_graph.errors import (
-    EmbedderMismatchError,
-)
+from langmem_graph.errors import EmbedderMismatchError
 from langmem_graph.store.chroma_store import ChromaStore
 from tests.conftest import TroubledEmbeddings
 from tests.support.store_items import EAGER, NUTS, keys, vectors_in

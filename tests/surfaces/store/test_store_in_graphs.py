@@ -11,9 +11,7 @@ from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import InjectedStore, ToolNode
 from langgraph.runtime import Runtime
-from langgraph.store.base import (
-    BaseStore,
-)
+from langgraph.store.base import BaseStore
 
 from langmem_graph.store.chroma_store import ChromaStore
 

@@ -4,12 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langgraph.store.base import (
-    GetOp,
-    InvalidNamespaceError,
-    PutOp,
-    SearchOp,
-)
+from langgraph.store.base import GetOp, InvalidNamespaceError, PutOp, SearchOp
 
 from langmem_graph.settings import RankingSettings, Settings, StorageSettings
 from langmem_graph.store import item_search

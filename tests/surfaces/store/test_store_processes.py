@@ -9,10 +9,7 @@ from pathlib import Path
 import pytest
 from blockbuster import blockbuster_ctx
 
-from langmem_graph.errors import (
-    ClosedMemoryError,
-    MemoryLockedError,
-)
+from langmem_graph.errors import ClosedMemoryError, MemoryLockedError
 from langmem_graph.memory import Memory
 from langmem_graph.settings import Settings, StorageSettings
 from langmem_graph.store.chroma_store import ChromaStore

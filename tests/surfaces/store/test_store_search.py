@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 
-from langmem_graph.errors import (
-    InvalidInputError,
-)
+from langmem_graph.errors import InvalidInputError
 from langmem_graph.settings import RankingSettings, Settings
 from langmem_graph.store.chroma_store import ChromaStore
 from tests.conftest import TroubledEmbeddings
