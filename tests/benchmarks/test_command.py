@@ -137,8 +137,8 @@ def test_a_system_named_twice_is_one(tmp_path):
     ("words", "expected"),
     [
         (["--reader", "navigate"], "name a --model"),
-        (["--model", "x", "--depths", "-1"], "reasoning__depth"),
-        (["--model", "x", "--breadths", "0"], "reasoning__breadth"),
+        (["--model", "x", "--depths", "-1"], "reasoning.depth"),
+        (["--model", "x", "--breadths", "0"], "reasoning.breadth"),
         (["--judge", "x"], "name a --model too"),
         (["--ablate", "all"], "name a --model"),
         (["--systems", "nobody"], "No system 'nobody'"),

@@ -23,14 +23,14 @@ import sys
 from pathlib import Path
 from langmem_graph import ChromaStore, Memory, Settings
 from langmem_graph.testing import HashEmbeddings
-from langmem_graph.store import vectors
+from langmem_graph.storage import chroma_index
 from tests.reliability.test_unused_memory import PATTERN
 from tests.support.traces import runs_of
 
 path, count, blanked = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "blanked"
 if not blanked:
-    vectors.blank_unused = lambda directory: None
-embedder, small = HashEmbeddings(384), Settings(index_batch=64)
+    chroma_index.blank_unused = lambda directory: None
+embedder, small = HashEmbeddings(384), Settings(storage={"index_batch": 64})
 found = 0
 
 def look(stage):
@@ -106,9 +106,10 @@ KILLED = """
 import os, signal, sys
 from langmem_graph import Memory, Settings
 from langmem_graph.testing import HashEmbeddings
-from langmem_graph.store import vectors
-vectors.blank_unused = lambda directory: os.kill(os.getpid(), signal.SIGKILL)
-memory = Memory(sys.argv[1], embeddings=HashEmbeddings(384), settings=Settings(index_batch=4))
+from langmem_graph.storage import chroma_index
+chroma_index.blank_unused = lambda directory: os.kill(os.getpid(), signal.SIGKILL)
+small = Settings(storage={"index_batch": 4})
+memory = Memory(sys.argv[1], embeddings=HashEmbeddings(384), settings=small)
 talk = [{"role": "user", "content": f"text {n}"} for n in range(9)]
 memory.user("u").add(talk, session_id="s")
 """
