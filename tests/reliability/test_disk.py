@@ -17,7 +17,7 @@ from langmem_graph.memory import Memory
 from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
 from langmem_graph.store.chroma_store import ChromaStore
 from tests.conftest import said
-from tests.support.minds import steady_mind
+from tests.support.models import steady_model
 
 CONFIG: Any = {"configurable": {"user_id": "ana", "thread_id": "t"}}
 SMALL = Settings(
@@ -142,7 +142,7 @@ def test_a_turn_on_a_full_disk_goes_on_and_says_so(disk: SmallDisk) -> None:
 
 def test_reading_on_a_full_disk_is_done_later(disk: SmallDisk) -> None:
     path = disk.path / "m"
-    with Memory(path, model=steady_mind(), embeddings="hash", settings=SMALL) as memory:
+    with Memory(path, model=steady_model(), embeddings="hash", settings=SMALL) as memory:
         ana = memory.user("ana")
         ana.add(texts(0, 6), session_id="s")
         disk.fill()
@@ -202,8 +202,8 @@ _BESIDE = """
 import json, sys
 from langmem_graph import Memory, Settings
 from tests.conftest import said
-small = Settings(storage={"index_batch": 64})
-with Memory(sys.argv[1], embeddings="hash", settings=small) as memory:
+chosen = Settings(storage={"index_batch": 64})
+with Memory(sys.argv[1], embeddings="hash", settings=chosen) as memory:
     ana = memory.user("ana")
     found = ana.recall("text number 7 of the garden")
     added = ana.add([said(f"late text {n}", id=f"late{n}") for n in range(70)], session_id="t")
@@ -213,8 +213,8 @@ with Memory(sys.argv[1], embeddings="hash", settings=small) as memory:
         "stored": len(added.stored), "warned": bool(added.warnings),
         "late": [late.report.status, "late33" in [hit.message_id for hit in late.evidence]],
     }))
-small = Settings(storage={"index_batch": 64})
-with Memory(sys.argv[1], embeddings="hash", settings=small) as memory:
+chosen = Settings(storage={"index_batch": 64})
+with Memory(sys.argv[1], embeddings="hash", settings=chosen) as memory:
     ana = memory.user("ana")
     before = ana.doctor(sample=0).problems
     health = ana.rebuild()

@@ -21,7 +21,7 @@ from langmem_graph.testing import HashEmbeddings
 from tests.support.chroma_server import Server
 from tests.support.killed_writer import kill_at
 from tests.support.loopback import loopback_alone
-from tests.support.minds import Mind
+from tests.support.models import AnswersBySchema
 from tests.support.processes import PROCESSES
 from tests.support.traces import hits
 
@@ -60,7 +60,7 @@ def _row(line: str, place: int) -> dict[str, Any]:
     }
 
 
-def mind() -> Mind:
+def scripted_model() -> AnswersBySchema:
     """Makes records, a track and a profile that repeat what was said, with a word of its own."""
 
     def extract(question: str) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def mind() -> Mind:
         return {"decisions": [{**one, "record": line.split(":")[0]} for line in new]}
 
     pairs = {"pairs": [{"cause": "r1", "effect": "r2"}]}
-    return Mind(
+    return AnswersBySchema(
         Extraction=extract,
         TopicRound=gather,
         ProfileText=describe,
@@ -197,7 +197,7 @@ def trial(where: Path, way: Callable[[Any], list[str]], chroma: str | None) -> l
     with (
         logged(where / "log"),
         Memory(
-            where / "m", model=mind(), embeddings=embedder, settings=SMALL, chroma=chroma
+            where / "m", model=scripted_model(), embeddings=embedder, settings=SMALL, chroma=chroma
         ) as memory,
     ):
         user = memory.user(f"{way.__name__} user")
@@ -246,7 +246,9 @@ def test_no_word_is_left_with_a_chroma_server(
 
 def test_the_search_for_words_finds_them(tmp_path: Path) -> None:
     """What is not forgotten is found by the same look into the files."""
-    with Memory(tmp_path / "m", model=mind(), embeddings="hash", settings=SMALL) as memory:
+    with Memory(
+        tmp_path / "m", model=scripted_model(), embeddings="hash", settings=SMALL
+    ) as memory:
         fill(memory.user("u"))
         held = {word for _, word in hits(tmp_path, SECRETS.values())}
     assert held == set(SECRETS.values())
@@ -261,7 +263,7 @@ UNFINISHED = [
 
 
 def forget_and_die(path: str, point: str, before: bool) -> None:
-    with Memory(Path(path), model=mind(), embeddings="hash", settings=SMALL) as memory:
+    with Memory(Path(path), model=scripted_model(), embeddings="hash", settings=SMALL) as memory:
         fill(memory.user("u"))
         kill_at(point, 1, before)
         forget_session(memory.user("u"))
@@ -285,7 +287,9 @@ def test_a_forgetting_that_was_killed_is_finished_at_the_next_opening(
 def test_a_forgetting_that_failed_is_finished_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Memory(tmp_path / "m", model=mind(), embeddings="hash", settings=SMALL) as memory:
+    with Memory(
+        tmp_path / "m", model=scripted_model(), embeddings="hash", settings=SMALL
+    ) as memory:
         user = memory.user("u")
         fill(user)
         with monkeypatch.context() as patch:

@@ -33,7 +33,7 @@ from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
 from langmem_graph.store.chroma_store import ChromaStore
 from langmem_graph.tools.memory_tools import create_memory_tools
 from tests.support.isolation import ASKED, Send, config_of
-from tests.support.minds import steady_mind
+from tests.support.models import steady_model
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -78,7 +78,7 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
         storage=StorageSettings(closing_seconds=0.01, max_open_users=16),
     )
     path = tmp_path_factory.mktemp("isolation") / "m"
-    with Memory(path, model=steady_mind(), embeddings="hash", settings=quiet) as opened:
+    with Memory(path, model=steady_model(), embeddings="hash", settings=quiet) as opened:
         yield opened
 
 
@@ -144,7 +144,7 @@ class Graphs:
     """Compiled once and shared by all users."""
 
     def __init__(self, memory: Memory) -> None:
-        model = steady_mind()
+        model = steady_model()
 
         def chat(state: MemoryState) -> dict[str, Any]:
             return {"messages": [model.invoke(with_memory(state))]}
@@ -197,7 +197,7 @@ def by_tools(graphs: Graphs, memory: Memory, user: str) -> str:
 
 
 def by_goals(memory: Memory, user: str) -> str:
-    goals = create_goal_graph(memory.user(user).as_retriever(k=50), model=steady_mind())
+    goals = create_goal_graph(memory.user(user).as_retriever(k=50), model=steady_model())
     return repr(goals.invoke({"query": "What is the secret?"}))
 
 

@@ -17,7 +17,7 @@ from langmem_graph.storage import tables
 from langmem_graph.store import item_tables
 from langmem_graph.store.chroma_store import ChromaStore
 from langmem_graph.testing import HashEmbeddings
-from tests.support.minds import Mind
+from tests.support.models import AnswersBySchema
 from tests.support.writing import echo
 
 TEXTS = [f"the trombone number {n} is in the attic" for n in range(8)]
@@ -68,7 +68,9 @@ def test_a_ledger_of_every_version(tmp_path: Path, version: int) -> None:
     make_tables(ledger, tables.MIGRATIONS, version)
     fill_first(ledger)
     embedder = HashEmbeddings(64)
-    with Memory(tmp_path / "m", embeddings=embedder, model=Mind(Extraction=echo)) as memory:
+    with Memory(
+        tmp_path / "m", embeddings=embedder, model=AnswersBySchema(Extraction=echo)
+    ) as memory:
         user = memory.user("u")
         assert [row["content"] for row in user.export()] == TEXTS
         assert user.get_conversation("id3")[0].tool_calls[0]["name"] == "f"

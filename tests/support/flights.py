@@ -13,7 +13,6 @@ SAID = {
     "m6": "I am a nervous person who insures everything.",
 }
 
-
 ASKED = "Book that flight with my usual seat."
 
 

@@ -6,16 +6,9 @@ from typing import Any
 from langchain_core.messages import AIMessage
 
 BROTHER = "Tom is the user's brother"
-
-
 WEDDING = "Tom married Lena in 2019"
-
-
 LAMP = "Lena liked the ceramic lamp"
-
-
 MEMORY = [BROTHER, WEDDING, LAMP, "Nora liked the scarf", "The user lives in Porto"]
-
 
 PLAN = {
     "subgoals": [
@@ -25,7 +18,6 @@ PLAN = {
     "answer": ["g"],
     "central": ["gift", "brother's wife"],
 }
-
 
 ASKED = "What gift did my brother's wife like?"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from langmem_graph.memory import Memory
 from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
-from tests.support.minds import Mind
+from tests.support.models import AnswersBySchema
 
 SETTINGS = Settings(
     storage=StorageSettings(index_batch=4, embed_batch=4),
@@ -65,7 +65,7 @@ def messages_of(n: int) -> list[dict[str, Any]]:
     ]
 
 
-def mind() -> Mind:
+def scripted_model() -> AnswersBySchema:
     """A record of every user message, and corrections of the user's home."""
 
     def extract(question: str) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def mind() -> Mind:
         track = {"name": "all", "title": "All", "summary": "All.", "narrative": "All there is."}
         return {"tracks": [{**track, "evidence": [line.split(":")[0] for line in new]}]}
 
-    return Mind(
+    return AnswersBySchema(
         Extraction=extract,
         Reconciliation=decide,
         TopicRound=gather,
@@ -112,7 +112,7 @@ def mind() -> Mind:
 
 def open_memory(path: Path) -> Memory:
     """As the writer opens it."""
-    return Memory(path, model=mind(), embeddings="hash", settings=SETTINGS)
+    return Memory(path, model=scripted_model(), embeddings="hash", settings=SETTINGS)
 
 
 def write(path: str, promises: str, point: str | None, call: int, before: bool) -> None:

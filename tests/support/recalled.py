@@ -3,13 +3,10 @@
 from typing import Any
 
 from tests.support.goals import PLAN, alias
-from tests.support.minds import Mind
+from tests.support.models import AnswersBySchema
 
 PUPPY = "Our puppy Miso is teething and chews everything, above all plants."
-
-
 PALM = "Where can I buy a sago palm?"
-
 
 RISKS = {
     "risks": [
@@ -21,7 +18,6 @@ RISKS = {
         {"claim": "It needs a lot of light.", "examples": ["zzz qqq"], "basis": "world"},
     ]
 }
-
 
 SAID = {
     "m1": PUPPY,
@@ -48,7 +44,7 @@ def unify(prompt: str) -> dict[str, Any]:
     }
 
 
-def good(**answers: Any) -> Mind:
+def good(**answers: Any) -> AnswersBySchema:
     given = {"GoalPlan": PLAN, "Unification": unify, "Refinement": {"stop": True}}
     given["Consequences"] = RISKS
     given["GroundedAnswer"] = lambda prompt: {
@@ -56,8 +52,8 @@ def good(**answers: Any) -> Mind:
         "answer": "The ceramic lamp.",
         "facts": ["f1"],
     }
-    return Mind(**given | {"Extraction": {"memories": []}} | answers)
+    return AnswersBySchema(**given | {"Extraction": {"memories": []}} | answers)
 
 
-def acting(**answers: Any) -> Mind:
+def acting(**answers: Any) -> AnswersBySchema:
     return good(GoalPlan={"intent": "act", "risky": True}, **answers)

@@ -71,7 +71,6 @@ BAD_ROUNDS: dict[str, Any] = {
     "path": track(name="../../x", title="", summary=""),
 }
 
-
 BAD: dict[str, Any] = {
     "prose": "Sure! Here are the memories.",
     "truncated": '{"memories": [{"text": "x"',
@@ -85,7 +84,6 @@ BAD: dict[str, Any] = {
     "no such request": ValueError("context length exceeded"),
     "exception": ConnectionError("server is out"),
 }
-
 
 DECISIONS: dict[str, Any] = {
     **{name: answer for name, answer in BAD.items() if name not in ("unknown ids", "too much")},

@@ -1,0 +1,70 @@
+"""Answers of a model that cannot be used lose and change nothing."""
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.support.models import AnswersBySchema
+from tests.support.writing import BAD, DECISIONS, echo, memories, turn
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_extraction_loses_nothing(open_memory: Any, name: str) -> None:
+    model = AnswersBySchema(Extraction=BAD[name])
+    ana = open_memory(model).user("ana")
+    ana.add(turn("I live in Porto."), session_id="s")
+    reports = [ana.flush() for _ in range(4)]
+    assert len(ana.export()) == 2
+    assert not ana.search_records("Porto")
+    if name == "unknown ids":
+        assert (reports[0].status, reports[0].read) == ("ok", 2)
+        return
+    assert reports[0].status == "partial"
+    assert reports[0].problems
+    assert (reports[0].llm_calls, reports[0].repairs) == (2, 1)
+    if name == "exception":
+        assert {r.given_up for r in reports} == {0}
+        assert reports[-1].pending == 2
+    else:
+        assert [r.given_up for r in reports] == [0, 0, 2, 0]
+        assert reports[-1].pending == 0
+    model.answers["Extraction"] = echo
+    assert ana.flush().stored == (1 if name == "exception" else 0)
+
+
+def test_a_repair_is_shown_the_error_and_counted(open_memory: Any) -> None:
+    good = memories({"text": "The user lives in Porto.", "sources": ["m1"]})
+    answers = iter(["prose", good])
+    model = AnswersBySchema(Extraction=lambda _: next(answers))
+    ana = open_memory(model).user("ana")
+    ana.add(turn("I live in Porto."), session_id="s")
+    report = ana.flush()
+    assert (report.stored, report.llm_calls, report.repairs) == (1, 3, 1)
+    assert "could not be used" in str(model.requests[1][-1].content)
+
+
+def test_a_model_that_never_answers_is_given_up_in_time(open_memory: Any) -> None:
+    model = AnswersBySchema(Extraction=lambda _: time.sleep(2) or memories())
+    ana = open_memory(model, extraction__call_seconds=0.1).user("ana")
+    ana.add(turn("I live in Porto."), session_id="s")
+    start = time.monotonic()
+    report = ana.flush()
+    assert time.monotonic() - start < 2
+    assert (report.status, report.pending) == ("partial", 2)
+    assert "no answer within" in report.problems[0]
+
+
+@pytest.mark.parametrize("name", DECISIONS)
+def test_a_bad_reconciliation_changes_nothing_that_is_there(open_memory: Any, name: str) -> None:
+    model = AnswersBySchema(Extraction=echo, Reconciliation=DECISIONS[name])
+    ana = open_memory(model, extraction__neighbour_floor=0.0).user("ana")
+    ana.add(turn("I own a red boat."), session_id="s1")
+    ana.flush()
+    (before,) = ana.get_records([h.record_id for h in ana.search_records("boat")])
+    ana.add([*turn("I sold my blue car."), *turn("My aunt Eva paints.", number=2)], session_id="s2")
+    report = ana.flush()
+    assert any(step == "Reconciliation" for step, _ in model.asked)
+    assert ana.get_records(before.record_id) == [before]
+    assert report.stored == 2
+    assert len(ana.search_records("user said", k=9)) == 3

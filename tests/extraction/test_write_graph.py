@@ -1,0 +1,347 @@
+"""`create_write_graph`: its steps can be seen, its state stays private, and runs do not collide."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from pydantic import BaseModel
+
+from langmem_graph.graphs.write_graph import create_write_graph
+from langmem_graph.llm.structured_calls import Usage, model_runner
+from langmem_graph.memory import Memory
+from langmem_graph.settings import ExtractionSettings, ReasoningSettings, Settings
+from langmem_graph.testing import ScriptedChatModel
+from tests.support.models import AnswersBySchema
+from tests.support.settings import nested
+from tests.support.topic_tracks import PROFILE, gather
+from tests.support.writing import echo, turn
+
+STEPS = ["claim", "extract", "verify", "reconcile", "commit", "link", "schedule"]
+ROUNDS = ["topics", "profile"]
+CONFIG: dict[str, Any] = {"configurable": {"user_id": "ana", "thread_id": "t"}}
+LEAST: Any = {"recursion_limit": 4}
+BOAT = {"messages": [("user", "I own a boat."), ("assistant", "Nice.")]}
+
+
+def reading(**answers: Any) -> AnswersBySchema:
+    return AnswersBySchema(
+        **{"Extraction": echo, "TopicRound": gather, "ProfileText": PROFILE, **answers}
+    )
+
+
+@pytest.fixture
+def open_memory(tmp_path: Path) -> Iterator[Any]:
+    opened: list[Memory] = []
+
+    def make(model: Any, **settings: Any) -> Memory:
+        settings = {"extraction__debounce_seconds": 0.02, "storage__closing_seconds": 5, **settings}
+        opened.append(
+            Memory(tmp_path / "m", model=model, embeddings="hash", settings=nested(**settings))
+        )
+        return opened[-1]
+
+    yield make
+    for memory in opened:
+        memory.close()
+
+
+# --- what can be seen, and what cannot -------------------------------------------------------
+
+
+def test_pictures_show_every_step(open_memory: Any) -> None:
+    graph = create_write_graph(open_memory(reading()))
+    inside = [f"extraction:{step}" for step in [*STEPS, *ROUNDS, "give_back"]]
+    assert {"append", "report", *inside} <= set(graph.get_graph(xray=True).nodes)
+    app = StateGraph(MessagesState)
+    app.add_node("memory", graph)
+    app.add_edge(START, "memory")
+    nodes = set(app.compile().get_graph(xray=True).nodes)
+    assert {f"memory:{name}" for name in inside} <= nodes
+
+
+def steps_in(parts: list[Any]) -> list[str]:
+    """The steps inside `extraction`, in order; all other parts are outside of it."""
+    inside = [part for part in parts if any(one.startswith("extraction:") for one in part[0])]
+    assert [
+        name for space, update in parts if (space, update) not in inside for name in update
+    ] == [
+        "append",
+        *["extraction"] * 2,
+        "report",
+    ]
+    return [name for _, update in inside for name in update]
+
+
+async def test_a_stream_shows_every_step_sync_and_async(open_memory: Any) -> None:
+    graph = create_write_graph(open_memory(reading()))
+    seen = [part async for part in graph.astream(BOAT, CONFIG, subgraphs=True)]
+    assert steps_in(seen) == [*STEPS, *ROUNDS, "claim", "topics"]
+    car = {"messages": [("user", "And a car.")]}
+    seen = await asyncio.to_thread(lambda: list(graph.stream(car, CONFIG, subgraphs=True)))
+    assert steps_in(seen) == [*STEPS, *ROUNDS, "claim", "topics"]
+
+
+def as_json(value: Any) -> Any:
+    """As a server would send it: what is typed dumps itself."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    assert isinstance(value, Usage)
+    return value.as_dict()
+
+
+def test_all_that_the_steps_hand_on_dumps_to_json(open_memory: Any) -> None:
+    graph = create_write_graph(open_memory(reading()))
+    parts = list(graph.stream(BOAT, CONFIG, subgraphs=True, stream_mode="values"))
+    inside = json.loads(json.dumps([state for space, state in parts if space], default=as_json))
+    kept = {name: value for state in inside for name, value in state.items() if value}
+    assert kept["candidates"][0]["source_ids"]
+    assert kept["decisions"][0]["action"] == "store"
+    assert kept["counts"]["topics"] == 1
+    assert kept["usage"]["calls"] == 3
+    assert set(kept["batch"]) == {"items", "session", "turns", "ends_session"}
+
+
+def saved_by(saver: InMemorySaver) -> str:
+    return repr((dict(saver.storage), dict(saver.writes), dict(saver.blobs)))
+
+
+@pytest.mark.parametrize("way", ["own", "parent"])
+async def test_a_checkpointer_saves_no_memory(open_memory: Any, way: str) -> None:
+    """The record's words are not the message's."""
+    row = {"text": "The user keeps a zebrafish.", "sources": ["m1"], "attribute": "pet"}
+    memory = open_memory(reading(Extraction={"scene": "okapi", "memories": [row]}))
+    graph, saver = create_write_graph(memory), InMemorySaver()
+    if way == "own":  # as LangGraph Server gives a graph its checkpointer
+        app = graph.copy({"checkpointer": saver})
+    else:
+        builder = StateGraph(MessagesState)
+        builder.add_node("memory", graph)
+        builder.add_edge(START, "memory")
+        app = builder.compile(checkpointer=saver)
+    await app.ainvoke(BOAT, CONFIG)
+    said = {"messages": [("user", "And a canoe.")]}
+    list(await asyncio.to_thread(lambda: list(app.stream(said, CONFIG, subgraphs=True))))
+    assert any("zebrafish" in hit.text for hit in memory.user("ana").search_records("pet"))
+    saved = saved_by(saver)
+    assert "I own a boat." in saved
+    assert not [word for word in ("zebrafish", "okapi", "Owns boats") if word in saved]
+    assert app.get_state(CONFIG, subgraphs=True).values["messages"]
+
+
+# --- one report, whoever runs it -------------------------------------------------------------
+
+
+async def test_both_ways_report_the_same_as_flush(open_memory: Any) -> None:
+    memory = open_memory(reading())
+    graph = create_write_graph(memory)
+    reports = []
+    for user in ("ana", "bob"):
+        run = graph.ainvoke if user == "ana" else graph.invoke
+        config = {"configurable": {"user_id": user}}
+        done = run(BOAT, config)
+        report = (await done if asyncio.iscoroutine(done) else done)["memory_report"]
+        assert set(report) == {"write", "read"}
+        reports.append(report["read"])
+    eve = memory.user("eve")
+    await eve.aadd(turn("I own a boat.", "Nice."), session_id="s")
+    reports.append((await eve.aflush()).model_dump(mode="json"))
+    for report in reports:
+        assert report.pop("milliseconds") > 0
+        report["input_tokens"] = 0  # the aliases of three users are not equally long
+    assert reports[0] == reports[1] == reports[2]
+    assert (reports[0]["stored"], reports[0]["topics"], reports[0]["llm_calls"]) == (1, 1, 3)
+
+
+def test_the_output_has_nothing_private(open_memory: Any) -> None:
+    done = create_write_graph(open_memory(reading())).invoke(BOAT, CONFIG)
+    assert set(done) == {"messages", "memory_report"}
+
+
+@pytest.mark.parametrize(("limit", "read"), [(4, 2), (5, 4), (6, 6), (50, 6)])
+def test_a_small_recursion_limit_ends_with_a_partial_report(
+    open_memory: Any, limit: int, read: int
+) -> None:
+    memory = open_memory(reading())
+    ana = memory.user("ana")
+    for number in range(2):
+        ana.add(turn("I own a boat.", number=number), session_id=f"s{number}")
+    graph = create_write_graph(memory)
+    report = graph.invoke(BOAT, {**CONFIG, "recursion_limit": limit})["memory_report"]["read"]
+    assert (report["read"], report["pending"]) == (read, 6 - read)
+    assert report["status"] == ("ok" if read == 6 else "partial")
+    rest = graph.invoke(BOAT, CONFIG)["memory_report"]["read"]
+    assert (rest["read"], rest["pending"]) == (8 - read, 0)  # and what was just said
+
+
+def test_without_force_a_full_batch_is_waited_for(open_memory: Any) -> None:
+    graph = create_write_graph(open_memory(reading()), force=False)
+    report = graph.invoke(BOAT, CONFIG)["memory_report"]["read"]
+    assert (report["status"], report["read"]) == ("ok", 2)  # the first turn is a full batch
+    said = {"messages": [("user", "And a car."), ("assistant", "Nice.")]}
+    report = graph.invoke(said, CONFIG)["memory_report"]["read"]
+    assert (report["status"], report["read"], report["pending"]) == ("ok", 0, 2)
+
+
+# --- two runs at once ------------------------------------------------------------------------
+
+
+def test_two_runs_read_each_message_once(open_memory: Any) -> None:
+    """While the graph's model thinks, a flush reads what is not claimed, and leaves the rest."""
+    questions: list[str] = []
+    during: list[Any] = []
+
+    def extract(question: str) -> Any:
+        questions.append(question.rpartition("New messages:\n")[2])
+        if len(questions) == 1:
+            ana.add(turn("I own a car."), session_id="later")
+            during.append(ana.flush())
+        return echo(question)
+
+    memory = open_memory(reading(Extraction=extract))
+    ana = memory.user("ana")
+    report = create_write_graph(memory).invoke(BOAT, CONFIG)["memory_report"]["read"]
+    assert (report["read"], report["stored"], report["pending"]) == (2, 1, 0)
+    (other,) = during
+    assert (other.status, other.read, other.pending) == ("partial", 2, 2)
+    assert sum("boat" in question for question in questions) == 1
+    assert sum("own a car" in question for question in questions) == 1
+    assert len(ana.export_records()) == 2
+
+
+async def test_giving_one_run_up_leaves_the_others_claim(
+    open_memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = open_memory(reading())
+    ana, graph = memory.user("ana"), create_write_graph(memory)
+    entered, leave, asked = asyncio.Event(), asyncio.Event(), list[str]()
+    runner = memory._pipelines.extraction.deps.runner
+    ask = runner.ask
+
+    async def slowly(schema: Any, prompt: str, question: str, *rest: Any) -> Any:
+        if schema.__name__ == "Extraction" and "boat" in question.rpartition("New messages:")[2]:
+            asked.append(question)
+            entered.set()
+            await leave.wait()
+        return await ask(schema, prompt, question, *rest)
+
+    monkeypatch.setattr(runner, "ask", slowly)
+    first = asyncio.create_task(graph.ainvoke(BOAT, CONFIG))
+    await entered.wait()
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="broken"):
+        patch.setattr("langmem_graph.extraction.reconcile.compare", fail)
+        await graph.ainvoke({"messages": [("user", "I own a car.")]}, config("other"))
+    report = await ana.aflush()  # reads the car; the boat is still the first run's
+    assert (report.read, report.pending) == (1, 2)
+    leave.set()
+    done = (await first)["memory_report"]["read"]
+    assert (done["read"], done["pending"]) == (2, 0)
+    assert len(asked) == 1
+
+
+def config(thread: str) -> Any:
+    return {"configurable": {"user_id": "ana", "thread_id": thread}}
+
+
+def fail(*_: Any) -> Any:
+    raise RuntimeError("broken")
+
+
+@pytest.mark.parametrize("way", ["cancelled", "raises", "raises sync"])
+async def test_a_run_that_ends_early_gives_its_claim_back(
+    open_memory: Any, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = open_memory(reading())
+    graph = create_write_graph(memory)
+    if way == "cancelled":
+        monkeypatch.setattr(
+            memory._pipelines.extraction.deps.runner, "ask", lambda *_: asyncio.sleep(60)
+        )
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(graph.ainvoke(BOAT, CONFIG), 1)
+    else:
+        monkeypatch.setattr("langmem_graph.extraction.reconcile.compare", fail)
+        with pytest.raises(RuntimeError, match="broken"):
+            if way == "raises":
+                await graph.ainvoke(BOAT, CONFIG)
+            else:
+                graph.invoke(BOAT, CONFIG)
+    monkeypatch.undo()
+    report = await memory.user("ana").aflush()
+    assert (report.read, report.stored, report.pending) == (2, 1, 0)
+
+
+def test_a_round_of_topics_does_not_overwrite_a_newer_one(open_memory: Any) -> None:
+    rounds: list[str] = []
+
+    def slowly(question: str) -> Any:
+        rounds.append(question)
+        if len(rounds) == 1:
+            ana.add(turn("I bought a canoe."), session_id="later")
+            assert ana.flush().topics == 1
+        return gather(question)
+
+    memory = open_memory(reading(TopicRound=slowly))
+    ana = memory.user("ana")
+    report = create_write_graph(memory).invoke(BOAT, CONFIG)["memory_report"]["read"]
+    assert (len(rounds), report["topics"]) == (2, 0)
+    track = ana.read_file("topics/boats.md")
+    assert all(row["record_id"] in track for row in ana.export_records())
+    assert "canoe" in track
+
+
+async def test_a_round_that_was_overtaken_is_due_again(open_memory: Any) -> None:
+    """The next batch gathers what is left, though neither a session nor a day has ended."""
+    rounds: list[str] = []
+
+    def slowly(question: str) -> Any:
+        rounds.append(question)
+        if len(rounds) == 1:
+            ana.add(turn("I bought a canoe."), session_id="later")
+            ana.flush()
+            ana.remember("I rent a raft.")
+        return gather(question)
+
+    memory = open_memory(reading(TopicRound=slowly))
+    ana = memory.user("ana")
+    await asyncio.to_thread(create_write_graph(memory).invoke, BOAT, {**CONFIG, **LEAST})
+    assert "raft" not in ana.read_file("topics/boats.md")
+    for number, text in enumerate(["I saw a ferry.", "I like it."], 1):
+        ana.add(turn(text, number=number), session_id="later")
+    assert await ana.adrain(20)
+    track = ana.read_file("topics/boats.md")
+    assert len(rounds) == 3
+    assert all(word in track for word in ("canoe", "raft", "ferry"))
+
+
+def test_a_profile_does_not_overwrite_a_newer_one(open_memory: Any) -> None:
+    asked: list[Any] = []
+
+    def slowly(question: str) -> Any:
+        asked.append(question)
+        text = "the older one" if len(asked) == 1 else "the newer one"
+        if len(asked) == 1:
+            ana.add(turn("I bought a canoe."), session_id="later")
+            ana.flush()
+        return {"text": f"This is {text}.", "topics": ["boats"]}
+
+    memory = open_memory(reading(ProfileText=slowly))
+    ana = memory.user("ana")
+    create_write_graph(memory).invoke(BOAT, CONFIG)
+    assert len(asked) == 2
+    assert "the newer one" in ana.read_file("profile.md")
+    assert "boats" in ana.read_file("index.md")
+
+
+def test_an_asker_has_the_limits_of_its_purpose() -> None:
+    settings = Settings(
+        extraction=ExtractionSettings(max_calls=2), reasoning=ReasoningSettings(max_calls=5)
+    )
+    for purpose, calls in (("extraction", 2), ("recall", 5)):
+        runner = model_runner(ScriptedChatModel(), settings, purpose)  # type: ignore[arg-type]
+        assert not runner.is_spent(Usage(calls=calls - 1))
+        assert runner.is_spent(Usage(calls=calls))

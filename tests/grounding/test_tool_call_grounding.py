@@ -1,0 +1,358 @@
+"""An agent's own tool calls, completed and checked against memory before they run."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command, interrupt
+from pydantic import BaseModel
+
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.graphs.conversation import worth_keeping
+from langmem_graph.memory import Memory
+from langmem_graph.middleware import MemoryMiddleware
+from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
+from langmem_graph.testing import ScriptedChatModel
+from langmem_graph.tool_call_grounding import with_notes
+from tests.support.flights import ASKED, SAID, copy
+from tests.support.models import AnswersBySchema
+
+ANA: Any = {"configurable": {"user_id": "ana", "thread_id": "t"}}
+RAN: list[dict[str, Any]] = []
+
+
+@tool
+def book_flight(destination: str, seat: str | None = None, bags: int = 1) -> str:
+    """Book a flight."""
+    RAN.append({"destination": destination, "seat": seat, "bags": bags})
+    return "Booked."
+
+
+@tool
+def weather(city: str) -> str:
+    """The weather."""
+    RAN.append({"city": city})
+    return "Sunny."
+
+
+class Guest(BaseModel):
+    name: str
+    email: str | None = None
+
+
+@tool
+def invite(guest: Guest) -> str:
+    """Invite a guest."""
+    RAN.append(guest.model_dump())
+    return "Invited."
+
+
+def fill(prompt: str) -> dict[str, Any]:
+    return {
+        "slots": [
+            copy(prompt, "destination", "Łódź (Poland)", "m3"),
+            copy(prompt, "seat", "aisle", "m1"),
+        ]
+    }
+
+
+FILL: dict[str, Any] = {"fill": fill}
+
+
+def told(prompt: str) -> Any:
+    """What the test says."""
+    return FILL["fill"](prompt)
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    RAN.clear()
+    settings = Settings(
+        extraction=ExtractionSettings(debounce_seconds=3_600),
+        storage=StorageSettings(closing_seconds=0.01),
+    )
+    model = AnswersBySchema(ToolFill=told, Extraction={"memories": []})
+    with Memory(tmp_path / "m", model=model, embeddings="hash", settings=settings) as opened:
+        rows = [{"role": "user", "content": text, "id": own} for own, text in SAID.items()]
+        opened.user("ana").add(rows, session_id="s", at="2025-03-01")
+        yield opened
+
+
+def agent(memory: Memory, args: dict[str, Any], name: str = "book_flight", **options: Any) -> Any:
+    call = AIMessage("", tool_calls=[{"name": name, "args": args, "id": "c1"}])
+    model = ScriptedChatModel(script=[call, "Done."])
+    options = {"ground_tools": [book_flight], "extraction": "manual", **options}
+    return create_agent(
+        model,
+        tools=[book_flight, weather, invite],
+        middleware=[MemoryMiddleware(memory, **options)],
+        checkpointer=InMemorySaver(),
+    )
+
+
+def ask(text: str = ASKED) -> Any:
+    return {"messages": [HumanMessage(text)]}
+
+
+def tool_answer(done: Any) -> ToolMessage:
+    (answer,) = [m for m in done["messages"] if isinstance(m, ToolMessage)]
+    return answer
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+async def test_what_the_agent_left_out_is_filled(memory: Memory, way: str) -> None:
+    made = agent(memory, {"destination": "Łódź (Poland)"})
+    done = made.invoke(ask(), ANA) if way == "invoke" else await made.ainvoke(ask(), ANA)
+    assert RAN == [{"destination": "Łódź (Poland)", "seat": "aisle", "bags": 1}]
+    assert tool_answer(done).content == "Booked."
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+async def test_a_contradiction_is_flagged(memory: Memory, way: str) -> None:
+    made = agent(memory, {"destination": "Łódź (Poland)", "seat": "window"})
+    done = made.invoke(ask(), ANA) if way == "invoke" else await made.ainvoke(ask(), ANA)
+    assert RAN[0]["seat"] == "window"
+    answer = str(tool_answer(done).content)
+    assert answer.startswith("Booked.\nNote from memory:")
+    assert 'seat was "window", but memory says "aisle" ("aisle", m1)' in answer
+
+
+def test_what_the_user_asks_for_now_is_no_contradiction(memory: Memory) -> None:
+    made = agent(memory, {"destination": "Łódź (Poland)", "seat": "window"})
+    done = made.invoke(ask("Book the flight, a window seat this time. I always usual"), ANA)
+    assert tool_answer(done).content == "Booked."
+
+
+def test_the_note_is_not_stored_as_what_the_tool_said(memory: Memory) -> None:
+    made = agent(memory, {"destination": "Łódź (Poland)", "seat": "window"})
+    made.invoke(ask(), ANA)
+    made.invoke(ask("And what is the gate?"), ANA)  # the whole conversation is sent again
+    stored = [message["content"] for message in memory.user("ana").export()]
+    assert not [text for text in stored if "Note from memory" in text]
+    assert stored.count("Booked.") == 1
+
+
+def test_only_the_note_itself_is_cut() -> None:
+    noted = with_notes(ToolMessage("Booked.\nNote from memory:\nnone", tool_call_id="c"), ["a"])
+    (kept,) = worth_keeping([noted])
+    assert kept.content == "Booked.\nNote from memory:\nnone"
+    (said,) = worth_keeping([HumanMessage(str(noted.content))])
+    assert said.content == noted.content
+
+
+@pytest.mark.parametrize(
+    ("resume", "ran"),
+    [
+        (True, [{"destination": "Łódź (Poland)", "seat": "window", "bags": 1}]),
+        ({"seat": "aisle"}, [{"destination": "Łódź (Poland)", "seat": "aisle", "bags": 1}]),
+        (False, []),
+    ],
+)
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+async def test_a_human_may_decide(memory: Memory, way: str, resume: Any, ran: Any) -> None:
+    args = {"destination": "Łódź (Poland)", "seat": "window"}
+    made = agent(memory, args, on_contradiction="interrupt")
+
+    async def run(given: Any) -> Any:
+        return made.invoke(given, ANA) if way == "invoke" else await made.ainvoke(given, ANA)
+
+    stopped = await run(ask())
+    (question,) = stopped["__interrupt__"]
+    assert question.value["tool"] == "book_flight"
+    assert "memory says" in question.value["contradictions"][0]
+    assert RAN == []
+    done = await run(Command(resume=resume))
+    assert ran == RAN
+    if resume is False:
+        assert tool_answer(done).status == "error"
+
+
+@pytest.mark.parametrize("then", [RuntimeError("down"), {"slots": []}])
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+async def test_a_refused_call_stays_refused_whatever_the_model_says_next(
+    memory: Memory, way: str, then: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def differently(prompt: str) -> Any:
+        asked.append(prompt)
+        if len(asked) > 1 and isinstance(then, Exception):
+            raise then
+        return fill(prompt) if len(asked) == 1 else then
+
+    monkeypatch.setitem(FILL, "fill", differently)
+    made = agent(memory, {"destination": "X", "seat": "window"}, on_contradiction="interrupt")
+
+    async def run(given: Any) -> Any:
+        return made.invoke(given, ANA) if way == "invoke" else await made.ainvoke(given, ANA)
+
+    await run(ask())
+    done = await run(Command(resume=False))
+    assert (RAN, len(asked)) == ([], 1)
+    assert tool_answer(done).status == "error"
+
+
+def test_a_conclusion_that_does_not_follow_is_not_called_with(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def guess(prompt: str) -> Any:
+        bags = {"slot": "bags", "how": "infer", "value": "4"}
+        return {"slots": [{**bags, "sources": copy(prompt, "", "", "m3")["sources"]}]}
+
+    monkeypatch.setitem(FILL, "fill", guess)
+    agent(memory, {"destination": "Oslo"}).invoke(ask(), ANA)
+    assert RAN == [{"destination": "Oslo", "seat": None, "bags": 1}]
+
+
+def test_the_same_value_in_another_form_is_no_contradiction(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def two(prompt: str) -> Any:
+        return {"slots": [copy(prompt, "destination", "Łódź (Poland) with 2", "m3")]}
+
+    monkeypatch.setitem(FILL, "fill", two)
+    done = agent(memory, {"destination": "Łódź"}).invoke(ask(), ANA)
+    assert tool_answer(done).content == "Booked."
+
+
+def test_parts_of_an_object_that_the_agent_left_out(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def parts(prompt: str) -> Any:
+        name = copy(prompt, "guest.name", "Łódź", "m3")
+        return {"slots": [name, copy(prompt, "guest.email", "mira+air@example.org", "m4")]}
+
+    monkeypatch.setitem(FILL, "fill", parts)
+    options = {"ground_tools": [invite]}
+    agent(memory, {"guest": {"name": "Łódź"}}, "invite", **options).invoke(ask(), ANA)
+    assert RAN == [{"name": "Łódź", "email": "mira+air@example.org"}]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ToolMessage([{"type": "text", "text": "Booked."}], tool_call_id="c"),
+        Command(update={"messages": [ToolMessage("Booked.", tool_call_id="c")], "seat": 1}),
+    ],
+)
+def test_any_answer_of_a_tool_is_told_the_note(answer: Any) -> None:
+    noted = with_notes(answer, ["seat was taken"])
+    (message,) = noted.update["messages"] if isinstance(noted, Command) else [noted]
+    assert message.text.startswith("Booked.")
+    assert "seat was taken" in message.text
+    assert with_notes(answer, []) == answer
+
+
+def test_answers_without_a_message_stay_as_they_are() -> None:
+    plain = Command(goto="end")
+    assert with_notes(plain, ["seat was taken"]) is plain
+
+
+def test_other_tools_run_as_they_are(memory: Memory) -> None:
+    agent(memory, {"city": "Oslo"}, "weather").invoke(ask(), ANA)
+    assert RAN == [{"city": "Oslo"}]
+    assert "ToolFill" not in [name for name, _ in memory._pipelines.model.asked]
+
+
+def test_memory_that_fails_does_not_stop_the_call(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError("disk")
+
+    monkeypatch.setattr("langmem_graph.memory.UserMemory.ground", fail)
+    agent(memory, {"destination": "Rome"}).invoke(ask(), ANA)
+    assert RAN == [{"destination": "Rome", "seat": None, "bags": 1}]
+
+
+def test_a_model_that_fails_does_not_stop_the_call(memory: Memory) -> None:
+    memory._pipelines.model.answers["ToolFill"] = ConnectionError("gone")
+    agent(memory, {"destination": "Rome"}).invoke(ask(), ANA)
+    assert RAN == [{"destination": "Rome", "seat": None, "bags": 1}]
+
+
+def test_events_say_what_was_done(memory: Memory) -> None:
+    made = agent(memory, {"destination": "Łódź (Poland)"})
+    events = list(made.stream(ask(), ANA, stream_mode="custom"))
+    (one,) = [event for event in events if event["event"] == "memory_tool_call"]
+    assert (one["tool"], one["added"], one["contradictions"]) == ("book_flight", ["seat"], [])
+
+
+def test_options_are_checked(memory: Memory, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="on_contradiction"):
+        MemoryMiddleware(memory, on_contradiction="shout")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="is no tool"):
+        MemoryMiddleware(memory, ground_tools=[7])
+    with pytest.raises(InvalidInputError, match="same name"):
+        MemoryMiddleware(memory, ground_tools=[book_flight, book_flight])
+    with (
+        Memory(tmp_path / "plain", embeddings="hash") as plain,
+        pytest.raises(InvalidInputError, match="needs a memory with a model"),
+    ):
+        MemoryMiddleware(plain, ground_tools=[book_flight])
+
+
+def asking_tool() -> Any:
+    @tool("book_flight")
+    def asks_before_booking(destination: str, seat: str | None = None, bags: int = 1) -> str:
+        """Book a flight."""
+        if interrupt({"seat": seat}):
+            RAN.append({"destination": destination, "seat": seat, "bags": bags})
+        return "Booked."
+
+    return asks_before_booking
+
+
+@pytest.mark.parametrize("mode", ["flag", "interrupt"])
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+async def test_what_a_human_has_agreed_to_in_the_tool_is_what_runs(
+    memory: Memory, way: str, mode: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def at_first(prompt: str) -> Any:
+        asked.append(prompt)
+        return fill(prompt) if len(asked) == 1 else {"slots": []}
+
+    monkeypatch.setitem(FILL, "fill", at_first)
+    call = {"name": "book_flight", "args": {"destination": "Łódź (Poland)"}, "id": "c1"}
+    options: Any = {"ground_tools": [book_flight], "extraction": "manual"}
+    made = create_agent(
+        ScriptedChatModel(script=[AIMessage("", tool_calls=[call]), "Done."]),
+        tools=[asking_tool()],
+        middleware=[MemoryMiddleware(memory, on_contradiction=mode, **options)],
+        checkpointer=InMemorySaver(),
+    )
+
+    async def run(given: Any) -> Any:
+        return made.invoke(given, ANA) if way == "invoke" else await made.ainvoke(given, ANA)
+
+    (question,) = (await run(ask()))["__interrupt__"]
+    assert question.value == {"seat": "aisle"}
+    await run(Command(resume=True))
+    assert RAN == [{"destination": "Łódź (Poland)", "seat": "aisle", "bags": 1}]
+
+
+@pytest.mark.parametrize("seat", [None, "aisle"])
+def test_no_stream_shows_what_memory_knows_beyond_the_question(
+    memory: Memory, seat: str | None
+) -> None:
+    args = {"destination": "Łódź (Poland)", "seat": seat}
+    made = agent(memory, args, on_contradiction="interrupt")
+    seen = list(made.stream(ask(), ANA, stream_mode=["updates", "values", "messages", "custom"]))
+    assert RAN[0]["seat"] == "aisle"
+    looked = [chunk for kind, chunk in seen if kind == "updates" and "memory_grounding" in chunk]
+    assert looked == [{"memory_grounding": None}]
+
+
+def test_what_is_kept_for_a_question_is_the_question(memory: Memory) -> None:
+    args = {"destination": "Łódź (Poland)", "seat": "window"}
+    made = agent(memory, args, on_contradiction="interrupt")
+    seen = {name: update for c in made.stream(ask(), ANA) for name, update in c.items()}
+    (question,) = seen["__interrupt__"]
+    assert question.value == {"tool": "book_flight", **seen["memory_grounding"]}

@@ -1,0 +1,31 @@
+"""A memory that is reasoned over."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from langmem_graph.memory import Memory
+from tests.support.reasoning import tell
+from tests.support.settings import nested
+
+
+@pytest.fixture
+def open_memory(tmp_path: Path) -> Iterator[Any]:
+    opened: list[Memory] = []
+
+    def make(model: Any, **settings: Any) -> Memory:
+        while opened:
+            opened.pop().close()
+        chosen = nested(
+            **{"extraction__debounce_seconds": 3_600, "storage__closing_seconds": 0.01, **settings}
+        )
+        memory = Memory(tmp_path / "m", model=model, embeddings="hash", settings=chosen)
+        opened.append(memory)
+        tell(memory, "ana")
+        return memory
+
+    yield make
+    while opened:
+        opened.pop().close()

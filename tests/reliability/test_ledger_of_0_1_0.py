@@ -1,0 +1,137 @@
+"""A directory that the released 0.1.0 wrote opens, answers as 0.1.0 did, and goes on.
+
+`memory-0.1.0.json` holds what 0.1.0 itself answered before it closed the directory.
+"""
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from langmem_graph.memory import Memory, UserMemory
+from tests.conftest import said
+from tests.support.models import AnswersBySchema
+from tests.support.settings import nested
+from tests.support.writing import echo
+
+DATA = Path(__file__).parents[1] / "support" / "data"
+ANSWERED: dict[str, Any] = json.loads((DATA / "memory-0.1.0.json").read_text(encoding="utf-8"))
+PORTO, BERLIN = "r-3fce3a202191a6c1", "r-e271121916ae2bef"
+REASON = "There is one value at a time, and the new record gives it."
+HISTORY = [
+    (PORTO, "create", "model", None, None),
+    (BERLIN, "create", "model", REASON, None),
+    (PORTO, "supersede", "model", REASON, {"status": "active", "valid_to": None}),
+]
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    with zipfile.ZipFile(DATA / "memory-0.1.0.zip") as written:
+        written.extractall(tmp_path)
+    return tmp_path
+
+
+def answers(user: UserMemory) -> dict[str, Any]:
+    """The questions that 0.1.0 was asked."""
+    asked = "where does the user live"
+    return {
+        "messages": user.export(),
+        "records": user.export_records(history=True),
+        "files": {name: user.read_file(name) for name in user.files()},
+        "as_of": [one.text for one in user.search_records(asked, k=3, as_of="2025-01-15")],
+        "now": [one.text for one in user.search_records(asked, k=3)],
+        "hits": [hit.message_id for hit in user.search_conversation("bicycle number", 3)],
+    }
+
+
+def changes(user: UserMemory, record_id: str) -> list[tuple[Any, ...]]:
+    return [
+        (one.record_id, one.op, one.by, one.reason, one.before) for one in user.history(record_id)
+    ]
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_everything_is_answered_as_it_was(old: Path, read_only: bool) -> None:
+    for _ in range(2):  # the second opening finds what the first one left
+        with Memory(old, embeddings="hash", read_only=read_only) as memory:
+            ana = memory.user("ana")
+            assert answers(ana) == ANSWERED
+            assert changes(ana, PORTO) == HISTORY
+            assert [message["id"] for message in memory.user("ben").export()] == ["b1"]
+            assert memory.user("ben").search_records("where does the user live") == []
+
+
+@pytest.mark.parametrize("user", ["ana", "ben"])
+def test_it_is_healthy_and_can_be_rebuilt(old: Path, user: str) -> None:
+    with Memory(old, embeddings="hash") as memory:
+        found = memory.user(user).doctor()
+        assert (found.ok, found.indexed, found.reachable) == (True, found.vectors, found.sampled)
+        assert found.vectors > 0
+        memory.user(user).rebuild()
+        assert memory.user(user).doctor() == found
+        if user == "ana":
+            assert answers(memory.user(user)) == ANSWERED
+
+
+def test_what_took_a_place_is_undone(old: Path) -> None:
+    with Memory(old, embeddings="hash") as memory:
+        ana = memory.user("ana")
+        ana.undo(PORTO)
+        (home,) = ana.get_records(PORTO)
+        assert (home.status, home.valid_to) == ("active", None)
+        assert [one.text for one in ana.search_records("where does the user live", k=1)] == [
+            "The user lives in Porto near the river."
+        ]
+        assert changes(ana, PORTO)[: len(HISTORY)] == HISTORY
+
+
+def test_a_pending_message_is_read_with_todays_extraction(old: Path) -> None:
+    model = AnswersBySchema(Extraction=echo, Reconciliation={"decisions": []})
+    with Memory(
+        old, embeddings="hash", model=model, settings=nested(storage__closing_seconds=5)
+    ) as memory:
+        ana = memory.user("ana")
+        report = ana.flush()
+        assert (report.status, report.read, report.pending, report.stored) == ("ok", 1, 0, 1)
+        new = ana.export_records(history=True)[len(ANSWERED["records"]) :]
+        assert [row["source_message_ids"] for row in new] == [["s5-0"]]
+        assert ana.export_records(history=True)[: len(ANSWERED["records"])] == ANSWERED["records"]
+
+
+def test_it_is_written_on_and_opened_again(old: Path) -> None:
+    row = {"text": "The user plays the oboe.", "source_message_ids": ["new"], "record_id": "r-oboe"}
+    with Memory(old, embeddings="hash") as memory:
+        ana = memory.user("ana")
+        assert ana.add(said("I play the oboe.", id="new"), session_id="s9").stored == ["new"]
+        assert ana.add_records(row).stored == ["r-oboe"]
+        again = said("I live in Porto near the river.", id="s1-0", at="2025-01-10T09:00:00Z")
+        assert ana.add(again, session_id="s1").already_known == ["s1-0"]
+    with Memory(old, embeddings="hash") as memory:
+        ana = memory.user("ana")
+        assert ana.export()[:-1] == ANSWERED["messages"]
+        assert ana.export_records(history=True)[:-1] == ANSWERED["records"]
+        assert ana.search_conversation("oboe", 1)[0].message_id == "new"
+        assert ana.search_records("who plays the oboe", k=1)[0].record_id == "r-oboe"
+        assert ana.doctor().ok
+
+
+def test_what_is_forgotten_or_erased_is_gone(old: Path) -> None:
+    with Memory(old, embeddings="hash") as memory:
+        ana = memory.user("ana")
+        report = ana.forget(session="s2")
+        assert (report.messages, report.records, report.restored) == (4, 2, 1)
+        assert ana.get_records(PORTO)[0].status == "active"
+        assert memory.user("ben").erase().messages == 1
+    with Memory(old, embeddings="hash") as memory:
+        ana = memory.user("ana")
+        assert ana.export() == [
+            message for message in ANSWERED["messages"] if message["session_id"] != "s2"
+        ]
+        assert ana.get_records(BERLIN) == []
+        assert ana.doctor().ok
+        assert memory.user("ben").export() == []
+        assert memory.user("ana").erase().messages == len(ANSWERED["messages"]) - 4
+    assert not list(old.glob("users/*"))

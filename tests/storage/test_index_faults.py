@@ -1,0 +1,64 @@
+"""A vector index that is lost, destroyed or filled: the ledger rebuilds it."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from langmem_graph.memory import Memory
+from langmem_graph.settings import Settings, StorageSettings
+from langmem_graph.testing import HashEmbeddings
+from tests.conftest import TroubledEmbeddings, said
+from tests.support.files import folder
+
+Reopen = Callable[..., Memory]
+
+
+def test_a_deleted_index_is_rebuilt_without_embedding(
+    reopen: Reopen, troubled: TroubledEmbeddings
+) -> None:
+    memory = reopen(embeddings=troubled)
+    memory.user("u").add([said(f"text {n}", id=str(n)) for n in range(40)], session_id="s")
+    room = folder(memory, "u")
+    memory.close()
+    (index,) = room.glob("chroma-*")
+    shutil.rmtree(index)
+    calls = troubled.calls
+    health = reopen(embeddings=troubled).user("u").doctor(sample=0)
+    assert (health.indexed, health.sampled, health.problems) == (40, 40, [])
+    assert troubled.calls == calls
+
+
+def test_a_destroyed_index_degrades_and_rebuild_mends_it(reopen: Reopen) -> None:
+    memory = reopen()
+    memory.user("u").add([said(f"text number {n}", id=str(n)) for n in range(40)], session_id="s")
+    room = folder(memory, "u")
+    memory.close()
+    for file in room.glob("chroma-*/**/*"):
+        if file.is_file():
+            file.write_bytes(b"garbage" * 100)
+    user = reopen().user("u")
+    recall = user.recall("text number 7")
+    assert recall.report.status == "degraded"
+    assert recall.evidence[0].message_id == "7"
+    report = user.add(said("added meanwhile", id="new"), session_id="s")
+    assert report.stored == ["new"]
+    assert not user.doctor().ok
+    health = user.rebuild()
+    assert (health.problems, health.indexed) == ([], 41)
+    assert user.recall("text number 7").report.status == "ok"
+
+
+def test_full_batches_reach_chroma_while_adding(tmp_path: Path) -> None:
+    limits = Settings(storage=StorageSettings(index_batch=16))
+    with Memory(tmp_path / "m", embeddings="hash", settings=limits) as memory:
+        user = memory.user("u")
+        user.add([said(f"text {n}", id=str(n)) for n in range(50)], session_id="s")
+        health = user.doctor(sample=0)
+        assert (health.indexed, health.waiting_to_index, health.problems) == (50, 0, [])
+
+
+def test_more_vectors_than_one_chroma_batch_takes(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m", embeddings=HashEmbeddings(8)) as memory:
+        user = memory.user("u")
+        user.add([said(f"text {n}", id=str(n)) for n in range(6_000)], session_id="s")
+        assert user.rebuild().indexed == 6_000

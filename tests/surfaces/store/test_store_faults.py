@@ -1,0 +1,129 @@
+"""A ChromaStore that is reopened, and one whose embedder or index fails."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.store.base import PutOp
+
+from langmem_graph.errors import EmbedderMismatchError
+from langmem_graph.store.chroma_store import ChromaStore
+from tests.conftest import TroubledEmbeddings
+from tests.support.store_items import EAGER, NUTS, keys, vectors_in
+
+
+@pytest.fixture
+def reopen(tmp_path: Path) -> Iterator[Callable[..., ChromaStore]]:
+    opened: list[ChromaStore] = []
+
+    def open_again(**options: Any) -> ChromaStore:
+        while opened:
+            opened.pop().close()
+        options.setdefault("embeddings", "hash")
+        opened.append(ChromaStore(tmp_path / "store", **options))
+        return opened[-1]
+
+    yield open_again
+    while opened:
+        opened.pop().close()
+
+
+def test_everything_is_there_after_reopening(reopen: Callable[..., ChromaStore]) -> None:
+    store = reopen()
+    store.put(("n", "deep"), "k", NUTS)
+    before = store.get(("n", "deep"), "k")
+    store = reopen()
+    assert store.get(("n", "deep"), "k") == before
+    assert keys(store.search(("n",), query="nuts")) == ["k"]
+    assert store.list_namespaces() == [("n", "deep")]
+
+
+@pytest.mark.parametrize("damage", ["delete", "scribble"])
+def test_chroma_is_filled_anew_from_the_ledger(
+    reopen: Callable[..., ChromaStore], tmp_path: Path, troubled: TroubledEmbeddings, damage: str
+) -> None:
+    store = reopen(embeddings=troubled)
+    store.batch([PutOp(("n",), str(n), {"text": f"note number {n}"}) for n in range(30)])
+    store.close()
+    calls = troubled.calls
+    for folder in (tmp_path / "store" / "items").glob("chroma-*"):
+        if damage == "delete":
+            shutil.rmtree(folder)
+        else:
+            (folder / "chroma.sqlite3").write_bytes(b"no database")
+    store = reopen(embeddings=troubled)
+    assert troubled.calls == calls
+    assert store._folder.index.count("items") == 30
+    assert keys(store.search(("n",), query="note number 17", limit=1)) == ["17"]
+
+
+def test_chroma_holds_what_is_current(tmp_path: Path) -> None:
+    with ChromaStore(tmp_path, embeddings="hash", settings=EAGER) as store:
+        for n in range(6):
+            store.put(("n",), str(n % 3), {"text": f"note number {n}"})
+        store.delete(("n",), "0")
+        assert store._folder.index.count("items") == 2
+        store.rebuild()
+        assert store._folder.index.count("items") == 2
+        assert keys(store.search(("n",), query="number 5", limit=1)) == ["2"]
+
+
+def test_a_failing_embedder_loses_nothing(
+    reopen: Callable[..., ChromaStore],
+    troubled: TroubledEmbeddings,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = reopen(embeddings=troubled)
+    troubled.down = True
+    store.put(("n",), "early", NUTS)
+    assert "found by their words alone" in caplog.text
+    assert keys(store.search(("n",), query="nuts")) == ["early"]
+    troubled.down = False
+    store.put(("n",), "late", {"text": "Something else."})
+    assert vectors_in(tmp_path / "store") == 2
+    troubled.down = True
+    store.put(("n",), "last", {"text": "The last one."})
+    store.close()
+    troubled.down = False
+    store = reopen(embeddings=troubled)
+    assert vectors_in(tmp_path / "store") == 3
+    assert all(one.score is not None for one in store.search(("n",), query="one"))
+
+
+def test_one_bad_text_blocks_no_other(tmp_path: Path, troubled: TroubledEmbeddings) -> None:
+    troubled.poison = "poison"
+    with ChromaStore(tmp_path, embeddings=troubled) as store:
+        store.batch([PutOp(("n",), t, {"text": t}) for t in ("apple", "poison", "pear")])
+        assert vectors_in(tmp_path) == 2
+        assert keys(store.search(("n",), query="poison", limit=1)) == ["poison"]
+        for n in range(6):
+            store.put(("n",), str(n), {"text": f"plum {n}"})
+        calls = troubled.calls
+        store.put(("n",), "6", {"text": "plum 6"})
+        assert troubled.calls == calls + 1  # the bad one is left alone by now
+
+
+def test_another_embedder_is_told_and_embeds_anew(
+    reopen: Callable[..., ChromaStore], troubled: TroubledEmbeddings
+) -> None:
+    reopen().put(("n",), "k", NUTS)
+    store = reopen(embeddings=troubled)
+    store.put(("n",), "new", {"text": "pears"})
+    with pytest.raises(EmbedderMismatchError, match=r"rebuild\(reembed=True\)"):
+        store.search(("n",), query="nuts")
+    store.rebuild(reembed=True)
+    found = store.search(("n",), query="nuts")
+    assert (found[0].key, len(found)) == ("k", 2)
+    assert all(one.score is not None for one in found)
+
+
+def test_deleted_words_leave_the_files(tmp_path: Path) -> None:
+    with ChromaStore(tmp_path, embeddings="hash") as store:
+        store.put(("n",), "k", {"text": "xylophonist"})
+        store.delete(("n",), "k")
+        store.rebuild()
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert not [file for file in files if b"xylophonist" in file.read_bytes()]

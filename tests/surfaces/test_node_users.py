@@ -1,0 +1,173 @@
+"""Whose memory a node uses, and in which session."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph_sdk.auth.types import StudioUser
+
+from langmem_graph.errors import InvalidInputError, MissingUserError
+from langmem_graph.graphs.nodes import (
+    MemoryState,
+    create_recall_node,
+    create_write_node,
+    with_memory,
+)
+from langmem_graph.memory import Memory
+from langmem_graph.testing import ScriptedChatModel
+from tests.conftest import said
+from tests.support.graphs import WAYS, chatbot, config, run
+
+
+def test_no_user_id_names_the_three_places(memory: Memory) -> None:
+    graph = chatbot(memory, ScriptedChatModel())
+    for way in WAYS:
+        with pytest.raises(MissingUserError) as problem:
+            run(graph, way, {"messages": "hi"}, config(user=None))
+        for place in ("configurable", "context", "authentication"):
+            assert place in str(problem.value)
+
+
+@dataclass
+class Context:
+    user_id: str = ""
+    language: str = "en"
+
+
+def test_the_user_id_comes_from_any_of_the_three_places(memory: Memory) -> None:
+    def write(user: Any = None, context: Any = None, **more: Any) -> None:
+        builder = StateGraph(MessagesState, context_schema=Context)
+        builder.add_node("write", create_write_node(memory))
+        builder.add_edge(START, "write")
+        graph = builder.compile()
+        graph.invoke({"messages": "hi"}, config(user, **more), context=context)
+
+    write(user="a")
+    write(user=7)
+    write(context=Context(user_id="b"))
+    write(context={"user_id": "c"})
+    write(langgraph_auth_user_id="d")
+    write(user="e", context=Context(user_id="e"), langgraph_auth_user_id="e")
+    write(user="f", langgraph_auth_user_id="")  # a server without authentication
+    studio = StudioUser("langgraph-studio-user")
+    write(user="g", langgraph_auth_user_id=studio.identity, langgraph_auth_user=studio)
+    for user in ("a", 7, "b", "c", "d", "e", "f", "g"):
+        assert len(memory.user(user).export()) == 1, user
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        {"user": "victim", "langgraph_auth_user_id": "mallory"},
+        {"user": "victim", "context": {"user_id": "mallory"}},
+        {"user": "victim", "langgraph_auth_user_id": "langgraph-studio-user"},
+    ],
+)
+def test_places_that_disagree_are_refused(memory: Memory, places: dict[str, Any]) -> None:
+    memory.user("victim").add(said("secret"), session_id="s")
+    builder = StateGraph(MemoryState, context_schema=Context)
+    builder.add_node("recall", create_recall_node(memory))
+    builder.add_edge(START, "recall")
+    context = places.pop("context", None)
+    with pytest.raises(InvalidInputError, match="do not agree") as problem:
+        builder.compile().invoke({"messages": "secret?"}, config(**places), context=context)
+    assert "victim" not in str(problem.value)
+
+
+def test_the_application_may_decide_the_user(memory: Memory) -> None:
+    fixed = chatbot(memory, ScriptedChatModel(), user_id="house")
+    fixed.invoke({"messages": "fixed"}, config(user="other"))
+    by_tenant = chatbot(
+        memory,
+        ScriptedChatModel(),
+        user_id=lambda config: (
+            f"{config['configurable']['tenant']}/{config['configurable']['who']}"
+        ),
+    )
+    by_tenant.invoke({"messages": "derived"}, config(user=None, tenant="acme", who="bo"))
+    assert memory.user("house").export()[0]["content"] == "fixed"
+    assert memory.user("acme/bo").export()[0]["content"] == "derived"
+    assert not memory.user("other").export()
+
+
+def test_the_session_is_session_id_else_thread_else_how_it_begins(memory: Memory) -> None:
+    graph = chatbot(memory, ScriptedChatModel(script=["x"]))
+    graph.invoke({"messages": "1"}, config(session_id="chosen"))
+    graph.invoke({"messages": "2"}, config(thread="thread"))
+    conversation = [("user", "3"), ("assistant", "x"), ("user", "4")]
+    graph.invoke({"messages": conversation[:1]}, config(thread=None))
+    graph.invoke({"messages": conversation}, config(thread=None))
+    sessions = memory.user("ana").sessions()
+    assert [s.session_id for s in sessions[:2]] == ["chosen", "thread"]
+    assert [s.messages for s in sessions] == [2, 2, 4]
+
+
+def test_a_thread_that_two_users_share_keeps_their_words_apart(memory: Memory) -> None:
+    graph = chatbot(memory, ScriptedChatModel(script=["ok"]), checkpointer=InMemorySaver())
+    for user, text in (
+        ("ana", "my PIN is 4711"),
+        ("bob", "hello"),
+        ("bob", "again"),
+        ("ana", "me"),
+    ):
+        graph.invoke({"messages": text}, config(user))
+    kept = {user: [m["content"] for m in memory.user(user).export()] for user in ("ana", "bob")}
+    assert kept["bob"] == ["hello", "ok", "again", "ok"]
+    assert kept["ana"] == ["my PIN is 4711", "ok", "me", "ok"]
+
+
+def test_what_a_failed_turn_recalled_is_shown_to_nobody_else(memory: Memory) -> None:
+    memory.user("ana").add(said("ana's PIN is 4711"), session_id="old")
+    model = ScriptedChatModel(script=[RuntimeError("down"), "hello bob"])
+
+    def chat(state: MemoryState) -> dict[str, Any]:
+        return {"messages": [model.invoke(with_memory(state))]}
+
+    builder = StateGraph(MemoryState)
+    builder.add_node("recall", create_recall_node(memory))
+    builder.add_node("chat", chat)
+    builder.add_conditional_edges(
+        START, lambda state: "recall" if "PIN" in str(state["messages"][-1].content) else "chat"
+    )
+    builder.add_edge("recall", "chat")
+    graph = builder.compile(checkpointer=InMemorySaver())
+    with pytest.raises(RuntimeError):
+        graph.invoke({"messages": "PIN?"}, config("ana"))
+    graph.invoke({"messages": "hi"}, config("bob"))
+    assert "4711" in str(model.requests[0])
+    assert "4711" not in str(model.requests[1])
+
+
+async def test_two_users_at_once_do_not_mix(memory: Memory) -> None:
+    model = ScriptedChatModel(script=["ok"])
+    graph = chatbot(memory, model, checkpointer=InMemorySaver())
+
+    async def talk(user: str) -> None:
+        for n in range(8):
+            mine = config(user, thread=f"{user}-{n}")
+            await graph.ainvoke({"messages": f"my secret is {user}{n}"}, mine)
+
+    await asyncio.gather(talk("acme"), talk("acme-corp"))
+    for user, other in (("acme", "acme-corp"), ("acme-corp", "acme")):
+        kept = " ".join(m["content"] for m in memory.user(user).export())
+        assert f"my secret is {user}7" in kept
+        assert f"my secret is {other}1" not in kept
+    for request in model.requests:
+        owner = "acme-corp" if "acme-corp" in str(request[-1].content) else "acme"
+        for message in request:
+            assert ("acme-corp" in str(message.content)) <= (owner == "acme-corp")
+
+
+@pytest.mark.parametrize("owner", ["junk", ["ana"], {"user": "ana"}, {"user": "ana", "since": {}}])
+def test_a_client_that_sends_an_odd_owner_is_served(memory: Memory, owner: Any) -> None:
+    builder = StateGraph(MemoryState)
+    builder.add_node("write", create_write_node(memory))
+    builder.add_edge(START, "write")
+    asked = {"messages": [HumanMessage("I like tea.")], "memory_owner": owner}
+    done = builder.compile().invoke(asked, config())
+    assert done["memory_owner"]["user"] == "ana"
+    assert [one["content"] for one in memory.user("ana").export()] == ["I like tea."]
