@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from langmem_graph.extraction.contradiction_order import merge_chains
 from langmem_graph.extraction.state import Candidate, Decision
 from langmem_graph.extraction.supersede_gate import judge
 from langmem_graph.schedule.times import time_key
@@ -43,17 +42,14 @@ def settle(
         for candidate, decision in zip(proposed, decisions, strict=True)
     ]
     candidates = [candidate for candidate, _ in settled]
-    ordered = _ordered(candidates, [decision for _, decision in settled], older)
-    return candidates, ordered
+    return candidates, _ordered(candidates, [decision for _, decision in settled])
 
 
-def _ordered(
-    candidates: Sequence[Candidate], settled: Sequence[Decision], older: Mapping[int, Record]
-) -> list[Decision]:
+def _ordered(candidates: Sequence[Candidate], settled: Sequence[Decision]) -> list[Decision]:
     """Several candidates that supersede one record form a chain in time: the last one holds now."""
     replaces: dict[int, list[int]] = {}
     for n in {n for one in settled if one.action == "update" for n in one.targets}:
-        for earlier, later in pairwise(_in_time(n, candidates, settled, older[n])):
+        for earlier, later in pairwise(_in_time(n, candidates, settled)):
             if _overwrites(candidates[earlier], candidates[later]):
                 replaces.setdefault(later, []).append(earlier)
     return [
@@ -62,15 +58,10 @@ def _ordered(
     ]
 
 
-def _in_time(
-    n: int, candidates: Sequence[Candidate], settled: Sequence[Decision], old: Record
-) -> list[int]:
+def _in_time(n: int, candidates: Sequence[Candidate], settled: Sequence[Decision]) -> list[int]:
     """Places of the candidates that supersede this record, the earliest first."""
     places = [p for p, one in enumerate(settled) if one.action == "update" and n in one.targets]
-    times = {f"{place:03}": candidates[place].said_at for place in places}
-    chains = [["old", name] for name in times]
-    order = merge_chains(chains, times | {"old": old.valid_from}).order[1:]
-    return [int(place) for place in order]
+    return sorted(places, key=lambda place: candidates[place].said_at)
 
 
 def _overwrites(earlier: Candidate, later: Candidate) -> bool:

@@ -15,7 +15,6 @@ from langmem_graph.tools.tool_answers import MAX_TURNS
 MOST_TURNS = 50
 """The largest tool budget that is accepted."""
 _LAST_TURN = "That was the last turn with tools. Answer now, with the JSON object."
-
 Observation = dict[str, Any]
 """New `messages` in OpenAI's format, `turns_left`, and `shown`, the ids shown so far."""
 

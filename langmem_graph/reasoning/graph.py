@@ -43,7 +43,6 @@ from langmem_graph.storage.services import Services
 from langmem_graph.tracing import labelled
 
 OnEvent = Callable[[Event], Any]
-
 _log = logging.getLogger(__name__)
 
 

@@ -8,7 +8,6 @@ import re
 from typing import Literal
 
 Intent = Literal["lookup", "act", "vague", "chat"]
-
 LONGEST = 300
 """Characters of a request that the rules read: its intent is stated early."""
 _POLITE = (

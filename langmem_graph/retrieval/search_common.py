@@ -28,7 +28,6 @@ from langmem_graph.storage.vector_rows import VectorRows
 
 Scores = NDArray[np.float64]
 Vector = NDArray[np.float32]
-
 MAX_K = 1_000_000
 MESSAGE_WEIGHTS = {
     "dense": 1.0,  # cosine of the best piece

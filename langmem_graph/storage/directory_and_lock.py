@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from chromadb.api import ClientAPI
 
 _log = logging.getLogger(__name__)
-
 LOCK_FILE = "lock"
 USERS = "users"
 ERASED = ".erased-"  # begins the names of folders being deleted; the next opening deletes the rest

@@ -13,7 +13,6 @@ from langmem_graph.storage.user_room import LedgerFolder
 from langmem_graph.store import item_tables
 
 _log = logging.getLogger(__name__)
-
 FOLDER = "items"
 LAYER = "items"
 _OPEN: dict[MemoryDirectory, "SharedFolder"] = {}

@@ -38,7 +38,6 @@ MAX_IDS = 20
 """Messages or records that one call gets by their ids."""
 _NOTHING = "Nothing was found. Try other words, or answer without memory."
 _EMPTY = "The query is empty. Give words to look for."
-
 Answer = tuple[str, dict[str, Any]]
 """The text for the model, and the same as data for the tool message's artifact."""
 
