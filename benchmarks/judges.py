@@ -13,7 +13,7 @@ from benchmarks.data.items import Question, Task
 from benchmarks.metrics.answers import abstains, answer_bleu1, answer_f1
 from benchmarks.models import Said, Speaker, Spent, prompt_text
 from benchmarks.readers import Reply
-from langmem_graph.retrieval.formatting import as_data
+from langmem_graph.retrieval.quoted_context import as_data
 
 RULES = {
     "answer": "The answer must say what the right answer says.",

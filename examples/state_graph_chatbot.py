@@ -12,12 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
 from langmem_graph import Memory
-from langmem_graph.graphs import (
-    MemoryState,
-    create_recall_node,
-    create_write_node,
-    with_memory,
-)
+from langmem_graph.graphs import MemoryState, create_recall_node, create_write_node, with_memory
 from langmem_graph.llm import load_chat_model
 from langmem_graph.testing import ScriptedChatModel, recite
 

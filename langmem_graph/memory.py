@@ -18,12 +18,12 @@ from langmem_graph.storage import (
     add_messages,
     add_records,
     deletion,
-    files,
     health,
     message_queries,
     record_history,
+    topic_file_rows,
 )
-from langmem_graph.storage.directory import MemoryDirectory
+from langmem_graph.storage.directory_and_lock import MemoryDirectory
 from langmem_graph.storage.services import Services
 from langmem_graph.tracing import traced
 
@@ -325,7 +325,7 @@ class UserMemory(AsyncMethods):
 
     def files(self) -> list[str]:
         """The names of the profile, the index and the topic tracks, as `read_file` takes them."""
-        return list(files.stored_files(self._services, self.id))
+        return list(topic_file_rows.stored_files(self._services, self.id))
 
     def read_file(self, name: str) -> str:
         """The profile (`profile.md`), the index (`index.md`) or a topic track, as Markdown.
@@ -333,7 +333,7 @@ class UserMemory(AsyncMethods):
         Raises:
             InvalidInputError: a name that `files` does not list.
         """
-        return files.read_file(self._services, self.id, name)
+        return topic_file_rows.read_file(self._services, self.id, name)
 
     @traced
     def remember(self, text: str) -> Record:

@@ -19,12 +19,17 @@ from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime
 
-from langmem_graph.graphs.conversation import messages_in, place, query_of, question_key
-from langmem_graph.graphs.identity import UserId, own_part, owner_of
-from langmem_graph.graphs.turn import ExtractionMode, Report, TurnMemory, combined, pipelines_of
+from langmem_graph.graphs.conversation_messages import messages_in, place, query_of, question_key
+from langmem_graph.graphs.turn_memory import (
+    ExtractionMode,
+    Report,
+    TurnMemory,
+    combined,
+    pipelines_of,
+)
+from langmem_graph.graphs.user_identity import UserId, own_part, owner_of
 from langmem_graph.memory import Memory
-from langmem_graph.schemas import GroundedCall, RecallMode
-from langmem_graph.tool_call_grounding import (
+from langmem_graph.middleware_tool_calls import (
     Checked,
     GroundedTools,
     OnContradiction,
@@ -36,6 +41,7 @@ from langmem_graph.tool_call_grounding import (
     refused,
     with_notes,
 )
+from langmem_graph.schemas import GroundedCall, RecallMode
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from langmem_graph.causal.scorers import CausalScorer, create_causal_scorer
 from langmem_graph.errors import LangMemGraphError, for_log
-from langmem_graph.extraction.worker import BackgroundWorker, ExtractionRunner
+from langmem_graph.extraction.background_worker import BackgroundWorker, ExtractionRunner
 from langmem_graph.grounding.graph import GroundingRunner, grounding_request
 from langmem_graph.llm.chat_models import as_chat_model
 from langmem_graph.messages import to_utc

@@ -23,7 +23,6 @@ from langmem_graph import tracing
 from langmem_graph.errors import ClosedMemoryError, ForkedProcessError, InvalidInputError
 
 T = TypeVar("T")
-
 Event = dict[str, Any]
 """A stream event as a JSON object: its kind under `event`, and the fields of that kind."""
 

@@ -6,7 +6,6 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 EVENT_MINUTES = 60
-
 RankingMethod = Literal["hybrid", "rrf", "dense", "words"]
 """`hybrid`: fitted linear score. `rrf`: weight-free fusion. `dense`, `words`: one signal alone."""
 

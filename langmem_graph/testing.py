@@ -24,7 +24,6 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel, Field, PrivateAttr
 
 __all__ = ["HashEmbeddings", "ScriptedChatModel", "each_turn", "recite"]
-
 _USAGE = UsageMetadata(input_tokens=10, output_tokens=5, total_tokens=15)
 _QUOTE = re.compile(r'^- (?P<day>\S+) \S+ user \[.*?\]: (?P<words>".*")$', re.MULTILINE)
 

@@ -17,7 +17,7 @@ from langmem_graph.cli.import_files import import_file
 from langmem_graph.cli.printing import print_json
 from langmem_graph.errors import LangMemGraphError, MemoryLockedError, TokenCountWarning
 from langmem_graph.memory import Memory
-from langmem_graph.retrieval.formatting import plain_json
+from langmem_graph.retrieval.quoted_context import plain_json
 from langmem_graph.schemas import SearchBy
 
 app = typer.Typer(

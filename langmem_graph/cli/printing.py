@@ -15,7 +15,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from langmem_graph.reports import EraseReport, FlushReport, ForgetReport, Health
-from langmem_graph.retrieval.formatting import plain_json
+from langmem_graph.retrieval.quoted_context import plain_json
 from langmem_graph.schemas import HistoryEntry, Message, MessageHit, Record
 from langmem_graph.storage.message_queries import SessionSummary
 

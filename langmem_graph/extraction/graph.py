@@ -13,16 +13,16 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from langmem_graph.extraction.claim import claim, give_back
-from langmem_graph.extraction.commit import commit
-from langmem_graph.extraction.extract import extract
-from langmem_graph.extraction.link import link
-from langmem_graph.extraction.profile import profile
-from langmem_graph.extraction.reconcile import reconcile
-from langmem_graph.extraction.schedule import schedule
+from langmem_graph.extraction.claim_batch import claim, give_back
+from langmem_graph.extraction.commit_records import commit
+from langmem_graph.extraction.extract_records import extract
+from langmem_graph.extraction.link_records import link
+from langmem_graph.extraction.reconcile_records import reconcile
 from langmem_graph.extraction.state import ExtractionDependencies, ExtractionState, counts_of
-from langmem_graph.extraction.topics import topics
-from langmem_graph.extraction.verify import verify
+from langmem_graph.extraction.update_profile import profile
+from langmem_graph.extraction.update_schedule import schedule
+from langmem_graph.extraction.update_topics import topics
+from langmem_graph.extraction.verify_values import verify
 from langmem_graph.runtime import Step, as_node
 
 STEPS: tuple[Step, ...] = (

@@ -8,10 +8,10 @@ from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
-from langmem_graph.graphs.conversation import messages_in, query_of
-from langmem_graph.graphs.identity import UserId, user_of
+from langmem_graph.graphs.conversation_messages import messages_in, query_of
 from langmem_graph.graphs.nodes import UserContext
-from langmem_graph.graphs.turn import pipelines_of
+from langmem_graph.graphs.turn_memory import pipelines_of
+from langmem_graph.graphs.user_identity import UserId, user_of
 from langmem_graph.grounding import graph
 from langmem_graph.grounding.graph import grounding_dependencies, grounding_request
 from langmem_graph.grounding.state import JSON, GroundingState, Policy

@@ -10,15 +10,15 @@ from langgraph.graph import MessagesState
 from typing_extensions import TypedDict
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.graphs.conversation import (
+from langmem_graph.graphs.conversation_messages import (
     is_answered,
     messages_in,
     place,
     question_key,
     value_in,
 )
-from langmem_graph.graphs.identity import UserId, own_part, owner_of
-from langmem_graph.graphs.turn import ExtractionMode, Report, TurnMemory
+from langmem_graph.graphs.turn_memory import ExtractionMode, Report, TurnMemory
+from langmem_graph.graphs.user_identity import UserId, own_part, owner_of
 from langmem_graph.memory import Memory
 from langmem_graph.schemas import RecallMode
 

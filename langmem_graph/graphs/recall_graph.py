@@ -7,10 +7,10 @@ from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
-from langmem_graph.graphs.conversation import in_view, messages_in, query_of, question_key
-from langmem_graph.graphs.identity import UserId, user_of
+from langmem_graph.graphs.conversation_messages import in_view, messages_in, query_of, question_key
 from langmem_graph.graphs.nodes import UserContext, _latest
-from langmem_graph.graphs.turn import TurnMemory, pipelines_of
+from langmem_graph.graphs.turn_memory import TurnMemory, pipelines_of
+from langmem_graph.graphs.user_identity import UserId, user_of
 from langmem_graph.memory import Memory
 from langmem_graph.reasoning import graph
 from langmem_graph.reasoning.graph import reasoning_dependencies

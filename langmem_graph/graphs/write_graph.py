@@ -17,11 +17,11 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.managed import RemainingSteps
 from typing_extensions import TypedDict
 
+from langmem_graph.extraction.background_worker import Totals, count_pending, give_back_claim
 from langmem_graph.extraction.graph import RECURSION_LIMIT, build, new_run, private
-from langmem_graph.extraction.worker import Totals, count_pending, give_back_claim
-from langmem_graph.graphs.conversation import messages_in
-from langmem_graph.graphs.identity import UserId
-from langmem_graph.graphs.turn import TurnMemory, pipelines_of
+from langmem_graph.graphs.conversation_messages import messages_in
+from langmem_graph.graphs.turn_memory import TurnMemory, pipelines_of
+from langmem_graph.graphs.user_identity import UserId
 from langmem_graph.memory import Memory
 from langmem_graph.pipelines import Pipelines
 

@@ -16,26 +16,21 @@ from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.grounding.decide import decide
-from langmem_graph.grounding.fill import fill
+from langmem_graph.grounding.decide_call import decide
+from langmem_graph.grounding.fill_slots import fill
 from langmem_graph.grounding.retrieve_slots import retrieve_slots
 from langmem_graph.grounding.select_tool import select_tool
 from langmem_graph.grounding.state import GroundingDependencies, GroundingState, Policy
 from langmem_graph.grounding.tool_schema import tool_spec
-from langmem_graph.grounding.verify import verify
+from langmem_graph.grounding.verify_values import verify
 from langmem_graph.llm.structured_calls import Usage, model_runner
 from langmem_graph.retrieval.facts import MemorySearch
-from langmem_graph.runtime import (
-    OBJECTS,
-    StateForm,
-    Step,
-    StepRun,
-    as_node,
-    configured_user,
-)
+from langmem_graph.runtime import OBJECTS, StateForm, Step, StepRun, as_node, configured_user
 from langmem_graph.schemas import GroundedCall
 from langmem_graph.storage.services import Services
 from langmem_graph.tracing import labelled
+
+STEPS: tuple[Step, ...] = (select_tool, retrieve_slots, fill, verify, decide)
 
 
 def build(
@@ -61,8 +56,8 @@ def build(
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(
         state, context_schema, input_schema=given, output_schema=out
     )
-    first: Step = _with_input(select_tool, read_input) if read_input else select_tool
-    steps: list[Step] = [first, retrieve_slots, fill, verify, decide]
+    first = _with_input(STEPS[0], read_input) if read_input else STEPS[0]
+    steps = (first, *STEPS[1:])
     nodes = ((step.__name__, as_node(form.step(step), deps, user_of)) for step in steps)
     builder.add_sequence(list(nodes))
     builder.set_entry_point("select_tool")

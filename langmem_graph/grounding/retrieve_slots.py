@@ -12,14 +12,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from langmem_graph.errors import for_log
-from langmem_graph.grounding.sources import Evidence, candidates_in, read_sources
 from langmem_graph.grounding.state import GroundingDependencies, GroundingState
 from langmem_graph.grounding.tool_schema import Slot, ToolSpec, in_words, slots_of
+from langmem_graph.grounding.value_sources import Evidence, candidates_in, read_sources
 from langmem_graph.retrieval.facts import facts_by_number, interleaved
 from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Fact
 from langmem_graph.storage import record_queries
-from langmem_graph.storage.room import Room
+from langmem_graph.storage.user_room import Room
 from langmem_graph.values.attributes import content
 
 FOR_REQUEST = 20

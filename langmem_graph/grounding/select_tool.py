@@ -17,7 +17,7 @@ from langmem_graph.grounding.state import GroundingDependencies, GroundingState
 from langmem_graph.grounding.tool_schema import ToolSpec, slots_of
 from langmem_graph.llm.answer_schemas import ToolChoice
 from langmem_graph.llm.structured_calls import Usage, load_prompt
-from langmem_graph.retrieval.formatting import as_data
+from langmem_graph.retrieval.quoted_context import as_data
 from langmem_graph.retrieval.search_common import reciprocal_rank_fusion
 from langmem_graph.runtime import StepRun
 

@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
-from langmem_graph.grounding.sources import Evidence
 from langmem_graph.grounding.tool_schema import ToolSpec
+from langmem_graph.grounding.value_sources import Evidence
 from langmem_graph.llm.structured_calls import ModelRunner, Usage
 from langmem_graph.retrieval.facts import Search
 from langmem_graph.runtime import StateForm

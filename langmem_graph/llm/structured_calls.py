@@ -28,7 +28,6 @@ from langmem_graph.tokens import TokenCounter, token_counter
 from langmem_graph.tracing import labelled, span
 
 _log = logging.getLogger(__name__)
-
 T = TypeVar("T", bound=BaseModel)
 LONGEST_ANSWER = 60_000
 """Characters of a raw answer; a longer one is a repetition loop and is not sent back."""

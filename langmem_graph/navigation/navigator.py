@@ -20,7 +20,7 @@ from langchain_core.runnables import Runnable
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.memory import UserMemory
-from langmem_graph.navigation.rollout import Rollout
+from langmem_graph.navigation.environment import Rollout
 from langmem_graph.navigation.schemas import Navigation
 from langmem_graph.navigation.tools import navigation_tools
 from langmem_graph.runtime import in_own_thread, run_apart

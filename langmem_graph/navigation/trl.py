@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.memory import Memory
 from langmem_graph.navigation.actions import LONGEST_TEXT, FinalAnswer, read_action, read_answer
+from langmem_graph.navigation.environment import check_budget, initial_messages
 from langmem_graph.navigation.reward import Rubric
-from langmem_graph.navigation.rollout import check_budget, initial_messages
 from langmem_graph.navigation.schemas import Finish, Navigation, QuestionItem, ToolUse, read_item
 from langmem_graph.navigation.tools import use_tool
 from langmem_graph.tools.tool_answers import MAX_TURNS

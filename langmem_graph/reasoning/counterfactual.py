@@ -19,7 +19,7 @@ from langmem_graph.reasoning.state import (
     ReasoningDependencies,
     ReasoningState,
 )
-from langmem_graph.retrieval.formatting import FactAliases, request_line
+from langmem_graph.retrieval.quoted_context import FactAliases, request_line
 from langmem_graph.retrieval.search_common import SearchNotes
 from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Fact, Risk

@@ -24,11 +24,11 @@ from langmem_graph.retrieval.search_common import (
 )
 from langmem_graph.schemas import Fact
 from langmem_graph.settings import Settings
-from langmem_graph.storage import message_queries, record_queries, stored_vectors
-from langmem_graph.storage.graph_edges import CAUSAL, SEMANTIC, neighbours
-from langmem_graph.storage.room import Room
+from langmem_graph.storage import message_queries, record_queries, vector_rows
+from langmem_graph.storage.clusters_and_edges import CAUSAL, SEMANTIC, neighbours
 from langmem_graph.storage.services import Services
-from langmem_graph.storage.tables import MESSAGES, RECORDS
+from langmem_graph.storage.tables_and_migrations import MESSAGES, RECORDS
+from langmem_graph.storage.user_room import Room
 
 
 def nearest_to_examples(
@@ -61,8 +61,8 @@ def _nearest(
     messages = near_items(room, connection, MESSAGES, vector, depth, notes)
     records = near_records(room, connection, vector, depth, notes)
     return (
-        best_cosines([stored_vectors.vectors_of(connection, messages, MESSAGES)], vector),
-        best_cosines([stored_vectors.vectors_of(connection, records, RECORDS)], vector),
+        best_cosines([vector_rows.vectors_of(connection, messages, MESSAGES)], vector),
+        best_cosines([vector_rows.vectors_of(connection, records, RECORDS)], vector),
     )
 
 
@@ -111,7 +111,7 @@ def _neighbours(
         seeds = list(record_queries.numbers_of(connection, ids).values())
         causal = _linked(connection, seeds, CAUSAL) if options.use_causal_edges else []
         similar = _linked(connection, seeds, SEMANTIC) if options.use_semantic_edges else []
-        rows = stored_vectors.vectors_of(connection, similar, RECORDS)
+        rows = vector_rows.vectors_of(connection, similar, RECORDS)
     vectors = [query_vector(room, embedder, query, SearchNotes()) for query in queries]
     wanted = [vector for vector in vectors if vector is not None]
     if wanted and len(rows):

@@ -12,11 +12,11 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Send
 
-from langmem_graph.reasoning.plan import plan
-from langmem_graph.reasoning.refine import refine
-from langmem_graph.reasoning.retrieve import due, retrieve
+from langmem_graph.reasoning.plan_subgoals import plan
+from langmem_graph.reasoning.refine_subgoals import refine
+from langmem_graph.reasoning.retrieve_facts import due, retrieve
 from langmem_graph.reasoning.state import GoalDependencies, GoalInput, GoalOutput, GoalState
-from langmem_graph.reasoning.unify import unify
+from langmem_graph.reasoning.unify_facts import unify
 from langmem_graph.runtime import OBJECTS, StateForm, as_node
 
 _STEPS = (plan, retrieve, unify, refine)

@@ -21,11 +21,11 @@ from typing_extensions import TypedDict
 from langmem_graph.errors import for_log
 from langmem_graph.llm.structured_calls import Usage, model_runner
 from langmem_graph.reasoning import goal_loop
-from langmem_graph.reasoning.answer import answer
+from langmem_graph.reasoning.assemble_context import context
 from langmem_graph.reasoning.conflicts import conflicts
-from langmem_graph.reasoning.context import context
 from langmem_graph.reasoning.counterfactual import counterfactual
 from langmem_graph.reasoning.first_lookup import first_lookup
+from langmem_graph.reasoning.grounded_answer import answer
 from langmem_graph.reasoning.state import (
     FoundRisks,
     GoalDependencies,
@@ -35,23 +35,14 @@ from langmem_graph.reasoning.state import (
     ReasoningState,
 )
 from langmem_graph.retrieval.facts import MemorySearch
-from langmem_graph.retrieval.intent import intent_of
-from langmem_graph.runtime import (
-    OBJECTS,
-    Event,
-    StateForm,
-    Step,
-    StepRun,
-    as_node,
-    configured_user,
-)
+from langmem_graph.retrieval.request_intent import intent_of
+from langmem_graph.runtime import OBJECTS, Event, StateForm, Step, StepRun, as_node, configured_user
 from langmem_graph.schedule.times import zone_of
 from langmem_graph.schemas import Recall, RecallRequest
 from langmem_graph.storage.services import Services
 from langmem_graph.tracing import labelled
 
 OnEvent = Callable[[Event], Any]
-
 _log = logging.getLogger(__name__)
 
 

@@ -22,9 +22,9 @@ from langmem_graph.retrieval.search_common import SearchNotes
 from langmem_graph.schemas import Fact, Message, MessageHit, Record
 from langmem_graph.settings import Settings
 from langmem_graph.storage import message_queries, record_queries
-from langmem_graph.storage.graph_edges import CAUSAL, neighbours
-from langmem_graph.storage.room import Room
+from langmem_graph.storage.clusters_and_edges import CAUSAL, neighbours
 from langmem_graph.storage.services import Services
+from langmem_graph.storage.user_room import Room
 
 if TYPE_CHECKING:
     from langmem_graph.runtime import StepRun

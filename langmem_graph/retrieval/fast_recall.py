@@ -12,19 +12,19 @@ from typing import get_args
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.messages import to_utc
 from langmem_graph.retrieval.facts import evidence, messages_behind
-from langmem_graph.retrieval.formatting import (
+from langmem_graph.retrieval.message_search import (
+    search_different,
+    search_messages,
+    search_sessions,
+    with_method,
+)
+from langmem_graph.retrieval.quoted_context import (
     AGAINST,
     ALSO,
     URGENT,
     ContextBuilder,
     build_context,
     framed,
-)
-from langmem_graph.retrieval.message_search import (
-    search_different,
-    search_messages,
-    search_sessions,
-    with_method,
 )
 from langmem_graph.retrieval.schedule_conflicts import (
     ScheduleConflict,

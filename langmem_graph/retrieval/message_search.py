@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from langmem_graph.embeddings.embedder import Embedder
-from langmem_graph.retrieval.candidates import Candidates, gather
+from langmem_graph.retrieval.hybrid_candidates import Candidates, gather
 from langmem_graph.retrieval.ranking import NOT_FOUND, Ranking, rank_messages, rank_sessions
 from langmem_graph.retrieval.record_search import RankedRecords
 from langmem_graph.retrieval.search_common import Depths, SearchNotes
 from langmem_graph.schemas import MessageHit
 from langmem_graph.settings import RankingMethod, Settings
-from langmem_graph.storage import message_queries, stored_vectors
-from langmem_graph.storage.room import Room
+from langmem_graph.storage import message_queries, vector_rows
+from langmem_graph.storage.user_room import Room
 
 ATTEMPTS, DEEPER = 3, 8
 """Searches where most candidates have the same text, and the factor of depth between them."""
@@ -90,7 +90,7 @@ def search_sessions(
     """The `k` best sessions, each represented by its best message, best first."""
     found = gather(room, embedder, query, Depths.of(settings, k), notes)
     with notes.stage("rank"), room.database.read_transaction() as connection:
-        centroids = stored_vectors.centroids(connection)
+        centroids = vector_rows.centroids(connection)
         messages = rank_messages(found, settings.ranking.method, settings.ranking.rrf_k)
         ranking, best = rank_sessions(found, messages, centroids, settings)
     with notes.stage("texts"):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from langmem_graph.retrieval.candidates import Candidates
+from langmem_graph.retrieval.hybrid_candidates import Candidates
 from langmem_graph.retrieval.search_common import (
     MESSAGE_WEIGHTS,
     SESSION_WEIGHTS,
@@ -17,9 +17,9 @@ from langmem_graph.retrieval.search_common import (
     share_of_best,
     weighted_sum,
 )
-from langmem_graph.schedule.parsing import day_fit, named_days
+from langmem_graph.schedule.time_phrases import day_fit, named_days
 from langmem_graph.settings import RankingMethod, Settings
-from langmem_graph.storage.stored_vectors import Centroids
+from langmem_graph.storage.vector_rows import Centroids
 
 SESSION_BEST = 3
 """Best cosines of a session that are averaged; 3, 5 and 16 differ by less than half a point."""

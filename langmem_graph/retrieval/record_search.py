@@ -21,14 +21,14 @@ from langmem_graph.retrieval.search_common import (
     share_of_best,
     weighted_sum,
 )
-from langmem_graph.schedule.parsing import day_fit, named_days
+from langmem_graph.schedule.time_phrases import day_fit, named_days
 from langmem_graph.schemas import Record, RecordHit
-from langmem_graph.storage import record_queries, stored_vectors
+from langmem_graph.storage import record_queries, vector_rows
 from langmem_graph.storage.full_text import RECORD_WORDS, query_terms, telling_terms
 from langmem_graph.storage.record_writes import naive
-from langmem_graph.storage.room import Room
 from langmem_graph.storage.services import Services
-from langmem_graph.storage.tables import RECORDS
+from langmem_graph.storage.tables_and_migrations import RECORDS
+from langmem_graph.storage.user_room import Room
 
 
 @dataclass(frozen=True)
@@ -125,14 +125,14 @@ def near_records(
         return []
     if allowed is None and record_queries.newest_record(connection) > depth:
         return near_items(room, connection, RECORDS, vector, depth, notes)
-    exact = nearest(stored_vectors.all_vectors(connection, RECORDS), vector, None)
+    exact = nearest(vector_rows.all_vectors(connection, RECORDS), vector, None)
     return [n for n in exact if allowed is None or n in allowed][:depth]
 
 
 def _cosines(connection: Connection, items: list[int], vector: Vector | None) -> Scores:
     best: dict[int, float] = {}
     if vector is not None:
-        best = best_cosines([stored_vectors.vectors_of(connection, items, RECORDS)], vector)
+        best = best_cosines([vector_rows.vectors_of(connection, items, RECORDS)], vector)
     return np.array([max(0.0, best.get(n, 0.0)) for n in items], dtype=np.float64)
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from langmem_graph.retrieval.facts import fact_of_record
-from langmem_graph.retrieval.formatting import as_data, not_in_view, plain_id
-from langmem_graph.schedule.parsing import spoken_time
+from langmem_graph.retrieval.quoted_context import as_data, not_in_view, plain_id
+from langmem_graph.schedule.time_phrases import spoken_time
 from langmem_graph.schedule.times import (
     EventTime,
     Span,
@@ -21,7 +21,7 @@ from langmem_graph.schedule.times import (
 from langmem_graph.schemas import Fact, Record
 from langmem_graph.settings import Settings
 from langmem_graph.storage import record_queries
-from langmem_graph.storage.room import Room
+from langmem_graph.storage.user_room import Room
 
 MOST = 5
 """Conflicts in one result."""

@@ -22,13 +22,12 @@ from langmem_graph.errors import (
 from langmem_graph.messages import to_utc
 from langmem_graph.schemas import RecallMode, RecallRequest
 from langmem_graph.settings import Settings
-from langmem_graph.storage import stored_vectors
-from langmem_graph.storage.room import Room
-from langmem_graph.storage.stored_vectors import VectorRows
+from langmem_graph.storage import vector_rows
+from langmem_graph.storage.user_room import Room
+from langmem_graph.storage.vector_rows import VectorRows
 
 Scores = NDArray[np.float64]
 Vector = NDArray[np.float32]
-
 MAX_K = 1_000_000
 MESSAGE_WEIGHTS = {
     "dense": 1.0,  # cosine of the best piece
@@ -169,16 +168,16 @@ def near_items(
     if vector is None:
         return []
     if room.read_only:
-        return nearest(stored_vectors.all_vectors(connection, layer), vector, depth)
+        return nearest(vector_rows.all_vectors(connection, layer), vector, depth)
     try:
         found = room.index.query(layer, vector, depth)
     except IndexUnavailableError as error:
         notes.warn(error)
-        return nearest(stored_vectors.all_vectors(connection, layer), vector, depth)
-    exact: Iterable[VectorRows] = [stored_vectors.waiting_vectors(connection, layer)]
-    if stored_vectors.newest_vector(connection) <= depth:
-        exact = stored_vectors.all_vectors(connection, layer)
-    return [*stored_vectors.items_of_vectors(connection, found), *nearest(exact, vector, depth)]
+        return nearest(vector_rows.all_vectors(connection, layer), vector, depth)
+    exact: Iterable[VectorRows] = [vector_rows.waiting_vectors(connection, layer)]
+    if vector_rows.newest_vector(connection) <= depth:
+        exact = vector_rows.all_vectors(connection, layer)
+    return [*vector_rows.items_of_vectors(connection, found), *nearest(exact, vector, depth)]
 
 
 def nearest(blocks: Iterable[VectorRows], vector: Vector, depth: int | None) -> list[int]:

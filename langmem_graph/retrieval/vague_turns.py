@@ -14,13 +14,13 @@ from sqlalchemy import Connection
 
 from langmem_graph.errors import InvalidInputError, for_log
 from langmem_graph.retrieval.facts import fact_of_record
-from langmem_graph.retrieval.formatting import ContextBuilder, as_data, not_in_view
-from langmem_graph.retrieval.intent import intent_of
+from langmem_graph.retrieval.quoted_context import ContextBuilder, as_data, not_in_view
+from langmem_graph.retrieval.request_intent import intent_of
 from langmem_graph.schedule.times import EventTime, event_in, is_postponed, occurrences, zone_of
 from langmem_graph.schemas import Fact, Record
 from langmem_graph.settings import Settings
-from langmem_graph.storage import files, record_queries
-from langmem_graph.storage.room import Room
+from langmem_graph.storage import record_queries, topic_file_rows
+from langmem_graph.storage.user_room import Room
 from langmem_graph.topics.files import PROFILE, ProfileFile, parse
 
 PROJECTS = 3
@@ -84,7 +84,7 @@ def read_profile(connection: Connection, settings: Settings) -> str:
     """The profile's text; empty where there is none, or where its edited file is not valid."""
     if not settings.reasoning.use_profile:
         return ""
-    stored = files.all_files(connection).get(PROFILE)
+    stored = topic_file_rows.all_files(connection).get(PROFILE)
     try:
         file = parse(stored.body) if stored and stored.body else None
     except InvalidInputError as error:  # the context is still useful without the profile

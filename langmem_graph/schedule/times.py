@@ -22,7 +22,6 @@ from langmem_graph.settings import EVENT_MINUTES
 
 Granularity = Literal["minute", "day", "week", "month", "year"]
 Span = tuple[datetime, datetime]
-
 POSTPONED = "postponed"
 """A key of a kept time: set where the time has passed, or none is known yet."""
 _UNITS = {

@@ -13,16 +13,11 @@ from langmem_graph.errors import ReadOnlyError
 from langmem_graph.messages import is_bare_call, parse_messages, session_key
 from langmem_graph.reports import AddReport, FlushReport
 from langmem_graph.schemas import Message
-from langmem_graph.storage import (
-    extraction_queue,
-    message_queries,
-    message_writes,
-    stored_vectors,
-)
+from langmem_graph.storage import message_queries, message_writes, pending_messages, vector_rows
 from langmem_graph.storage.message_writes import Appended
-from langmem_graph.storage.room import Room
 from langmem_graph.storage.services import Services
-from langmem_graph.storage.tables import EMBED, MESSAGES
+from langmem_graph.storage.tables_and_migrations import EMBED, MESSAGES
+from langmem_graph.storage.user_room import Room
 
 
 def add_messages(
@@ -62,7 +57,7 @@ def add_messages(
             known = known_again(connection, new) if whole_conversation else []
             done = message_writes.append(connection, new[len(known) :])
             if not read:
-                extraction_queue.mark_read(connection, list(done.rows))
+                pending_messages.mark_read(connection, list(done.rows))
             done.already_known[:0] = [message.id for message in known]
         drained = services.embed_new(room, MESSAGES, done.rows)
         not_yet_embedded = _not_yet_embedded(room, done)
@@ -81,7 +76,7 @@ def _not_yet_embedded(room: Room, done: Appended) -> list[str]:
     if not done.rows:
         return []
     with room.database.read_transaction() as connection:
-        waiting = stored_vectors.waiting_items(connection, EMBED, min(done.rows), max(done.rows))
+        waiting = vector_rows.waiting_items(connection, EMBED, min(done.rows), max(done.rows))
     return [message_id for n, message_id in done.rows.items() if n in waiting]
 
 
@@ -141,5 +136,5 @@ def _same(stored: Message, sent: Message) -> bool:
 
 def no_model_report(services: Services, user_id: str) -> FlushReport:
     """The report of a flush without a model: how many messages are pending."""
-    pending = services.read(user_id, extraction_queue.count_unread, 0)
+    pending = services.read(user_id, pending_messages.count_unread, 0)
     return FlushReport(status="no_model", pending=pending)

@@ -22,19 +22,19 @@ from langmem_graph.errors import (
 from langmem_graph.messages import session_key
 from langmem_graph.reports import EraseReport, ForgetReport
 from langmem_graph.storage import (
-    extraction_queue,
     message_queries,
+    pending_messages,
     record_queries,
     record_writes,
     secure_delete,
-    stored_vectors,
+    vector_rows,
 )
-from langmem_graph.storage.directory import remove_folder
+from langmem_graph.storage.directory_and_lock import remove_folder
 from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS
 from langmem_graph.storage.message_writes import BEFORE
 from langmem_graph.storage.record_writes import SUPERSEDES, Change
 from langmem_graph.storage.services import Services
-from langmem_graph.storage.tables import (
+from langmem_graph.storage.tables_and_migrations import (
     MESSAGES,
     READ_ROLES,
     RECORDS,
@@ -51,7 +51,7 @@ from langmem_graph.storage.tables import (
     unread,
     vectors,
 )
-from langmem_graph.storage.tables import records as records_table
+from langmem_graph.storage.tables_and_migrations import records as records_table
 
 _log = logging.getLogger(__name__)
 
@@ -205,7 +205,7 @@ def _read_again(connection: Connection, items: Collection[int], gone: Collection
 
 def _drop_files(connection: Connection) -> int:
     """Delete all topic tracks and the profile: they may repeat more than they cite."""
-    extraction_queue.next_generation(connection)  # answers still under way must not be stored
+    pending_messages.next_generation(connection)  # answers still under way must not be stored
     keys = ("scene", "topic_checkpoint", "topic_retry", "topic_session")
     connection.execute(delete(meta).where(meta.c.key.in_(keys)))
     return connection.execute(delete(files)).rowcount
@@ -249,7 +249,7 @@ def _update_session(connection: Connection, session: int) -> None:
         own = f"{row.name}: {row.text}" if row.name else row.text
         MESSAGE_WORDS.drop(connection, [row.n])
         MESSAGE_WORDS.add(connection, {row.n: (own, earlier)})
-    held = stored_vectors.vectors_of(connection, [row.n for row in rows])
+    held = vector_rows.vectors_of(connection, [row.n for row in rows])
     total = held.matrix.sum(axis=0).astype("float32").tobytes() if len(held) else None
     counted = {"vector_sum": total, "vector_count": len(held)}
     connection.execute(update(sessions).where(sessions.c.n == session).values(**counted))

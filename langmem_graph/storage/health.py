@@ -8,11 +8,17 @@ from sqlalchemy import Connection
 
 from langmem_graph.errors import IndexUnavailableError
 from langmem_graph.reports import Health
-from langmem_graph.storage import due_work, full_text, message_queries, stored_vectors, tables
+from langmem_graph.storage import (
+    full_text,
+    message_queries,
+    outbox_rows,
+    tables_and_migrations,
+    vector_rows,
+)
 from langmem_graph.storage.message_queries import Counts
-from langmem_graph.storage.room import Room
 from langmem_graph.storage.services import Services
-from langmem_graph.storage.tables import EMBED, INDEX, LAYERS
+from langmem_graph.storage.tables_and_migrations import EMBED, INDEX, LAYERS
+from langmem_graph.storage.user_room import Room
 
 _SAME = 0.9999  # cosine from which two vectors count as the same text
 _ENOUGH_REACH = 0.9  # Chroma's index is approximate: it misses a few vectors by design
@@ -25,8 +31,8 @@ def examine(services: Services, user_id: str, sample: int) -> Health:
     with services.room(user_id) as room:
         with room.database.read_transaction() as connection:
             held = message_queries.counts(connection)
-            waiting = stored_vectors.count_waiting_vectors(connection)
-            embedder = tables.get_meta(connection, "embedder")
+            waiting = vector_rows.count_waiting_vectors(connection)
+            embedder = tables_and_migrations.get_meta(connection, "embedder")
             problems = message_queries.damage(connection)
         indexed, sampled, reachable = _ask_index(room, held, waiting, sample, problems)
     problems += _shortfalls(held, waiting, indexed, sampled, reachable, room.read_only)
@@ -59,7 +65,7 @@ def _ask_index(
     if room.read_only or held.vectors == waiting:
         return (-1 if room.read_only else 0), 0, 0
     with room.database.read_transaction() as connection:
-        by_layer = stored_vectors.indexed_vector_ids(connection)
+        by_layer = vector_rows.indexed_vector_ids(connection)
     try:
         indexed = sum(room.index.count(layer) for layer, ids in by_layer.items() if ids)
         sampled, reachable = _reach(room, by_layer, sample) if indexed else (0, 0)
@@ -80,13 +86,13 @@ def _reach(room: Room, by_layer: dict[str, list[int]], sample: int) -> tuple[int
     with room.database.read_transaction() as connection:
         for layer in LAYERS:
             numbers = [n for chosen_layer, n in chosen if chosen_layer == layer]
-            rows = stored_vectors.vectors_by_id(connection, numbers)
+            rows = vector_rows.vectors_by_id(connection, numbers)
             answers += [_is_found(room, connection, layer, vector) for vector in rows.matrix]
     return len(answers), sum(answers)
 
 
 def _is_found(room: Room, connection: Connection, layer: str, vector: NDArray[np.float32]) -> bool:
-    nearest = stored_vectors.vectors_by_id(connection, room.index.query(layer, vector, 10))
+    nearest = vector_rows.vectors_by_id(connection, room.index.query(layer, vector, 10))
     return len(nearest) > 0 and float(np.max(nearest.matrix @ vector)) >= _SAME
 
 
@@ -120,9 +126,9 @@ def rebuild(services: Services, user_id: str, reembed: bool) -> Health:
             room.renew_index()
             with room.database.write_transaction() as connection:
                 if reembed:
-                    due_work.embed_everything_again(connection)
+                    outbox_rows.embed_everything_again(connection)
                 else:
-                    due_work.index_everything_again(connection)
+                    outbox_rows.index_everything_again(connection)
         done = services.drain(room)
         with room.database.write_transaction() as connection:
             full_text.optimize_words(connection)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, Row, Select, func, select
 
 from langmem_graph.schemas import Message, message_row
-from langmem_graph.storage.sqlite import rows_where_in
-from langmem_graph.storage.stored_vectors import IN_CHROMA
-from langmem_graph.storage.tables import ACTIVE, messages, outbox, records, sessions
+from langmem_graph.storage.sqlite_database import rows_where_in
+from langmem_graph.storage.tables_and_migrations import ACTIVE, messages, outbox, records, sessions
+from langmem_graph.storage.vector_rows import IN_CHROMA
 
 if TYPE_CHECKING:
     from langmem_graph.storage.services import Services

@@ -15,8 +15,8 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 from langmem_graph.reports import RenamedMessage
 from langmem_graph.schemas import Message
 from langmem_graph.storage.full_text import MESSAGE_WORDS
-from langmem_graph.storage.sqlite import rows_where_in
-from langmem_graph.storage.tables import (
+from langmem_graph.storage.sqlite_database import rows_where_in
+from langmem_graph.storage.tables_and_migrations import (
     EMBED,
     MESSAGES,
     READ_ROLES,

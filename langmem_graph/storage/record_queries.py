@@ -11,8 +11,8 @@ from sqlalchemy import Connection, Row, func, select, text
 from langmem_graph.schemas import HistoryEntry, Record
 from langmem_graph.storage.full_text import match_expression
 from langmem_graph.storage.record_writes import REFINES, SUPERSEDES, TO_COME
-from langmem_graph.storage.sqlite import rows_where_in
-from langmem_graph.storage.tables import (
+from langmem_graph.storage.sqlite_database import rows_where_in
+from langmem_graph.storage.tables_and_migrations import (
     ACTIVE,
     attributes,
     get_meta,

@@ -14,7 +14,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.schemas import Record
 from langmem_graph.storage.full_text import RECORD_WORDS
-from langmem_graph.storage.tables import (
+from langmem_graph.storage.tables_and_migrations import (
     ACTIVE,
     EMBED,
     INDEX,

@@ -6,23 +6,23 @@ killed or Chroma fails before these are removed, the next opening of the room re
 
 from sqlalchemy import Connection, delete
 
-from langmem_graph.storage import due_work, full_text, tables
-from langmem_graph.storage.room import Room
-from langmem_graph.storage.tables import meta
+from langmem_graph.storage import full_text, outbox_rows, tables_and_migrations
+from langmem_graph.storage.tables_and_migrations import meta
+from langmem_graph.storage.user_room import Room
 
 _UNFINISHED = "traces_left"
 
 
 def note_deletion(connection: Connection) -> None:
     """Note, in the transaction that deletes, that the files must be cleaned."""
-    tables.set_meta(connection, _UNFINISHED, "1")
+    tables_and_migrations.set_meta(connection, _UNFINISHED, "1")
 
 
 def finish_deletion(room: Room) -> None:
     """Clean the files if a deletion was noted, by this call or by an earlier one that failed."""
     with room.working:
         with room.database.read_transaction() as connection:
-            if tables.get_meta(connection, _UNFINISHED) is None:
+            if tables_and_migrations.get_meta(connection, _UNFINISHED) is None:
                 return
         _clean_files(room)
 
@@ -33,7 +33,7 @@ def _clean_files(room: Room) -> None:
         full_text.optimize_words(connection)
     room.renew_index()
     with room.database.write_transaction() as connection:
-        due_work.index_everything_again(connection)
+        outbox_rows.index_everything_again(connection)
     if room.database.checkpoint():
         with room.database.write_transaction() as connection:
             connection.execute(delete(meta).where(meta.c.key == _UNFINISHED))

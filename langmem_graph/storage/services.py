@@ -12,9 +12,9 @@ from sqlalchemy import Connection
 from langmem_graph.embeddings.embedder import Embedder
 from langmem_graph.errors import ClosedMemoryError, LangMemGraphError, for_log
 from langmem_graph.settings import Settings
-from langmem_graph.storage import embed_and_index, extraction_queue, secure_delete
-from langmem_graph.storage.directory import MemoryDirectory
-from langmem_graph.storage.room import Room
+from langmem_graph.storage import outbox_worker, pending_messages, secure_delete
+from langmem_graph.storage.directory_and_lock import MemoryDirectory
+from langmem_graph.storage.user_room import Room
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -85,17 +85,17 @@ class Services:
         with self.room(user_id) as room:
             return work(room)
 
-    def embed_new(self, room: Room, layer: str, numbers: Iterable[int]) -> embed_and_index.Drained:
+    def embed_new(self, room: Room, layer: str, numbers: Iterable[int]) -> outbox_worker.Drained:
         """Embed the items just stored, and index their layer if a full batch of vectors waits."""
         stored = list(numbers)
         rows = range(min(stored, default=0), max(stored, default=-1) + 1)
         batch = self.settings.storage.index_batch
-        work = embed_and_index.DueWork(room, self.embedder, self.settings, at_least=batch)
+        work = outbox_worker.DueWork(room, self.embedder, self.settings, at_least=batch)
         return work.drain(layer, rows)
 
-    def drain(self, room: Room, *, at_least: int = 1) -> embed_and_index.Drained:
+    def drain(self, room: Room, *, at_least: int = 1) -> outbox_worker.Drained:
         """Do all due work of a room; index a layer if `at_least` of its vectors are waiting."""
-        work = embed_and_index.DueWork(room, self.embedder, self.settings, at_least=at_least)
+        work = outbox_worker.DueWork(room, self.embedder, self.settings, at_least=at_least)
         return work.drain_all()
 
     def close(self) -> None:
@@ -123,4 +123,4 @@ class Services:
 
 def _has_pending(room: Room) -> bool:
     with room.database.read_transaction() as connection:
-        return extraction_queue.count_unread(connection) > 0
+        return pending_messages.count_unread(connection) > 0

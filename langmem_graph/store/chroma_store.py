@@ -30,9 +30,9 @@ from langmem_graph.errors import (
     for_log,
 )
 from langmem_graph.settings import Settings
-from langmem_graph.storage.directory import MemoryDirectory
+from langmem_graph.storage.directory_and_lock import MemoryDirectory
 from langmem_graph.store import item_tables, items
-from langmem_graph.store.embed_and_index import DueWork
+from langmem_graph.store.item_embedding import DueWork
 from langmem_graph.store.item_search import Search, Vector
 from langmem_graph.store.item_tables import TEXT_WORDS
 from langmem_graph.store.operations import Batch, check_batch, check_paths

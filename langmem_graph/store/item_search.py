@@ -24,7 +24,6 @@ from langmem_graph.store.item_tables import TEXT_WORDS
 from langmem_graph.store.shared_folder import LAYER, SharedFolder
 
 _log = logging.getLogger(__name__)
-
 Vector = NDArray[np.float32]
 _WEIGHTS = {"dense": 0.5, "words": 0.5}  # the proportion of messages and records; at most 1 in all
 _SMALL = 2_000  # items; comparing all of them takes milliseconds and misses none

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from langmem_graph.storage import tables
+from langmem_graph.storage import tables_and_migrations
 from langmem_graph.storage.full_text import WordTable
-from langmem_graph.storage.sqlite import portions
-from langmem_graph.storage.stored_vectors import Piece, VectorRows, vector_rows
-from langmem_graph.storage.tables import meta
+from langmem_graph.storage.sqlite_database import portions
+from langmem_graph.storage.tables_and_migrations import meta
+from langmem_graph.storage.vector_rows import Piece, VectorRows, vector_rows
 
 _tables = sa.MetaData()
 
@@ -74,13 +74,13 @@ _with_item = sa.select(vectors.c.n, texts.c.item, vectors.c.vector, *_whole_item
 
 
 def _create(connection: sa.Connection) -> None:
-    tables.meta.create(connection)
+    tables_and_migrations.meta.create(connection)
     _tables.create_all(connection)
     TEXT_WORDS.create(connection)
-    tables.set_meta(connection, "ledger_id", uuid.uuid4().hex)
+    tables_and_migrations.set_meta(connection, "ledger_id", uuid.uuid4().hex)
 
 
-MIGRATIONS: tables.Steps = [_create]
+MIGRATIONS: tables_and_migrations.Steps = [_create]
 
 
 def due_texts(connection: sa.Connection, max_failures: int | None = None) -> list[int]:

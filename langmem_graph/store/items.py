@@ -9,7 +9,7 @@ from langgraph.store.base import GetOp, Item, ListNamespacesOp, SearchItem, Sear
 from sqlalchemy import Connection, Row, delete, func, insert, select, text, update
 
 from langmem_graph.storage.full_text import match_expression
-from langmem_graph.storage.sqlite import rows_where_in
+from langmem_graph.storage.sqlite_database import rows_where_in
 from langmem_graph.store.item_tables import TEXT_WORDS, items, texts, unembedded, unindexed, vectors
 from langmem_graph.store.operations import (
     Namespace,

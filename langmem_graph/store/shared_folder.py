@@ -7,13 +7,12 @@ from contextlib import contextmanager
 
 from langmem_graph.errors import ClosedMemoryError, ForkedProcessError, IndexUnavailableError
 from langmem_graph.settings import Settings
-from langmem_graph.storage import tables
-from langmem_graph.storage.directory import WAIT_SECONDS, MemoryDirectory
-from langmem_graph.storage.room import LedgerFolder
+from langmem_graph.storage import tables_and_migrations
+from langmem_graph.storage.directory_and_lock import WAIT_SECONDS, MemoryDirectory
+from langmem_graph.storage.user_room import LedgerFolder
 from langmem_graph.store import item_tables
 
 _log = logging.getLogger(__name__)
-
 FOLDER = "items"
 LAYER = "items"
 _OPEN: dict[MemoryDirectory, "SharedFolder"] = {}
@@ -87,7 +86,10 @@ class SharedFolder(LedgerFolder):
     def _check_index(self) -> None:
         """If the index is in another place now, is damaged or has lost vectors, fill a new one."""
         with self.database.read_transaction() as connection:
-            same_place = tables.get_meta(connection, "index") in (None, self.index.identity)
+            same_place = tables_and_migrations.get_meta(connection, "index") in (
+                None,
+                self.index.identity,
+            )
             expected = item_tables.count_indexed(connection)
         if not same_place or (expected and self._is_damaged(expected)):
             _log.warning("the index of %s is incomplete and will be rebuilt", self.folder)

@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.prebuilt import ToolRuntime
 
-from langmem_graph.graphs.identity import UserId
+from langmem_graph.graphs.user_identity import UserId
 from langmem_graph.memory import Memory
 from langmem_graph.tools import tool_answers
 from langmem_graph.tools.tool_answers import MAX_TURNS, Answer, Caller

@@ -11,12 +11,12 @@ from langgraph.prebuilt import ToolRuntime
 from langgraph.types import interrupt
 
 from langmem_graph.errors import InvalidInputError, for_log
-from langmem_graph.graphs.conversation import MARK, in_view, value_in, was_said
-from langmem_graph.graphs.identity import UserId, user_of
-from langmem_graph.graphs.turn import check_memory
+from langmem_graph.graphs.conversation_messages import MARK, in_view, value_in, was_said
+from langmem_graph.graphs.turn_memory import check_memory
+from langmem_graph.graphs.user_identity import UserId, user_of
 from langmem_graph.memory import Memory, UserMemory
-from langmem_graph.retrieval.formatting import as_data, framed, plain_id, quote
 from langmem_graph.retrieval.message_search import different
+from langmem_graph.retrieval.quoted_context import as_data, framed, plain_id, quote
 from langmem_graph.schemas import Message, MessageHit, Record, RecordHit
 from langmem_graph.settings import Settings
 from langmem_graph.tokens import token_counter
@@ -38,7 +38,6 @@ MAX_IDS = 20
 """Messages or records that one call gets by their ids."""
 _NOTHING = "Nothing was found. Try other words, or answer without memory."
 _EMPTY = "The query is empty. Give words to look for."
-
 Answer = tuple[str, dict[str, Any]]
 """The text for the model, and the same as data for the tool message's artifact."""
 

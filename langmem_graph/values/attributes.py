@@ -11,7 +11,6 @@ from typing import Any, Literal, NamedTuple
 _TOKEN = re.compile(r"[^\W_]+(?:[.:@+/-]+[^\W_]+)*")
 _POSSESSIVE = re.compile(r"'s\b|'(?=\s|$)")
 _ENDINGS = ("ing", "ed", "es", "e", "s")
-
 Cardinality = Literal["one", "usually one", "several", "unknown"]
 _SECTIONS: dict[Cardinality, str] = {
     "one": "single",

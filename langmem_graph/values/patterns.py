@@ -50,7 +50,6 @@ _ROMANCE = (
     rf"(?:\s{_NAME}|\sd[aeiou][lrs]?|\sl[ae]s?){{1,5}}"
 )
 _CHUNK = r"[A-Za-z0-9](?:[A-Za-z0-9_./+=:~-]*[A-Za-z0-9=])?"
-
 _MONTH_NAMES = {name[:3]: number for number, name in enumerate(MONTHS, 1)}
 _CURRENCIES = {"€": "EUR", "£": "GBP", "₹": "INR", "euro": "EUR", "euros": "EUR"}
 _MAX_DIGITS = 40  # longer ones are codes; their form is themselves

@@ -88,7 +88,7 @@ def test_the_map_names_every_step_and_every_prompt() -> None:
     rows = text_of(MAP)
     prompts = (REPOSITORY / "langmem_graph/llm/prompts").glob("*.txt")
     assert [one.name for one in prompts if one.name not in rows] == []
-    graphs = [extraction_graph.STEPS, goal_loop._STEPS, grounding_graph._STEPS]
+    graphs = [extraction_graph.STEPS, goal_loop._STEPS, grounding_graph.STEPS]
     for step in (step for steps in graphs for step in steps):
         file = step.__module__.removeprefix("langmem_graph.").replace(".", "/") + ".py"
         assert file in rows, step.__name__

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from langmem_graph.storage import graph_edges
+from langmem_graph.storage import clusters_and_edges
 from tests.support.models import AnswersBySchema
 from tests.support.writing import echo, turn
 
@@ -18,7 +18,7 @@ def test_causes_are_found_at_the_end_of_a_session_and_follow_time(open_memory: A
     ana.add(turn("The boat leaks.", number=2), session_id="s", at="2025-01-02")
     assert ana.flush().causes == 1
     with memory._services.room("ana") as room, room.database.read_transaction() as connection:
-        edges = [edge for n in (1, 2) for edge in graph_edges.edges_of(connection, n)]
+        edges = [edge for n in (1, 2) for edge in clusters_and_edges.edges_of(connection, n)]
     causal = {edge for edge in edges if edge[2] == "causal"}
     first, _ = ana.export_records()
     assert "hit a rock" in first["text"]

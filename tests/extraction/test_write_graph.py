@@ -233,7 +233,7 @@ async def test_giving_one_run_up_leaves_the_others_claim(
     first = asyncio.create_task(graph.ainvoke(BOAT, CONFIG))
     await entered.wait()
     with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="broken"):
-        patch.setattr("langmem_graph.extraction.reconcile.compare", fail)
+        patch.setattr("langmem_graph.extraction.reconcile_records.compare", fail)
         await graph.ainvoke({"messages": [("user", "I own a car.")]}, config("other"))
     report = await ana.aflush()  # reads the car; the boat is still the first run's
     assert (report.read, report.pending) == (1, 2)
@@ -264,7 +264,7 @@ async def test_a_run_that_ends_early_gives_its_claim_back(
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(graph.ainvoke(BOAT, CONFIG), 1)
     else:
-        monkeypatch.setattr("langmem_graph.extraction.reconcile.compare", fail)
+        monkeypatch.setattr("langmem_graph.extraction.reconcile_records.compare", fail)
         with pytest.raises(RuntimeError, match="broken"):
             if way == "raises":
                 await graph.ainvoke(BOAT, CONFIG)

@@ -13,12 +13,12 @@ from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.graphs.conversation import worth_keeping
+from langmem_graph.graphs.conversation_messages import worth_keeping
 from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware
+from langmem_graph.middleware_tool_calls import with_notes
 from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
 from langmem_graph.testing import ScriptedChatModel
-from langmem_graph.tool_call_grounding import with_notes
 from tests.support.flights import ASKED, SAID, copy
 from tests.support.models import AnswersBySchema
 

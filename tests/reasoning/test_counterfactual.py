@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from langmem_graph.memory import Memory
-from langmem_graph.storage.graph_edges import CAUSAL, SEMANTIC
+from langmem_graph.storage.clusters_and_edges import CAUSAL, SEMANTIC
 from langmem_graph.storage.record_writes import add_link
 from tests.support.reasoning import calls, with_records
 from tests.support.recalled import PALM, PUPPY, acting, good

@@ -5,12 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.reasoning.nl_logic import (
-    Atom,
-    Variable,
-    contradicts,
-    same_entity,
-)
+from langmem_graph.reasoning.nl_logic import Atom, Variable, contradicts, same_entity
 
 names = st.from_regex(r"[a-z]\w{0,8}", fullmatch=True).filter(str.isascii)
 types = st.from_regex(r"[a-z][a-zé ]{0,12}[a-zé]", fullmatch=True)

@@ -9,7 +9,7 @@ from langmem_graph.graphs.recall_graph import create_recall_graph
 from langmem_graph.retrieval.facts import find_facts
 from langmem_graph.schemas import Recall
 from langmem_graph.settings import Settings
-from langmem_graph.storage.graph_edges import CAUSAL
+from langmem_graph.storage.clusters_and_edges import CAUSAL
 from langmem_graph.storage.record_writes import add_link
 from tests.support.goals import ASKED, BAD, PLAN
 from tests.support.reasoning import ANA, calls, with_records

@@ -12,7 +12,7 @@ from langmem_graph.graphs.nodes import create_recall_node
 from langmem_graph.graphs.recall_graph import create_recall_graph
 from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware
-from langmem_graph.retrieval.intent import intent_of
+from langmem_graph.retrieval.request_intent import intent_of
 from langmem_graph.schemas import Recall
 from tests.support.goals import ASKED, alias
 from tests.support.models import AnswersBySchema
@@ -160,7 +160,7 @@ def test_the_graph_fails_open_to_its_last_step(
     def fail(*_: Any, **__: Any) -> None:
         raise OSError("disk")
 
-    monkeypatch.setattr("langmem_graph.reasoning.context._read", fail)
+    monkeypatch.setattr("langmem_graph.reasoning.assemble_context._read", fail)
     asked: Any = {"messages": [HumanMessage(PALM)]}
     done = create_recall_graph(memory).invoke(asked, ANA)
     assert PUPPY in done["memory_context"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from langmem_graph.reasoning.refine import invented
+from langmem_graph.reasoning.refine_subgoals import invented
 from tests.support.goal_loops import prove
 from tests.support.goals import PLAN
 from tests.support.models import AnswersBySchema

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from langmem_graph.memory import Memory
 from langmem_graph.settings import Settings, StorageSettings
-from langmem_graph.storage import files, graph_edges, tables
+from langmem_graph.storage import clusters_and_edges, tables_and_migrations, topic_file_rows
 from langmem_graph.storage.record_writes import naive
 from langmem_graph.topics.files import ProfileFile, TopicFile, file_name, render
 from tests.support.files import folder
@@ -82,14 +82,18 @@ class World:
                           evidence=[f"r{n}" for n in self.sources], updated_at=stamp)  # fmt: skip
         profile = ProfileFile(text=words, topics=["all"], updated_at=stamp)
         with self._room() as room, room.database.write_transaction() as connection:
-            files.write_files(connection, {file_name(f): render(f) for f in (track, profile)})
-            tables.set_meta(connection, "scene", words)
-            held = graph_edges.all_clusters(connection)
+            topic_file_rows.write_files(
+                connection, {file_name(f): render(f) for f in (track, profile)}
+            )
+            tables_and_migrations.set_meta(connection, "scene", words)
+            held = clusters_and_edges.all_clusters(connection)
             for n, _ in self.sources.items():
-                graph_edges.join(connection, held, 0 if held.numbers else -1, n + 1, _unit())
+                clusters_and_edges.join(connection, held, 0 if held.numbers else -1, n + 1, _unit())
             for one, other in edges:
                 if one != other and max(one, other) in self.sources and min(one, other) >= 0:
-                    graph_edges.link_semantically(connection, one + 1, [(other + 1, 0.5)], "test")
+                    clusters_and_edges.link_semantically(
+                        connection, one + 1, [(other + 1, 0.5)], "test"
+                    )
 
     def _room(self) -> Any:
         return self.memory._services.room(self.user.id)
@@ -139,7 +143,7 @@ class World:
             wanted: dict[str, set[int]] = defaultdict(set)
             for layer, n in connection.exec_driver_sql("SELECT layer, n FROM vectors"):
                 wanted[layer].add(n)
-            for layer in tables.LAYERS:
+            for layer in tables_and_migrations.LAYERS:
                 held = room.index._with_collection(layer, lambda c: c.get(include=[])["ids"])
                 assert {int(n) for n in held} <= wanted[layer]
 

@@ -257,8 +257,8 @@ def test_the_search_for_words_finds_them(tmp_path: Path) -> None:
 UNFINISHED = [
     ("storage.full_text:optimize_words", True),
     ("storage.full_text:optimize_words", False),
-    ("storage.room:Room.renew_index", False),
-    ("storage.sqlite:Database.checkpoint", True),
+    ("storage.user_room:Room.renew_index", False),
+    ("storage.sqlite_database:Database.checkpoint", True),
 ]
 
 

@@ -13,7 +13,7 @@ from sqlalchemy import create_engine
 
 from langmem_graph.memory import Memory
 from langmem_graph.messages import folder_name
-from langmem_graph.storage import tables
+from langmem_graph.storage import tables_and_migrations
 from langmem_graph.store import item_tables
 from langmem_graph.store.chroma_store import ChromaStore
 from langmem_graph.testing import HashEmbeddings
@@ -28,7 +28,7 @@ def make_tables(file: Path, steps: Any, version: int) -> None:
     file.parent.mkdir(parents=True)
     engine = create_engine(f"sqlite:///{file}")
     with engine.begin() as connection:
-        tables.migrate(connection, steps[:version])
+        tables_and_migrations.migrate(connection, steps[:version])
     engine.dispose()
 
 
@@ -62,10 +62,10 @@ def test_the_hand_made_rows_name_the_embedder_as_today(tmp_path: Path) -> None:
         assert memory.user("u").doctor().embedder == "HashEmbeddings:hash-64"
 
 
-@pytest.mark.parametrize("version", range(1, len(tables.MIGRATIONS) + 1))
+@pytest.mark.parametrize("version", range(1, len(tables_and_migrations.MIGRATIONS) + 1))
 def test_a_ledger_of_every_version(tmp_path: Path, version: int) -> None:
     ledger = tmp_path / "m" / "users" / folder_name("u") / "ledger.db"
-    make_tables(ledger, tables.MIGRATIONS, version)
+    make_tables(ledger, tables_and_migrations.MIGRATIONS, version)
     fill_first(ledger)
     embedder = HashEmbeddings(64)
     with Memory(
@@ -91,18 +91,23 @@ def test_a_ledger_of_every_version(tmp_path: Path, version: int) -> None:
         health = memory.user("u").doctor(sample=0)
         assert (health.problems, health.messages, health.indexed) == ([], 9, health.vectors)
     with closing(sqlite3.connect(ledger)) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (len(tables.MIGRATIONS),)
+        assert db.execute("PRAGMA user_version").fetchone() == (
+            len(tables_and_migrations.MIGRATIONS),
+        )
 
 
 def test_migrated_and_new_tables_are_the_same(tmp_path: Path) -> None:
-    for version in range(len(tables.MIGRATIONS) + 1):
+    for version in range(len(tables_and_migrations.MIGRATIONS) + 1):
         file = tmp_path / str(version) / "ledger.db"
-        make_tables(file, tables.MIGRATIONS, version)
+        make_tables(file, tables_and_migrations.MIGRATIONS, version)
         engine = create_engine(f"sqlite:///{file}")
         with engine.begin() as connection:
-            tables.migrate(connection, tables.MIGRATIONS)
+            tables_and_migrations.migrate(connection, tables_and_migrations.MIGRATIONS)
         engine.dispose()
-    every = [_shape(tmp_path / str(v) / "ledger.db") for v in range(len(tables.MIGRATIONS) + 1)]
+    every = [
+        _shape(tmp_path / str(v) / "ledger.db")
+        for v in range(len(tables_and_migrations.MIGRATIONS) + 1)
+    ]
     assert all(shape == every[0] for shape in every)
 
 
@@ -111,18 +116,18 @@ def _shape(file: Path) -> list[Any]:
         return sorted(db.execute("SELECT type, name, sql FROM sqlite_master").fetchall(), key=str)
 
 
-@pytest.mark.parametrize("version", range(1, len(tables.MIGRATIONS) + 1))
+@pytest.mark.parametrize("version", range(1, len(tables_and_migrations.MIGRATIONS) + 1))
 def test_old_files_are_read_beside_and_left_alone(tmp_path: Path, version: int) -> None:
     """A reader may not migrate: it says so, or reads, and never changes the file."""
     from langmem_graph.errors import StorageError
 
     ledger = tmp_path / "m" / "users" / folder_name("u") / "ledger.db"
-    make_tables(ledger, tables.MIGRATIONS, version)
+    make_tables(ledger, tables_and_migrations.MIGRATIONS, version)
     fill_first(ledger)
     before = ledger.read_bytes()
     with Memory(tmp_path / "m", embeddings=HashEmbeddings(64), read_only=True) as memory:
         user = memory.user("u")
-        if version == len(tables.MIGRATIONS):
+        if version == len(tables_and_migrations.MIGRATIONS):
             assert user.search_conversation("trombone number 7")[0].message_id == "id8"
         else:
             with pytest.raises(StorageError, match="older"):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.memory import Memory
-from langmem_graph.retrieval.formatting import build_context
+from langmem_graph.retrieval.quoted_context import build_context
 from langmem_graph.schemas import MessageHit
 from langmem_graph.settings import RankingSettings, Settings, StorageSettings
 from langmem_graph.testing import HashEmbeddings

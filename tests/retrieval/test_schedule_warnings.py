@@ -8,7 +8,7 @@ import pytest
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.memory import Memory
-from langmem_graph.retrieval.formatting import AGAINST
+from langmem_graph.retrieval.quoted_context import AGAINST
 from langmem_graph.settings import Settings
 from tests.support.schedule_talk import (
     ASKED,

@@ -7,7 +7,7 @@ from langchain_core.messages import HumanMessage
 
 from langmem_graph.graphs.nodes import create_recall_node
 from langmem_graph.graphs.recall_graph import create_recall_graph
-from langmem_graph.retrieval.formatting import AGAINST, ALSO
+from langmem_graph.retrieval.quoted_context import AGAINST, ALSO
 from tests.support.schedule_talk import (
     ASKED,
     DENTIST,
@@ -137,7 +137,7 @@ def test_what_was_over_when_it_was_said_is_not(open_memory: Any) -> None:
 def test_what_was_forgotten_meanwhile_collides_no_more(
     open_memory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from langmem_graph.reasoning import context
+    from langmem_graph.reasoning import assemble_context as context
 
     memory = open_memory(scripted_model())
     ana = with_dentist(memory)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_graph.schedule.parsing import NamedDay, day_fit, named_days
+from langmem_graph.schedule.time_phrases import NamedDay, day_fit, named_days
 
 
 @pytest.mark.parametrize(

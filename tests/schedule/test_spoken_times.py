@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_graph.schedule.parsing import LONGEST, NamedDay, named_days, spoken_time
+from langmem_graph.schedule.time_phrases import LONGEST, NamedDay, named_days, spoken_time
 
 MONDAY = datetime(2025, 6, 2, 9, tzinfo=UTC)
 

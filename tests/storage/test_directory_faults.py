@@ -11,7 +11,7 @@ import pytest
 
 from langmem_graph.errors import SchemaTooNewError, StorageError
 from langmem_graph.memory import Memory
-from langmem_graph.storage import tables
+from langmem_graph.storage import tables_and_migrations
 from tests.conftest import said
 from tests.support.files import folder
 
@@ -68,10 +68,14 @@ def test_an_older_ledger_is_migrated_with_everything_in_it(
     step = [lambda connection: connection.exec_driver_sql("ALTER TABLE messages ADD mood TEXT")]
     memory = reopen()
     ledger = folder(memory, "u") / "ledger.db"
-    monkeypatch.setattr(tables, "MIGRATIONS", [*tables.MIGRATIONS, *step])
+    monkeypatch.setattr(
+        tables_and_migrations, "MIGRATIONS", [*tables_and_migrations.MIGRATIONS, *step]
+    )
     assert reopen().user("u").search_conversation("hello")[0].message_id == "1"
     connection = sqlite3.connect(ledger)
-    assert connection.execute("PRAGMA user_version").fetchone() == (len(tables.MIGRATIONS),)
+    assert connection.execute("PRAGMA user_version").fetchone() == (
+        len(tables_and_migrations.MIGRATIONS),
+    )
     assert connection.execute("SELECT mood FROM messages").fetchall() == [(None,)]
     connection.close()
 
@@ -85,10 +89,14 @@ def test_a_migration_that_fails_changes_nothing(
     with monkeypatch.context() as patch:
         steps = ["ALTER TABLE messages ADD mood TEXT", "ALTER TABLE nowhere ADD mood TEXT"]
         broken = [lambda c, s=s: c.exec_driver_sql(s) for s in steps]
-        patch.setattr(tables, "MIGRATIONS", [*tables.MIGRATIONS, *broken])
+        patch.setattr(
+            tables_and_migrations, "MIGRATIONS", [*tables_and_migrations.MIGRATIONS, *broken]
+        )
         with pytest.raises(StorageError, match="nowhere"):
             reopen().user("u").sessions()
     connection = sqlite3.connect(ledger)
-    assert connection.execute("PRAGMA user_version").fetchone() == (len(tables.MIGRATIONS),)
+    assert connection.execute("PRAGMA user_version").fetchone() == (
+        len(tables_and_migrations.MIGRATIONS),
+    )
     connection.close()
     assert reopen().user("u").search_conversation("hello")[0].message_id == "1"

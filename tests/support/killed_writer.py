@@ -19,32 +19,32 @@ POINTS = """
     storage.message_writes:_insert_messages
     storage.message_writes:_index_words
     storage.add_messages:_not_yet_embedded
-    storage.due_work:claim
-    storage.stored_vectors:store_vectors
-    storage.due_work:finish
+    storage.outbox_rows:claim
+    storage.vector_rows:store_vectors
+    storage.outbox_rows:finish
     storage.chroma_index:VectorIndex.upsert
     storage.chroma_index:VectorIndex.delete
     storage.chroma_index:blank_unused
-    storage.embed_and_index:_index_batch
-    storage.extraction_queue:claim
-    extraction.extract:_candidate
-    extraction.reconcile:compare
+    storage.outbox_worker:_index_batch
+    storage.pending_messages:claim
+    extraction.extract_records:_candidate
+    extraction.reconcile_records:compare
     storage.record_writes:insert_record
     storage.record_writes:supersede
     storage.record_writes:_log
     storage.record_writes:add_link
-    storage.extraction_queue:mark_read
-    extraction.commit:_commit
-    storage.graph_edges:join
-    storage.files:write_files
-    extraction.topics:_write
+    storage.pending_messages:mark_read
+    extraction.commit_records:_commit
+    storage.clusters_and_edges:join
+    storage.topic_file_rows:write_files
+    extraction.update_topics:_write
     storage.deletion:forget_records
     storage.deletion:_drop_layer
     storage.full_text:optimize_words
-    storage.room:LedgerFolder.renew_index
+    storage.user_room:LedgerFolder.renew_index
     storage.secure_delete:note_deletion
-    storage.due_work:index_everything_again
-    storage.sqlite:Database.checkpoint
+    storage.outbox_rows:index_everything_again
+    storage.sqlite_database:Database.checkpoint
 """.split()
 """Where it can be killed: before or after any call of these."""
 

@@ -2,7 +2,7 @@
 
 from langmem_graph.memory import Memory
 from langmem_graph.navigation.schemas import QuestionItem
-from langmem_graph.storage.files import write_files
+from langmem_graph.storage.topic_file_rows import write_files
 from langmem_graph.topics.files import INDEX, PROFILE, ProfileFile, TopicFile, render, render_index
 from tests.conftest import said
 

@@ -19,7 +19,7 @@ from langgraph.types import Command
 from pydantic import BaseModel
 
 from langmem_graph.errors import ClosedMemoryError, MissingUserError
-from langmem_graph.graphs.conversation import place, was_said
+from langmem_graph.graphs.conversation_messages import place, was_said
 from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware
 from langmem_graph.testing import ScriptedChatModel

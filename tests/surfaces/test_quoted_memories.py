@@ -15,12 +15,12 @@ from typer.testing import CliRunner
 
 from langmem_graph.cli import commands
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.graphs.conversation import worth_keeping
+from langmem_graph.graphs.conversation_messages import worth_keeping
 from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware
-from langmem_graph.retrieval.formatting import as_data, indented, plain_id, plain_json
+from langmem_graph.retrieval.quoted_context import as_data, indented, plain_id, plain_json
 from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
-from langmem_graph.storage.files import write_files
+from langmem_graph.storage.topic_file_rows import write_files
 from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.tools.memory_tools import create_memory_tools
 from tests.conftest import said

@@ -1,0 +1,213 @@
+"""Runs the extraction graph until nothing is due: for a flush, and in the background.
+
+`ExtractionRunner` does one flush on the memory's event loop, `BackgroundWorker` schedules flushes
+while new messages arrive (NapMem 5.2). `create_write_graph` runs the same graph as a subgraph; all
+of them add up their batches in `Totals`, from which the `FlushReport` is made.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic import BaseModel, Field
+
+from langmem_graph.causal.scorers import CausalScorer
+from langmem_graph.errors import LangMemGraphError, for_log
+from langmem_graph.extraction.state import (
+    Counts,
+    ExtractionDependencies,
+    ExtractionState,
+    counts_of,
+    usage_of,
+)
+from langmem_graph.llm.structured_calls import Usage, model_runner
+from langmem_graph.reports import FlushReport
+from langmem_graph.runtime import LoopThread, configured_user
+from langmem_graph.storage import pending_messages
+from langmem_graph.storage.services import Services
+from langmem_graph.storage.user_room import Room
+from langmem_graph.tracing import labelled
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+    from langgraph.graph.state import CompiledStateGraph
+
+_log = logging.getLogger(__name__)
+MAX_BATCHES = 10_000  # of one flush: a fault must not loop for ever
+
+
+class Totals(BaseModel, frozen=True):
+    """The sums over the batches of one flush; they dump to JSON."""
+
+    batches: int = 0
+    counts: Counts = Field(default_factory=Counts)
+    usage: Usage = Field(default_factory=Usage)
+    milliseconds: float = 0.0
+    failed: bool = False
+    """A batch could not be extracted and stays pending."""
+    more: bool = True
+    """Another batch may be due, and may be extracted now."""
+
+    def plus(self, state: ExtractionState, milliseconds: float) -> "Totals":
+        """The totals with one more run of the extraction graph.
+
+        After a failed batch there is no more to do: the next one may fail in the same way.
+        """
+        failed, batches = bool(state.get("failed")), self.batches + 1
+        return Totals(
+            batches=batches,
+            counts=self.counts + counts_of(state),
+            usage=self.usage + usage_of(state),
+            milliseconds=self.milliseconds + milliseconds,
+            failed=self.failed or failed,
+            more=bool(state.get("batch")) and not failed and batches < MAX_BATCHES,
+        )
+
+    def report(self, pending: int, *, force: bool, stopped: bool = False) -> FlushReport:
+        """The totals as a report, and a warning in the log for each unusable answer.
+
+        Args:
+            pending: messages that still wait for extraction.
+            force: all pending messages were to be extracted.
+            stopped: the run had to end while more was due.
+        """
+        for problem in self.usage.problems:
+            step = problem.split(":")[0]  # the rest may quote a message
+            _log.warning("%s: a model's answer could not be used; see the report", step)
+        return FlushReport(
+            status="partial" if self.failed or stopped or (force and pending) else "ok",
+            pending=pending,
+            problems=self.usage.problems,
+            llm_calls=self.usage.calls,
+            repairs=self.usage.repairs,
+            input_tokens=self.usage.input_tokens,
+            output_tokens=self.usage.output_tokens,
+            tokens_exact=self.usage.tokens_exact,
+            milliseconds=self.milliseconds,
+            **self.counts.model_dump(),
+        )
+
+
+class ExtractionRunner:
+    """Runs the extraction graph for one user after another, one flush of a user at a time.
+
+    Args:
+        services: the memory's directory, embedder and settings.
+        model: the chat model of all steps.
+        causal: scores possible causes; None looks for none.
+    """
+
+    def __init__(
+        self, services: Services, model: "BaseChatModel", causal: CausalScorer | None
+    ) -> None:
+        self._services = services
+        runner = model_runner(model, services.settings, "extraction")
+        self.deps = ExtractionDependencies(services, runner, causal)
+        self._graph: CompiledStateGraph[Any, Any, Any, Any] | None = None
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def flush(self, user_id: str, *, force: bool) -> FlushReport:
+        """Extract every batch that is due, or with `force` all pending messages."""
+        start, totals = perf_counter(), Totals()
+        async with self._locks[user_id]:
+            while totals.more:
+                totals = totals.plus(await self._extract_batch(user_id, force), 0.0)
+        pending = await self._services.in_room(user_id, count_pending)
+        elapsed = (perf_counter() - start) * 1_000
+        return totals.model_copy(update={"milliseconds": elapsed}).report(pending, force=force)
+
+    async def _extract_batch(self, user_id: str, force: bool) -> ExtractionState:
+        from langmem_graph.extraction.graph import build, new_run, private
+
+        if self._graph is None:
+            self._graph = private(build(self.deps, configured_user))
+        begun = new_run(force=force)
+        config = labelled("write", user_id)
+        config["configurable"] = {"user_id": user_id}
+        try:
+            return cast(ExtractionState, await self._graph.ainvoke(begun, config))
+        except BaseException:  # also when cancelled: the batch must not stay claimed
+            await asyncio.to_thread(give_back_claim, self._services, user_id, begun)
+            raise
+
+
+def give_back_claim(services: Services, user_id: str, begun: ExtractionState) -> None:
+    """Free the messages claimed by a run that has ended; where that fails, the lease runs out."""
+    try:
+        with services.room(user_id) as room, room.database.write_transaction() as connection:
+            pending_messages.free_claims_of(connection, begun["claimed_by"])
+    except LangMemGraphError as error:
+        _log.warning("a claim could not be given back: %s", for_log(error))
+
+
+def count_pending(room: Room) -> int:
+    """How many messages wait for extraction."""
+    with room.database.read_transaction() as connection:
+        return pending_messages.count_unread(connection)
+
+
+class BackgroundWorker:
+    """Flushes a user's due batches soon after new messages, in at most one task per user.
+
+    All its state belongs to the memory's event loop: only `notify` may be called from outside.
+
+    Args:
+        loop: the memory's event loop.
+        runner: does the work.
+        debounce: seconds to wait for more turns.
+    """
+
+    def __init__(self, loop: LoopThread, runner: ExtractionRunner, debounce: float) -> None:
+        self._loop = loop
+        self._runner = runner
+        self._debounce = debounce
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._notified: set[str] = set()
+        """Users with new messages since their task began its flush."""
+        self._urgent: set[str] = set()
+        """Users for whom the debounce is cut short."""
+
+    def notify(self, user_id: str) -> None:
+        """Tell the worker that the ledger holds new messages of this user."""
+        self._loop.submit(self._schedule(user_id))
+
+    async def drained(self, user_id: str, seconds: float | None) -> bool:
+        """Flush what is due now; False when the time (seconds) was not enough."""
+        self._urgent.add(user_id)
+        await self._schedule(user_id)
+        _, unfinished = await asyncio.wait([self._tasks[user_id]], timeout=seconds)
+        return not unfinished
+
+    async def _schedule(self, user_id: str) -> None:
+        running = self._tasks.get(user_id)
+        if running is None or running.done():
+            self._tasks[user_id] = asyncio.create_task(self._work(user_id))
+        else:
+            self._notified.add(user_id)
+
+    async def _work(self, user_id: str) -> None:
+        """Wait for more turns, then flush; again as long as turns have come in meanwhile."""
+        while True:
+            await self._pause(user_id)
+            self._notified.discard(user_id)
+            try:
+                await self._runner.flush(user_id, force=False)
+            except Exception as error:  # noqa: BLE001  # nobody awaits the task; the batch stays due
+                _log.warning("background writing failed: %s", for_log(error))
+            if user_id not in self._notified:
+                self._urgent.discard(user_id)
+                return
+
+    async def _pause(self, user_id: str) -> None:
+        """Wait for the debounce, in small steps, so that `drained` need not wait for all of it."""
+        step = 0.02
+        for _ in range(int(self._debounce / step)):
+            if user_id in self._urgent:
+                return
+            await asyncio.sleep(step)
+
+    def users(self) -> list[str]:
+        """The users whose messages this process has extracted, or is about to."""
+        return list(self._tasks)

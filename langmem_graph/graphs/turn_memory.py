@@ -1,0 +1,247 @@
+"""`TurnMemory`: recall before a model call and storage after it, for nodes and middleware.
+
+When memory fails, the turn goes on: the context is empty, the report names the error, and the log
+has a warning. A missing user id or messages key is a mistake of the application and is raised.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+
+from langmem_graph.errors import InvalidInputError, for_log
+from langmem_graph.graphs.conversation_messages import in_view, query_of, worth_keeping
+from langmem_graph.graphs.user_identity import UserId, session_of, user_of
+from langmem_graph.memory import Memory
+from langmem_graph.pipelines import Pipelines
+from langmem_graph.reports import AddReport, FlushReport
+from langmem_graph.runtime import emitter
+from langmem_graph.schemas import GroundedCall, Recall, RecallMode
+
+_log = logging.getLogger(__name__)
+NOT_A_LOSS = "no text in the message"  # pictures and empty answers
+ExtractionMode = Literal["background", "inline", "manual"]
+"""When new messages are extracted: in the background, before the node ends, or at `flush`."""
+Report = dict[str, Any]
+"""JSON: `status` (ok, degraded, failed or skipped), `error`, results and cost."""
+
+
+def check_memory(given: object) -> None:
+    """Raise unless it is a `Memory`; a turn would take anything else for a memory that fails."""
+    if not isinstance(given, Memory):
+        what = given if isinstance(given, str) else getattr(given, "__name__", type(given).__name__)
+        raise InvalidInputError(
+            f"{what!r} is not a Memory. Open one and give it: memory = Memory(path)."
+        )
+
+
+def pipelines_of(memory: Memory, what: str, otherwise: str = "") -> Pipelines:
+    """The pipelines of a memory with a model, which `what` needs.
+
+    Raises:
+        InvalidInputError: it is no `Memory`, or it has no model.
+    """
+    check_memory(memory)
+    if memory._pipelines is None:  # same package
+        text = f"{what} needs a memory with a model: Memory(path, model='openai:…'). {otherwise}"
+        raise InvalidInputError(text.strip())
+    return memory._pipelines
+
+
+@dataclass(frozen=True)
+class TurnMemory:
+    """Recall, storage and grounding for one turn; the options are those of the nodes."""
+
+    memory: Memory
+    user_id: UserId = None
+    k: int | None = None
+    max_tokens: int | None = None
+    fail_closed: bool = False
+    extraction: ExtractionMode = "background"
+    read_your_writes: bool = False
+    mode: RecallMode = "fast"
+
+    def __post_init__(self) -> None:
+        check_memory(self.memory)
+        for name, allowed in (("extraction", ExtractionMode), ("mode", RecallMode)):
+            value, choices = getattr(self, name), get_args(allowed)
+            if value not in choices:
+                raise InvalidInputError(
+                    f"{name} must be one of {', '.join(choices)}, not {value!r}."
+                )
+        if self.mode != "fast":
+            pipelines_of(self.memory, f"mode={self.mode!r}")
+        for name in ("k", "max_tokens"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise InvalidInputError(f"{name} must be a whole number above 0, not {value!r}.")
+
+    def user(self, config: RunnableConfig) -> str:
+        """The id of the user whose turn it is."""
+        return user_of(config, self.user_id)
+
+    def recall(self, messages: Sequence[BaseMessage], config: RunnableConfig) -> tuple[str, Report]:
+        """The context for this turn (empty when there is none) and a report."""
+        user, query, report = self.user(config), query_of(messages), _new_report()
+        context = ""
+        with self._guarded("memory_recall", report):
+            if query:
+                if self.read_your_writes:
+                    self.memory.user(user).flush()
+                recalled = self.memory.user(user).recall(query, **self._options(messages))
+                context = _note_recall(report, recalled)
+        return context, report
+
+    async def arecall(
+        self, messages: Sequence[BaseMessage], config: RunnableConfig
+    ) -> tuple[str, Report]:
+        """Async twin of `recall`."""
+        user, query, report = self.user(config), query_of(messages), _new_report()
+        context = ""
+        with self._guarded("memory_recall", report):
+            if query:
+                if self.read_your_writes:
+                    await self.memory.user(user).aflush()
+                recalled = await self.memory.user(user).arecall(query, **self._options(messages))
+                context = _note_recall(report, recalled)
+        return context, report
+
+    def write(self, messages: Sequence[BaseMessage], config: RunnableConfig) -> Report:
+        """Store the messages that memory does not have yet."""
+        user, report, new = self.user(config), _new_report(), worth_keeping(messages)
+        with self._guarded("memory_write", report):
+            if new:
+                session, memory = session_of(config, messages), self.memory.user(user)
+                added = memory.add(new, session_id=session, whole_conversation=True)
+                _note_write(report, added)
+                if self.extraction == "inline":
+                    _note_flush(report, memory.flush())
+                elif self.extraction == "background":
+                    memory.flush_soon()
+        return report
+
+    async def awrite(self, messages: Sequence[BaseMessage], config: RunnableConfig) -> Report:
+        """Async twin of `write`."""
+        user, report, new = self.user(config), _new_report(), worth_keeping(messages)
+        with self._guarded("memory_write", report):
+            if new:
+                session, memory = session_of(config, messages), self.memory.user(user)
+                added = await memory.aadd(new, session_id=session, whole_conversation=True)
+                _note_write(report, added)
+                if self.extraction == "inline":
+                    _note_flush(report, await memory.aflush())
+                elif self.extraction == "background":
+                    memory.flush_soon()
+        return report
+
+    def ground(
+        self, tool: Any, messages: Sequence[BaseMessage], config: RunnableConfig
+    ) -> GroundedCall | None:
+        """The tool call filled from memory; None without a request or when memory fails.
+
+        Values that do not surely follow are left out, since a warning would reach nobody.
+        """
+        user, request, report = self.user(config), query_of(messages), _new_report()
+        call = None
+        with self._guarded("memory_grounding", report):
+            if request:
+                call = self.memory.user(user).ground(tool, request, policy="drop")
+                _note_grounding(report, call)
+        return call
+
+    async def aground(
+        self, tool: Any, messages: Sequence[BaseMessage], config: RunnableConfig
+    ) -> GroundedCall | None:
+        """Async twin of `ground`."""
+        user, request, report = self.user(config), query_of(messages), _new_report()
+        call = None
+        with self._guarded("memory_grounding", report):
+            if request:
+                call = await self.memory.user(user).aground(tool, request, policy="drop")
+                _note_grounding(report, call)
+        return call
+
+    def _options(self, messages: Sequence[BaseMessage]) -> dict[str, Any]:
+        return {
+            "k": self.k,
+            "max_tokens": self.max_tokens,
+            "in_view": in_view(messages),
+            "mode": self.mode,
+            "on_event": emitter(),
+        }
+
+    @contextmanager
+    def _guarded(self, event: str, report: Report) -> Iterator[None]:
+        """Report an error of the block instead of raising it, then send the stream event."""
+        try:
+            yield
+        except Exception as error:
+            if self.fail_closed:
+                raise
+            report |= {"status": "failed", "error": f"{type(error).__name__}: {error}"}
+            _log.warning("%s failed, the turn goes on without: %s", event, for_log(error))
+        emitter()({"event": event, **report})  # ids and figures, no text
+
+
+def _new_report() -> Report:
+    return {"status": "skipped", "error": None}
+
+
+def _note_recall(report: Report, recalled: Recall) -> str:
+    report |= recalled.report.model_dump(mode="json")
+    if recalled.reasoning is not None:
+        report["reasoning"] = recalled.reasoning.model_dump(mode="json")
+    report["message_ids"] = [hit.message_id for hit in recalled.evidence]
+    return recalled.context
+
+
+def _note_grounding(report: Report, call: GroundedCall) -> None:
+    report |= {
+        "status": "ok",
+        "tool": call.name,
+        "filled": list(call.grounding),
+        "missing": [slot.name for slot in call.missing],
+        "llm_calls": call.llm_calls,
+    }
+
+
+def _note_write(report: Report, added: AddReport) -> None:
+    reasons = [message.reason for message in added.rejected]
+    lost = [reason for reason in reasons if reason != NOT_A_LOSS]
+    if lost:
+        _log.warning("%d messages of this turn were not stored; see the report", len(lost))
+    report |= {
+        "status": "degraded" if lost or added.warnings or added.not_yet_embedded else "ok",
+        "stored": len(added.stored) + len(added.renamed),
+        "already_known": len(added.already_known),
+        "rejected": reasons,
+        "not_yet_embedded": len(added.not_yet_embedded),
+        "warnings": added.warnings,
+        "llm_calls": 0,
+        "milliseconds": {"total": added.milliseconds},
+    }
+
+
+def _note_flush(report: Report, extracted: FlushReport) -> None:
+    if extracted.status == "no_model":
+        return
+    report["llm_calls"] = extracted.llm_calls
+    report["extraction"] = extracted.model_dump(mode="json", exclude={"reasons"})
+    if extracted.status == "partial":
+        report["status"] = "degraded"
+
+
+def combined(first: Report | None, second: Report) -> Report:
+    """Two writes of one turn as one report, with the status of the second.
+
+    The second write stores what the first could not.
+    """
+    if not first or "stored" not in first or "stored" not in second:
+        return second
+    spent = first["milliseconds"]["total"] + second["milliseconds"]["total"]
+    stored = first["stored"] + second["stored"]
+    return {**second, "stored": stored, "milliseconds": {"total": spent}}

@@ -1,0 +1,112 @@
+"""The user and the session of a run.
+
+Both ids come from outside the graph, never from a model's answer. All places that name a user must
+agree: a client of a server can set `configurable` and the context, so neither of them may override
+the user whom the server authenticated.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.runtime import get_runtime
+from langgraph_sdk.auth.types import StudioUser
+
+from langmem_graph.errors import InvalidInputError, MissingUserError
+from langmem_graph.graphs.conversation_messages import question_in
+from langmem_graph.messages import session_key, text_of, user_key
+
+UserId = str | int | Callable[[RunnableConfig], str | int] | None
+"""A fixed user, a function of the run's config, or None: the config, context or authentication."""
+
+
+def user_of(config: RunnableConfig, user_id: UserId = None) -> str:
+    """The user of this run.
+
+    Args:
+        config: the run's config.
+        user_id: what the application fixed, if anything; it is not compared with other places.
+
+    Raises:
+        MissingUserError: no place names a user.
+        InvalidInputError: two places name different users.
+    """
+    if callable(user_id):
+        return user_key(user_id(config))
+    if user_id is not None:
+        return user_key(user_id)
+    named = _named_users(config)
+    if not named:
+        raise MissingUserError(
+            "No user id: memory does not know whose turn this is. Give it in one of three places: "
+            'config={"configurable": {"user_id": …}}, a runtime context with a user_id '
+            "(context={'user_id': …}), or LangGraph Server's authentication. "
+            "For a single user, fix it: user_id=… where the node, tool or middleware is made."
+        )
+    if len(set(named.values())) > 1:
+        raise InvalidInputError(
+            f"Different user ids in one run: {', '.join(named)} do not agree. Name the user once, "
+            "or give user_id=… a function of the config that decides."
+        )
+    return next(iter(named.values()))
+
+
+def _named_users(config: RunnableConfig) -> dict[str, str]:
+    configurable = config.get("configurable") or {}
+    config_id, context_id = configurable.get("user_id"), _user_of_context()
+    named = _present({"configurable.user_id": config_id, "the runtime context": context_id})
+    if named and isinstance(configurable.get("langgraph_auth_user"), StudioUser):
+        return named  # a developer in LangGraph Studio, who looks at any user's runs
+    return named | _present({"the authenticated user": configurable.get("langgraph_auth_user_id")})
+
+
+def _present(places: dict[str, Any]) -> dict[str, str]:
+    return {place: user_key(value) for place, value in places.items() if value not in (None, "")}
+
+
+def _user_of_context() -> Any:
+    try:
+        context = getattr(get_runtime(), "context", None)
+    except (RuntimeError, KeyError):  # outside a graph, as for a tool called by hand
+        return None
+    return (
+        context.get("user_id") if isinstance(context, dict) else getattr(context, "user_id", None)
+    )
+
+
+def session_of(config: RunnableConfig, messages: Sequence[BaseMessage]) -> str:
+    """The session of this run: `configurable.session_id`, the thread, or a hash of the first words.
+
+    By its first words, a client without threads that sends the whole conversation with every turn
+    stays in one session.
+    """
+    configurable = config.get("configurable") or {}
+    for name in ("session_id", "thread_id"):
+        if configurable.get(name) not in (None, ""):
+            return session_key(str(configurable[name]))
+    first = next((text_of(message) for message in messages), "")
+    return f"conversation-{hashlib.sha256(first.encode('utf-8', 'replace')).hexdigest()[:16]}"
+
+
+def owner_of(messages: Sequence[BaseMessage], user: str, before: object) -> dict[str, Any]:
+    """The user of the thread and the message from which on it is theirs, for the graph's state.
+
+    Args:
+        messages: the conversation.
+        user: the user of this turn.
+        before: what this function returned in the thread's last turn, if anything.
+    """
+    owner = before if isinstance(before, Mapping) else {}  # a server's client may send anything
+    if owner.get("user") == user:
+        return {"user": user, "since": owner.get("since")}
+    question = question_in(messages)
+    since = question[0].id if owner and question else None
+    return {"user": user, "since": since}
+
+
+def own_part(messages: Sequence[BaseMessage], owner: Mapping[str, Any]) -> Sequence[BaseMessage]:
+    """The owner's part of the conversation; all of it, unless another user spoke before."""
+    ids = [message.id for message in messages]
+    return messages[ids.index(owner["since"]) :] if owner["since"] in ids[1:] else messages

@@ -1,0 +1,198 @@
+"""Completes an agent's tool calls from memory and checks them against it, before they run."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+from langchain_core.messages import ToolMessage
+from langgraph.func import task
+from langgraph.types import Command, interrupt
+
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.grounding.tool_schema import slot_name, slot_path, tool_spec
+from langmem_graph.retrieval.quoted_context import NOTED, as_data, plain_id
+from langmem_graph.runtime import emitter
+from langmem_graph.schemas import GroundedCall
+from langmem_graph.values.matching import supports
+
+OnContradiction = Literal["flag", "interrupt"]
+"""Whether the model is told after the call, or a human is asked before it."""
+Question = dict[str, Any] | None
+"""The `arguments` and `contradictions` that a human is asked about; None if there are none."""
+_log = logging.getLogger(__name__)
+
+
+class GroundedTools:
+    """The tools whose calls are completed and checked.
+
+    Args:
+        tools: LangChain tools, pydantic models, OpenAI functions or JSON schemas.
+        on_contradiction: what happens when an argument differs from what memory says.
+
+    Raises:
+        InvalidInputError: a tool or the option cannot be used, or two tools have one name.
+    """
+
+    def __init__(self, tools: Sequence[Any], on_contradiction: OnContradiction) -> None:
+        if on_contradiction not in get_args(OnContradiction):
+            raise InvalidInputError(
+                f"on_contradiction must be one of {', '.join(get_args(OnContradiction))}, not "
+                f"{on_contradiction!r}."
+            )
+        specs = [tool_spec(tool) for tool in tools]
+        self._by_name = {spec.name: spec for spec in specs}
+        self.asks = on_contradiction == "interrupt"
+        if len(self._by_name) < len(specs):
+            raise InvalidInputError("Two of ground_tools have the same name.")
+
+    def schema_of(self, name: str) -> dict[str, Any] | None:
+        """The tool as an OpenAI function; None for a tool that is not among them."""
+        spec = self._by_name.get(name)
+        if spec is None:
+            return None
+        return {"name": spec.name, "description": spec.description, "parameters": spec.schema}
+
+    def checked(
+        self, name: str, arguments: Mapping[str, Any], grounded: GroundedCall | None, query: str
+    ) -> "Checked":
+        """The completed call and its contradictions with memory; unchanged if grounding failed."""
+        if grounded is None:
+            return Checked(dict(arguments), [])
+        completed, added = _completed(arguments, grounded)
+        notes = _contradictions(arguments, grounded, query)
+        event = {"event": "memory_tool_call", "tool": name, "added": added}
+        emitter()({**event, "contradictions": list(notes)})
+        if not self.asks:
+            for slot in notes:
+                _log.info("a tool call differs from memory in %s", slot)
+        return Checked(completed, list(notes.values()))
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The arguments of a call after the check."""
+
+    arguments: dict[str, Any]
+    notes: list[str]
+    """Contradictions with memory, one line each."""
+
+
+def _completed(
+    arguments: Mapping[str, Any], grounded: GroundedCall
+) -> tuple[dict[str, Any], list[str]]:
+    """The agent's arguments with the missing ones from memory; defaults are left to the tool."""
+    sources = grounded.grounding.items()
+    paths = [slot_path(slot) for slot, source in sources if source.type != "default"]
+    return _merged(arguments, grounded.arguments, paths)
+
+
+def _merged(
+    arguments: Mapping[str, Any], grounded: Mapping[str, Any], paths: Sequence[tuple[str, ...]]
+) -> tuple[dict[str, Any], list[str]]:
+    """An object, completed at every level, and the names of the arguments that were added."""
+    merged, added = dict(arguments), []
+    for name, value in grounded.items():
+        below = [path[1:] for path in paths if path[0] == name]
+        present = merged.get(name)
+        if below and present is None:
+            merged[name] = value
+            added.append(slot_name([name]))
+        elif isinstance(present, Mapping) and isinstance(value, Mapping):
+            merged[name], parts = _merged(present, value, [path for path in below if path])
+            added += [f"{slot_name([name])}.{part}" for part in parts]
+    return merged, added
+
+
+def _contradictions(
+    arguments: Mapping[str, Any], grounded: GroundedCall, query: str
+) -> dict[str, str]:
+    """A note for each slot that differs from memory, unless the request itself states its value."""
+    notes = {}
+    for slot, source in grounded.grounding.items():
+        value, remembered = _value_at(arguments, slot), _value_at(grounded.arguments, slot)
+        ids = source.message_ids or source.record_ids
+        if value is None or source.type != "explicit" or not ids or _same(value, remembered):
+            continue
+        if supports(query, value) or supports(source.text, value):  # also in another form
+            continue
+        cited = f"{as_data(source.text)}, {', '.join(map(plain_id, ids))}"
+        said = f"memory says {as_data(str(remembered))} ({cited})"
+        notes[slot] = f"{slot} was {as_data(str(value))}, but {said}"
+    return notes
+
+
+def _value_at(arguments: Mapping[str, Any], slot: str) -> Any:
+    value: Any = arguments
+    for name in slot_path(slot):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _same(left: Any, right: Any) -> bool:
+    if isinstance(left, str) and isinstance(right, str):
+        return left.strip().casefold() == right.strip().casefold()
+    return bool(left == right)
+
+
+def ask_human(name: str, question: Mapping[str, Any]) -> Checked | None:
+    """Interrupt: True approves, a mapping replaces arguments, anything else stops the call."""
+    answer = interrupt({"tool": name, **question})
+    if isinstance(answer, Mapping):
+        return Checked({**question["arguments"], **answer}, [])
+    return Checked(question["arguments"], []) if answer is True else None
+
+
+def question_of(checked: Checked) -> Question:
+    """The question for a human; None where nothing contradicts memory."""
+    if not checked.notes:
+        return None
+    return {"arguments": checked.arguments, "contradictions": checked.notes}
+
+
+def once(work: Callable[[], Question]) -> Question:
+    """Compute the question for a human only once per tool call.
+
+    A resumed graph runs the tool's node again, perhaps in another process. The model might then
+    answer differently or not at all, and a call that a human has refused would run. So the
+    question is saved, and streamed, with the node's other results; the interrupt holds the same.
+    """
+
+    def memory_grounding() -> Question:
+        return work()
+
+    return task(memory_grounding)().result()
+
+
+async def aonce(work: Callable[[], Awaitable[Question]]) -> Question:
+    """Async twin of `once`."""
+
+    async def memory_grounding() -> Question:
+        return await work()
+
+    return await task(memory_grounding)()
+
+
+def refused(name: str, call_id: str | None) -> ToolMessage:
+    """The answer that the model gets when a human has stopped the call."""
+    text = "The user did not agree to this call, since it contradicts what they said before. Ask."
+    return ToolMessage(text, name=name, tool_call_id=call_id or "", status="error")
+
+
+def with_notes(answer: Any, notes: Sequence[str]) -> Any:
+    """The tool's answer, followed by the contradictions with memory."""
+    if not notes:
+        return answer
+    if isinstance(answer, Command) and isinstance(answer.update, Mapping):
+        messages = answer.update.get("messages")
+        if isinstance(messages, list):
+            messages = [with_notes(message, notes) for message in messages]
+        update = {**answer.update, "messages": messages}
+        return replace(answer, update=update) if messages else answer
+    if not isinstance(answer, ToolMessage):
+        return answer
+    note = NOTED + "\n".join(f"- {note}" for note in notes)
+    content = answer.content
+    block = {"type": "text", "text": note.strip()}
+    noted = content + note if isinstance(content, str) else [*content, block]
+    return answer.model_copy(update={"content": noted})

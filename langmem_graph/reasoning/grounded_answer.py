@@ -1,0 +1,104 @@
+"""The step `answer`: answer from the quoted facts, or say what is missing (ActMem 1.3, step 4).
+
+The step is optional, for applications without a model call of their own. It costs one model call;
+where facts contradict each other no call is made, and all of them are quoted.
+"""
+
+from langmem_graph.llm.answer_schemas import GroundedAnswer
+from langmem_graph.llm.structured_calls import load_prompt
+from langmem_graph.reasoning.state import ReasoningDependencies, ReasoningState
+from langmem_graph.retrieval.quoted_context import FactAliases, as_data, plain_id, request_line
+from langmem_graph.runtime import StepRun
+from langmem_graph.schemas import Fact, Recall
+
+
+async def answer(
+    deps: ReasoningDependencies, state: ReasoningState, run: StepRun
+) -> ReasoningState:
+    """Answer the request."""
+    outcome, usage = state["recall"], state["usage"].copy()
+    recorder = run.recorder(outcome.trace)
+    reasoning = outcome.reasoning
+    if reasoning and reasoning.conflicts:
+        text, used = _contradiction(outcome), [fact.id for fact in outcome.facts]
+    else:
+        aliases = FactAliases.of(outcome.facts)
+        question = _question(state, outcome, aliases)
+        given = await deps.runner.ask(
+            GroundedAnswer,
+            load_prompt("answer"),
+            question,
+            usage,
+            lambda proposed: _problem(proposed, aliases),
+        )
+        used = [fact.id for fact in aliases.resolve(given.facts)] if given and given.known else []
+        text = given.answer if given and used else _unknown(given, outcome)
+    recorder.record("memory_answer", facts=used)
+    counted = ("repairs", "problems", "input_tokens", "output_tokens")
+    spent = {name: getattr(usage, name) for name in counted}
+    report = outcome.report.model_copy(update={"llm_calls": usage.calls, **spent})
+    answered = {"answer": text, "answer_facts": used, "trace": recorder.trace, "report": report}
+    return {"recall": outcome.model_copy(update=answered), "usage": usage}
+
+
+def _problem(given: GroundedAnswer, aliases: FactAliases) -> str | None:
+    """What the model is told about an answer that names no fact of the prompt; else None."""
+    if given.known and not aliases.resolve(given.facts):
+        return "an answer names the facts it uses (f…), or sets known to false"
+    return None
+
+
+def _question(state: ReasoningState, outcome: Recall, aliases: FactAliases) -> str:
+    reasoning = outcome.reasoning
+    bound = reasoning.bindings if reasoning else {}
+    known = [f"{name} = {entity}" for name, entity in bound.items()]
+    missing = reasoning.unresolved if reasoning else []
+    against = [
+        f"- {as_data(risk.claim)} "
+        + ("(shown by " + ", ".join(_aliases_of(risk.facts, aliases)) + ")" if risk.facts else "")
+        + ("" if risk.basis == "memory" else " (general knowledge)")
+        for risk in (reasoning.risks if reasoning else [])
+    ]
+    against += [f"- {as_data(text)}" for text in (reasoning.overlaps if reasoning else [])]
+    return "\n".join(
+        [
+            f"Now: {state['now']}",
+            "Facts:",
+            *aliases.lines(),
+            f"Found: {'; '.join(known) or 'see the facts'}",
+            f"Not found: {', '.join(missing) or 'nothing'}",
+            "Speaks against it:",
+            *(against or ["nothing"]),
+            request_line(state["query"]),
+        ]
+    )
+
+
+def _aliases_of(ids: list[str], aliases: FactAliases) -> list[str]:
+    return [alias for alias, fact in aliases.facts.items() if fact.id in ids] or ["nothing"]
+
+
+def _unknown(given: GroundedAnswer | None, outcome: Recall) -> str:
+    missing = outcome.reasoning.unresolved if outcome.reasoning else []
+    if missing:
+        return f"I don't know: memory does not say {', '.join(missing)}."
+    return given.answer if given and not given.known and given.answer else "I don't know."
+
+
+def _contradiction(outcome: Recall) -> str:
+    """The contradicting values, each with the facts that state it."""
+    reasoning = outcome.reasoning
+    facts = {fact.id: fact for fact in outcome.facts}
+    lines = [
+        f"- {value}: {_quoted(facts[fact_id])}"
+        for conflict in (reasoning.conflicts if reasoning else [])
+        for value, ids in conflict.values.items()
+        for fact_id in ids
+        if fact_id in facts
+    ]
+    return "\n".join(["I don't know: what I remember disagrees.", *lines])
+
+
+def _quoted(fact: Fact) -> str:
+    when = f"{fact.at:%Y-%m-%d}, " if fact.at else ""
+    return f"{when}{as_data(fact.text)} [{', '.join(map(plain_id, fact.message_ids or [fact.id]))}]"

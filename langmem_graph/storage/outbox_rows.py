@@ -1,0 +1,107 @@
+"""The outbox: which texts must be embedded and which vectors must be indexed after a commit.
+
+A process claims items for a limited time (the lease) before it works on them, so that two processes
+that share a directory do not do the same work.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from time import time
+
+import sqlalchemy as sa
+
+from langmem_graph.storage.tables_and_migrations import (
+    EMBED,
+    INDEX,
+    MESSAGES,
+    RECORDS,
+    clusters,
+    messages,
+    meta,
+    outbox,
+    records,
+    sessions,
+    vectors,
+)
+
+
+@dataclass(frozen=True)
+class Due:
+    """Selects due items: by layer, task, range of numbers, and whether they failed before."""
+
+    layer: str
+    task: str
+    first: int = 0
+    last: int = 2**63 - 1
+    failed_before: bool | None = None
+
+
+def claim(connection: sa.Connection, due: Due, limit: int, *, by: str, lease: float) -> list[int]:
+    """Claim up to `limit` due items, oldest first, and return their numbers.
+
+    Args:
+        connection: a write transaction.
+        due: which items are meant.
+        limit: how many at most.
+        by: the process that claims them.
+        lease: seconds until another process may claim them.
+    """
+    wanted = [outbox.c.layer == due.layer, outbox.c.task == due.task]
+    wanted.append(outbox.c.item.between(due.first, due.last))
+    wanted.append((outbox.c.claimed_until < time()) | (outbox.c.claimed_by == by))
+    if due.failed_before is not None:
+        wanted.append((outbox.c.attempts > 0) == due.failed_before)
+    oldest = sa.select(outbox.c.item).where(*wanted).order_by(outbox.c.item).limit(limit)
+    items = list(connection.scalars(oldest))
+    claimed = {"claimed_by": by, "claimed_until": time() + lease}
+    connection.execute(sa.update(outbox).where(entries_of(due.layer, items)).values(**claimed))
+    return items
+
+
+def entries_of(layer: str, items: Iterable[int]) -> sa.ColumnElement[bool]:
+    """Selects the outbox entries of these items."""
+    return sa.and_(outbox.c.layer == layer, outbox.c.item.in_(list(items)))
+
+
+def release(connection: sa.Connection, layer: str, items: Iterable[int]) -> None:
+    """Give up the claim on items that failed; they are tried again later."""
+    freed = {"claimed_until": 0.0, "attempts": outbox.c.attempts + 1}
+    connection.execute(sa.update(outbox).where(entries_of(layer, items)).values(**freed))
+
+
+def finish(connection: sa.Connection, layer: str, items: Iterable[int]) -> None:
+    """Delete the entries of items that are completely done."""
+    connection.execute(sa.delete(outbox).where(entries_of(layer, items)))
+
+
+def free_all_claims(connection: sa.Connection) -> None:
+    """Give up all claims; for the process that holds the lock, since all others have ended."""
+    connection.execute(sa.update(outbox).values(claimed_until=0.0))
+
+
+def index_everything_again(connection: sa.Connection) -> None:
+    """Mark every stored vector as due for the index."""
+    connection.execute(
+        sa.text(
+            "INSERT OR IGNORE INTO outbox(layer, item, task, attempts, claimed_until)"
+            " SELECT DISTINCT layer, item, :task, 0, 0 FROM vectors"
+        ),
+        {"task": INDEX},
+    )
+
+
+def embed_everything_again(connection: sa.Connection) -> None:
+    """Delete all vectors and mark every text as due for embedding, for a change of embedder."""
+    connection.execute(sa.delete(vectors))
+    connection.execute(sa.delete(outbox))
+    connection.execute(sa.update(sessions).values(vector_sum=None, vector_count=0))
+    columns = ["layer", "item", "task", "attempts", "claimed_until"]
+    for layer, table in ((MESSAGES, messages), (RECORDS, records)):
+        due = sa.select(
+            sa.literal(layer), table.c.n, sa.literal(EMBED), sa.literal(0), sa.literal(0.0)
+        )
+        embedded = due.where(messages.c.role != "system") if table is messages else due
+        connection.execute(sa.insert(outbox).from_select(columns, embedded))
+    connection.execute(sa.delete(clusters))
+    connection.execute(sa.update(records).values(cluster=None))
+    connection.execute(sa.delete(meta).where(meta.c.key.in_(["embedder", "dimension"])))

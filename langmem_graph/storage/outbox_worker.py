@@ -1,0 +1,222 @@
+"""Due work of a room: embeds stored texts, and writes their vectors to Chroma in batches.
+
+It runs after the commit. When the embedder or Chroma fails, the work stays due; the next call or
+the next opening of the room takes it up again. Vectors are kept in the ledger, where every search
+compares them exactly, until enough of them wait for one write to Chroma.
+"""
+
+import logging
+import sys
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from langmem_graph.embeddings.embedder import Embedder, Vectors
+from langmem_graph.errors import (
+    EmbedderMismatchError,
+    EmbeddingError,
+    IndexUnavailableError,
+    for_log,
+)
+from langmem_graph.settings import Settings
+from langmem_graph.storage import (
+    message_queries,
+    outbox_rows,
+    record_queries,
+    tables_and_migrations,
+    vector_rows,
+)
+from langmem_graph.storage.outbox_rows import Due
+from langmem_graph.storage.tables_and_migrations import EMBED, INDEX, LAYERS, MESSAGES, RECORDS
+from langmem_graph.storage.user_room import Room
+from langmem_graph.storage.vector_rows import Piece
+
+_log = logging.getLogger(__name__)
+_PROCESS = uuid.uuid4().hex
+"""Names this process in the claims of due work."""
+_TEXTS = {MESSAGES: message_queries.texts_of, RECORDS: record_queries.texts_of}
+MAX_FAILURES = 3  # single texts in a row; then the embedder itself is taken to be down
+
+
+@dataclass
+class Drained:
+    """What could not be done in a round of due work."""
+
+    warnings: list[str] = field(default_factory=list)
+    logged: list[str] = field(default_factory=list)
+    """The warnings in the form that a log may contain: without anybody's words."""
+
+    def warn(self, error: Exception) -> None:
+        """Note an error."""
+        self.warnings.append(str(error))
+        self.logged.append(for_log(error))
+
+    def log(self, logger: logging.Logger) -> None:
+        """Write the warnings to a log."""
+        for problem in self.logged:
+            logger.warning("%s", problem)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    last: int
+    all_failed: bool
+
+
+@dataclass(frozen=True)
+class DueWork:
+    """One round of due work in one room.
+
+    Args:
+        room: the room whose work it is.
+        embedder: makes the vectors.
+        settings: batch sizes and lease.
+        at_least: how many vectors of a layer must wait before they are written to Chroma.
+    """
+
+    room: Room
+    embedder: Embedder
+    settings: Settings
+    at_least: int = 1
+    done: Drained = field(default_factory=Drained)
+
+    def drain_all(self) -> Drained:
+        """Do all that is due in every layer."""
+        for layer in LAYERS:
+            self.drain(layer, range(sys.maxsize))
+        return self.done
+
+    def drain(self, layer: str, rows: range) -> Drained:
+        """Embed the due items of a layer among `rows`, and index if enough vectors wait.
+
+        Args:
+            layer: messages or records.
+            rows: numbers of the items meant: an add embeds its own, not those of other threads.
+        """
+        try:
+            self.room.check_embedder(self.embedder.name)
+            self._embed_due(layer, rows)
+        except EmbedderMismatchError as error:
+            self.done.warn(error)
+        with self.room.working:
+            self._index_due(layer)
+        return self.done
+
+    def _embed_due(self, layer: str, rows: range) -> None:
+        """First what is new, then what failed before, so that a bad text slows no other batch."""
+        new = Due(layer, EMBED, first=rows.start, last=rows.stop - 1, failed_before=False)
+        for due in (new, Due(layer, EMBED, failed_before=True)):
+            first = due.first
+            while batch := self._embed_some(replace(due, first=first)):
+                if batch.all_failed:  # the embedder is down: leave the rest for later
+                    return
+                first = batch.last + 1
+
+    def _embed_some(self, due: Due) -> _Batch | None:
+        """One batch; batches of other threads may come between two of them."""
+        with self.room.working:
+            items = self._claim(due, self.settings.storage.embed_batch)
+            if not items:
+                return None
+            failed = self._embed_batch(due.layer, items)
+            return _Batch(items[-1], len(failed) == len(items))
+
+    def _claim(self, due: Due, limit: int) -> list[int]:
+        lease = self.settings.storage.lease_seconds
+        with self.room.database.write_transaction() as connection:
+            return outbox_rows.claim(connection, due, limit, by=_PROCESS, lease=lease)
+
+    def _embed_batch(self, layer: str, items: list[int]) -> list[int]:
+        """Embed claimed items and store their vectors; returns the items that failed."""
+        database, name = self.room.database, self.embedder.name
+        with database.read_transaction() as connection:
+            texts = _TEXTS[layer](connection, items)
+        pieces, failed = embed_pieces(self.embedder, texts, self.settings, self.done)
+        try:
+            with database.write_transaction() as connection:
+                vector_rows.record_embedder(connection, name, [p.vector.size for p in pieces])
+                vector_rows.store_vectors(connection, layer, pieces, by=_PROCESS)
+                outbox_rows.release(connection, layer, failed)
+        except EmbeddingError as error:  # vectors of another embedder or size
+            self.done.warn(error)
+            with database.write_transaction() as connection:
+                outbox_rows.release(connection, layer, items)
+            return items
+        return failed
+
+    def _index_due(self, layer: str) -> None:
+        with self.room.database.read_transaction() as connection:
+            waiting = message_queries.counts_waiting(connection, layer, INDEX)
+        if waiting < self.at_least:
+            return
+        try:
+            with self.room.indexing:
+                while items := self._claim(Due(layer, INDEX), self.settings.storage.index_batch):
+                    _index_batch(self.room, layer, items)
+        except IndexUnavailableError as error:
+            _log.warning("%s", error)
+            self.done.warn(error)
+
+
+def _index_batch(room: Room, layer: str, items: Sequence[int]) -> None:
+    """Write these items' vectors to Chroma, and delete those of records that do not hold."""
+    with room.database.read_transaction() as connection:
+        current = set(items) if layer == MESSAGES else record_queries.active(connection, items)
+        rows = vector_rows.vectors_of(connection, current, layer)
+        gone = vector_rows.vectors_of(connection, set(items) - current, layer)
+    try:
+        room.index.upsert(layer, rows.ids.tolist(), np.ascontiguousarray(rows.matrix))
+        room.index.delete(layer, gone.ids.tolist())
+    except IndexUnavailableError:
+        with room.database.write_transaction() as connection:
+            outbox_rows.release(connection, layer, items)
+        raise
+    with room.database.write_transaction() as connection:
+        if tables_and_migrations.get_meta(connection, "index") != room.index.identity:
+            raise IndexUnavailableError(
+                "Another process opened this memory with another Chroma. Use one for all."
+            )
+        outbox_rows.finish(connection, layer, items)
+
+
+def embed_pieces(
+    embedder: Embedder, texts: dict[int, str], settings: Settings, done: Drained
+) -> tuple[list[Piece], list[int]]:
+    """Embed all texts at once; if that fails, one by one, so that one bad text blocks no other.
+
+    Returns:
+        The embedded pieces, and the numbers of the texts that failed.
+    """
+    try:
+        return _pieces(embedder, texts, settings), []
+    except EmbeddingError as error:
+        done.warn(error)
+    pieces: list[Piece] = []
+    failed: list[int] = []
+    for n, text in texts.items():
+        if len(failed) >= MAX_FAILURES and not pieces:
+            failed.append(n)
+            continue
+        try:
+            pieces += _pieces(embedder, {n: text}, settings)
+        except EmbeddingError:
+            failed.append(n)
+    return pieces, failed
+
+
+def _pieces(embedder: Embedder, texts: dict[int, str], settings: Settings) -> list[Piece]:
+    places = [
+        (n, number, span)
+        for n, text in texts.items()
+        for number, span in enumerate(embedder.spans(text, settings.storage.max_pieces))
+    ]
+    words = [texts[n][start:end] for n, _, (start, end) in places]
+    vectors: list[Vectors] = []
+    for first in range(0, len(words), settings.storage.embed_batch):
+        vectors += list(embedder.embed(words[first : first + settings.storage.embed_batch]))
+    return [
+        Piece(n, number, start, end, vector)
+        for (n, number, (start, end)), vector in zip(places, vectors, strict=True)
+    ]

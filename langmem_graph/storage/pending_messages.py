@@ -1,0 +1,135 @@
+"""The queue of pending messages, which extraction has yet to read, each of them once.
+
+A message leaves the queue in the transaction that stores its records. Until then it can be claimed;
+a claim expires, so that another process takes over the work of one that was killed.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from time import time
+
+from sqlalchemy import Connection, delete, func, select, update
+
+from langmem_graph.schemas import Message
+from langmem_graph.storage import message_queries
+from langmem_graph.storage.tables_and_migrations import (
+    get_meta,
+    messages,
+    sessions,
+    set_meta,
+    unread,
+)
+
+_FORGETTINGS = "forgotten"
+"""The key under which the ledger counts its deletions."""
+BY_HAND = "remembered"
+"""The session of memories added by hand; it does not count as a conversation."""
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A pending message."""
+
+    n: int
+    session: int
+    role: str
+    chars: int
+
+
+def unread_messages(connection: Connection) -> list[Unread]:
+    """All messages that may be claimed, in the order they arrived."""
+    m = messages.c
+    claimable = (
+        select(m.n, m.session, m.role, m.chars)
+        .join(unread, unread.c.message == m.n)
+        .where(unread.c.claimed_until < time())
+        .order_by(m.n)
+    )
+    return [Unread(*row) for row in connection.execute(claimable)]
+
+
+def latest_session(connection: Connection) -> tuple[int, datetime] | None:
+    """The session of the message that arrived last, and when it was stored."""
+    m = messages.c
+    stored = select(m.session, m.added_at).join(sessions, sessions.c.n == m.session)
+    newest = stored.where(sessions.c.session_id != BY_HAND).order_by(m.n.desc()).limit(1)
+    row = connection.execute(newest).first()
+    return (row.session, row.added_at) if row else None
+
+
+def claim(connection: Connection, items: Sequence[int], *, by: str, lease: float) -> None:
+    """Claim these messages until the lease (in seconds) has run out."""
+    connection.execute(
+        update(unread)
+        .where(unread.c.message.in_(items))
+        .values(claimed_by=by, claimed_until=time() + lease)
+    )
+
+
+def release(connection: Connection, items: Sequence[int]) -> None:
+    """Give up the claim on messages whose extraction failed, and count the attempt."""
+    freed = {"claimed_until": 0.0, "attempts": unread.c.attempts + 1}
+    connection.execute(update(unread).where(unread.c.message.in_(items)).values(**freed))
+
+
+def free_all(connection: Connection) -> None:
+    """Give up all claims; for the process that holds the lock, since all others have ended."""
+    connection.execute(update(unread).values(claimed_until=0.0))
+
+
+def still_claimed(connection: Connection, items: Iterable[int], *, by: str) -> bool:
+    """Whether `by` still has the claim on all of these messages."""
+    wanted = list(items)
+    claimed = unread.c.message.in_(wanted) & (unread.c.claimed_by == by)
+    return connection.scalar(select(func.count()).where(claimed)) == len(wanted)
+
+
+def mark_read(connection: Connection, items: Sequence[int]) -> None:
+    """Remove messages from the queue: their extraction is done."""
+    connection.execute(delete(unread).where(unread.c.message.in_(items)))
+
+
+def count_unread(connection: Connection) -> int:
+    """How many messages are pending, claimed or not."""
+    return connection.scalar(select(func.count()).select_from(unread)) or 0
+
+
+def attempts_of(connection: Connection, items: Sequence[int]) -> int:
+    """The greatest number of failed attempts among these messages."""
+    most = select(func.max(unread.c.attempts)).where(unread.c.message.in_(items))
+    return connection.scalar(most) or 0
+
+
+def message_before(connection: Connection, n: int, session: int) -> Message | None:
+    """The assistant's last message before this one, to which a short "yes" refers."""
+    m = messages.c
+    earlier = select(m.n).where(m.session == session, m.n < n, m.role == "assistant")
+    last = connection.scalar(earlier.order_by(m.n.desc()).limit(1))
+    return message_queries.messages_by_number(connection, [last])[last] if last else None
+
+
+def free(connection: Connection, items: Sequence[int]) -> None:
+    """Give up the claim without counting an attempt, since the model was not reached."""
+    freed = update(unread).where(unread.c.message.in_(items)).values(claimed_until=0.0)
+    connection.execute(freed)
+
+
+def free_claims_of(connection: Connection, by: str) -> None:
+    """Give up all claims of one claimer."""
+    connection.execute(update(unread).where(unread.c.claimed_by == by).values(claimed_until=0.0))
+
+
+def generation(connection: Connection) -> str:
+    """An identifier that changes with every deletion.
+
+    What a model concluded from messages read under an older generation must not be stored, since
+    some of them may have been forgotten.
+    """
+    return f"{get_meta(connection, 'ledger_id')}:{get_meta(connection, _FORGETTINGS) or 0}"
+
+
+def next_generation(connection: Connection) -> None:
+    """Start a new generation, because something is being deleted."""
+    count = int(get_meta(connection, _FORGETTINGS) or 0)
+    set_meta(connection, _FORGETTINGS, str(count + 1))

@@ -1,0 +1,186 @@
+"""Opens a ledger's SQLite file: connections, transactions, and queries with many values.
+
+Every ledger is opened with a write-ahead log (WAL), with explicit transactions and with
+`secure_delete`, which overwrites deleted content with zeros.
+"""
+
+import logging
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Row, create_engine, event
+from sqlalchemy.exc import DatabaseError
+from sqlalchemy.pool import QueuePool
+
+from langmem_graph.errors import StorageError
+from langmem_graph.messages import is_unicode
+from langmem_graph.storage import tables_and_migrations
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+_AT_ONCE = 5_000  # SQLite allows 32,766 variables in one statement
+
+
+class Database:
+    """Connections and transactions of one ledger file.
+
+    Args:
+        file: path of the SQLite file; it is created unless `read_only`.
+        busy_timeout: seconds to wait for another process's write transaction.
+        read_only: open the file beside a running writer and change nothing.
+        migrations: steps that create the file's tables; None means those of a user's ledger.
+    """
+
+    def __init__(
+        self,
+        file: Path,
+        *,
+        busy_timeout: float,
+        read_only: bool = False,
+        migrations: tables_and_migrations.Steps | None = None,
+    ) -> None:
+        self.file = file
+        self._migrations = tables_and_migrations.MIGRATIONS if migrations is None else migrations
+        self._busy_timeout = busy_timeout
+        self._read_only = read_only
+        self._identity: tuple[int, int] | None = None
+        self._engine = create_engine(
+            "sqlite://",
+            creator=self._connect,
+            poolclass=QueuePool,
+            max_overflow=32,
+            hide_parameters=True,  # an error or a log must not quote what is stored
+        )
+        event.listen(self._engine, "begin", _begin)
+        with self._explained():
+            self._prepare()
+        self._identity = self._on_disk()
+
+    def _prepare(self) -> None:
+        if self._read_only:
+            with self.read_transaction() as connection:
+                version = tables_and_migrations.refuse_newer(connection, self._migrations)
+            if version < len(self._migrations):
+                raise StorageError(
+                    f"The ledger {self.file} has schema version {version}, which is older than "
+                    f"{len(self._migrations)}. Open it once without read_only=True: that brings it "
+                    "up to date, and nothing is lost."
+                )
+            return
+        with closing(self._connect()) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+        with self.write_transaction() as connection:
+            tables_and_migrations.migrate(connection, self._migrations)
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            f"{self.file.absolute().as_uri()}?{self._mode()}",
+            uri=True,
+            timeout=self._busy_timeout,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        connection.executescript(
+            "PRAGMA synchronous = FULL; PRAGMA secure_delete = ON; PRAGMA foreign_keys = ON;"
+            "PRAGMA cache_size = -16000;"
+        )
+        return connection
+
+    def _mode(self) -> str:
+        if not self._read_only:
+            return "mode=rwc"
+        settled = not self.file.with_name(f"{self.file.name}-wal").exists()
+        if settled and not os.access(self.file.parent, os.W_OK):
+            return "mode=ro&immutable=1"  # a read-only disk: SQLite could not make its side files
+        return "mode=ro"
+
+    def _on_disk(self) -> tuple[int, int] | None:
+        try:
+            status = self.file.stat()
+        except FileNotFoundError:
+            return None
+        return status.st_dev, status.st_ino
+
+    def is_gone(self) -> bool:
+        """Whether the file was deleted or replaced since it was opened."""
+        return self._on_disk() != self._identity
+
+    def _check_still_there(self) -> None:
+        if self._identity is not None and self.is_gone():
+            raise StorageError(
+                f"The ledger {self.file} was deleted while it was open (erased by another process, "
+                "or its folder removed). Nothing was stored by this call; do it again."
+            )
+
+    @contextmanager
+    def read_transaction(self) -> Iterator[Connection]:
+        """Open a read transaction, which sees one unchanging snapshot of the file."""
+        with self._explained(), self._engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def write_transaction(self) -> Iterator[Connection]:
+        """Open a write transaction, which holds the file's write lock from the start."""
+        with self._explained(), self._engine.connect() as connection:
+            writer = connection.execution_options(writing=True)
+            with writer.begin():
+                yield writer
+                self._check_still_there()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except (DatabaseError, sqlite3.DatabaseError) as error:
+            raise StorageError(
+                f"The ledger {self.file} cannot be used: {getattr(error, 'orig', error)}. "
+                "Check that the directory exists, can be read (and written, unless read_only=True) "
+                "and has free space, and that the file is not damaged."
+            ) from error
+
+    def checkpoint(self) -> bool:
+        """Copy the write-ahead log into the file and truncate it: deleted words leave the disk.
+
+        Returns:
+            False when a reader kept the log in use for longer than the busy timeout.
+        """
+        until = monotonic() + self._busy_timeout
+        with self._explained(), closing(self._connect()) as connection:
+            while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+                if monotonic() > until:
+                    _log.warning("the log of %s is in use; deleted words leave it later", self.file)
+                    return False
+                sleep(0.05)  # a reader still needs the log
+        return True
+
+    def close(self) -> None:
+        """Close all connections; SQLite then copies the write-ahead log into the file."""
+        self._engine.dispose()
+
+
+def portions(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield the values in order, in portions that fit into one statement."""
+    for start in range(0, len(values), _AT_ONCE):
+        yield values[start : start + _AT_ONCE]
+
+
+def rows_where_in(
+    connection: Connection, query: Any, column: Any, values: Iterable[Any]
+) -> Iterator[Row[Any]]:
+    """Yield the query's rows whose column is one of any number of values.
+
+    Texts that are no valid Unicode cannot be stored, so they are left out.
+    """
+    usable = (value for value in values if not isinstance(value, str) or is_unicode(value))
+    for some in portions(list(dict.fromkeys(usable))):
+        yield from connection.execute(query.where(column.in_(some))).all()
+
+
+def _begin(connection: Connection) -> None:
+    writing = connection.get_execution_options().get("writing")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")

@@ -1,0 +1,71 @@
+"""Topic tracks and the profile as they are stored in the ledger: reading and writing them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, delete, select
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.storage.record_writes import now
+from langmem_graph.storage.services import Services
+from langmem_graph.storage.tables_and_migrations import ACTIVE, files, records
+from langmem_graph.topics.files import is_file_name
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A topic track or the profile, as it is stored."""
+
+    name: str
+    body: str
+    version: int
+
+
+def all_files(connection: Connection) -> dict[str, StoredFile]:
+    """All files by their names."""
+    columns = select(files.c.name, files.c.body, files.c.version).order_by(files.c.name)
+    return {row.name: StoredFile(*row) for row in connection.execute(columns)}
+
+
+def versions(connection: Connection) -> dict[str, int]:
+    """How often each file was written, by its name."""
+    return {name: file.version for name, file in all_files(connection).items()}
+
+
+def write_files(connection: Connection, bodies: Mapping[str, str]) -> None:
+    """Write these files in the caller's transaction; other files stay as they are."""
+    before = versions(connection)
+    for name, body in bodies.items():
+        row = {"body": body, "version": before.get(name, 0) + 1, "updated_at": now()}
+        made = upsert(files).values(name=name, **row)
+        connection.execute(made.on_conflict_do_update(index_elements=["name"], set_=row))
+
+
+def drop_files(connection: Connection, names: list[str]) -> None:
+    """Delete topic tracks whose content was merged into another one."""
+    connection.execute(delete(files).where(files.c.name.in_(names)))
+
+
+def records_after(connection: Connection, checkpoint: int) -> list[int]:
+    """Active records that were stored after the checkpoint, oldest first."""
+    query = select(records.c.n).where(records.c.n > checkpoint, records.c.status == ACTIVE)
+    return list(connection.scalars(query.order_by(records.c.n)))
+
+
+def stored_files(services: Services, user_id: str) -> dict[str, StoredFile]:
+    """All files of a user by their names."""
+    return services.read(user_id, all_files, {})
+
+
+def read_file(services: Services, user_id: str, name: object) -> str:
+    """The text of one file.
+
+    Raises:
+        InvalidInputError: there is no file of this name; the message lists those that exist.
+    """
+    stored = stored_files(services, user_id)
+    if not is_file_name(name) or str(name) not in stored:
+        names = ", ".join(stored) or "none yet"
+        raise InvalidInputError(f"There is no file {str(name)[:100]!r}. There are: {names}.")
+    return stored[str(name)].body

@@ -1,0 +1,225 @@
+"""A user's room: the ledger and the vector index in the user's folder, opened together.
+
+`LedgerFolder` is what a user's room and the folder of a `ChromaStore` have in common.
+"""
+
+import logging
+import shutil
+import threading
+import uuid
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from filelock import FileLock
+from sqlalchemy import Connection
+
+from langmem_graph.errors import (
+    EmbedderMismatchError,
+    EmbeddingError,
+    IndexUnavailableError,
+    StorageError,
+)
+from langmem_graph.settings import Settings
+from langmem_graph.storage import (
+    message_queries,
+    outbox_rows,
+    pending_messages,
+    tables_and_migrations,
+    vector_rows,
+)
+from langmem_graph.storage.chroma_index import REBUILD, VectorIndex
+from langmem_graph.storage.sqlite_database import Database
+
+if TYPE_CHECKING:
+    from chromadb.api import ClientAPI
+
+_log = logging.getLogger(__name__)
+
+
+class FairLock:
+    """A lock that a thread cannot take again before another thread that waits has had it.
+
+    A plain lock may be taken again before anybody else wakes up: a large add, which works batch by
+    batch, would keep a small one waiting to its end.
+    """
+
+    def __init__(self) -> None:
+        self._next = threading.Lock()
+        self._held = threading.Lock()
+
+    def __enter__(self) -> None:
+        with self._next:
+            self._held.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._held.release()
+
+
+class LedgerFolder:
+    """A folder with a ledger and its vector index.
+
+    Args:
+        folder: the folder, which exists.
+        settings: how long to wait for another process's write.
+        connect: gives the client of a Chroma server; None means Chroma embedded in the folder.
+        read_only: read beside a running writer; Chroma is then not opened.
+        migrations: steps that create the ledger's tables; None means those of a user's ledger.
+    """
+
+    rebuild = REBUILD
+    """How a user builds the index anew."""
+    reembed = "langmem-graph rebuild --reembed --user USER"
+    """How a user embeds everything anew."""
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: Settings,
+        *,
+        connect: "Callable[[], ClientAPI] | None" = None,
+        read_only: bool = False,
+        migrations: tables_and_migrations.Steps | None = None,
+    ) -> None:
+        self.folder = folder
+        self.database = Database(
+            folder / "ledger.db",
+            busy_timeout=settings.storage.busy_timeout_seconds,
+            read_only=read_only,
+            migrations=migrations,
+        )
+        self._connect = connect
+        with self.database.read_transaction() as connection:
+            name = str(tables_and_migrations.get_meta(connection, "ledger_id"))
+            directory = tables_and_migrations.get_meta(connection, "chroma") or _new_directory()
+        self.index = self._index(name, directory)
+        # A Chroma server that took writes of several processes at once sometimes misses some
+        # vectors in its queries until it restarts; taking turns makes that rarer.
+        self.indexing: AbstractContextManager[object] = (
+            nullcontext() if self.index.embedded else FileLock(folder / "index.lock")
+        )
+
+    def _index(self, name: str, directory: str) -> VectorIndex:
+        if self._connect is not None:
+            return VectorIndex(name, connect=self._connect, remedy=self.rebuild)
+        return VectorIndex(name, directory=self.folder / directory, remedy=self.rebuild)
+
+    def renew_index(self) -> None:
+        """Start an empty index.
+
+        An embedded one gets a new directory, since a damaged Chroma cannot be opened again at the
+        same path. With a server the collections are dropped.
+        """
+        if not self.index.embedded:
+            self.index.drop()
+            return
+        self.index.close()
+        self.index = self._index(self.index.name, _new_directory())
+        with self.database.write_transaction() as connection:
+            self._remember_index(connection)
+        for old in self.folder.glob("chroma-*"):
+            if old.name != self.index.place:
+                shutil.rmtree(old)
+
+    def _remember_index(self, connection: Connection) -> None:
+        tables_and_migrations.set_meta(connection, "index", self.index.identity)
+        if self.index.embedded:
+            tables_and_migrations.set_meta(connection, "chroma", self.index.place)
+
+    def check_embedder(self, name: str) -> None:
+        """Raise if the stored vectors were made by another embedder."""
+        stored = self._fact("embedder")
+        if stored not in (None, name):
+            raise EmbedderMismatchError(
+                f"The stored vectors were made by {stored}, but this was opened with {name}. "
+                f"Open it with {stored}, or embed everything anew: {self.reembed}"
+            )
+
+    def check_dimension(self, size: int) -> None:
+        """Raise if a query's vector has another size than the stored ones."""
+        stored = self._fact("dimension")
+        if stored not in (None, str(size)):
+            raise EmbeddingError(
+                f"The embedder returned {size} numbers; the stored vectors have {stored}. Use the "
+                f"embedder as it was before, or embed everything anew: {self.reembed}"
+            )
+
+    def _fact(self, key: str) -> str | None:
+        with self.database.read_transaction() as connection:
+            return tables_and_migrations.get_meta(connection, key)
+
+    def close(self) -> None:
+        """Release the files."""
+        self.index.close()
+        self.database.close()
+
+
+class Room(LedgerFolder):
+    """One user's folder, through which all reading and writing for this user goes.
+
+    Args:
+        user_id: the user, recorded in the ledger, so that a copied folder is noticed.
+        folder, settings, connect, read_only: see `LedgerFolder`.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        user_id: str,
+        settings: Settings,
+        *,
+        connect: "Callable[[], ClientAPI] | None" = None,
+        read_only: bool = False,
+    ) -> None:
+        super().__init__(folder, settings, connect=connect, read_only=read_only)
+        self.user_id = user_id
+        self.read_only = read_only
+        self.working = FairLock()
+        """Held by the one thread that does the room's due work."""
+        self.healed = read_only
+        """Whether work that an earlier process left due has been done."""
+        if not read_only:
+            self._prepare()
+
+    def _prepare(self) -> None:
+        """Check whose folder this is, give up old claims, and compare the index with the ledger."""
+        with self.database.write_transaction() as connection:
+            owner = tables_and_migrations.get_meta(connection, "user_id") or self.user_id
+            if owner != self.user_id:
+                raise StorageError(
+                    f"The folder {self.folder.name} holds the memory of another user. It was "
+                    "copied or renamed; export and import that user's messages instead."
+                )
+            tables_and_migrations.set_meta(connection, "user_id", self.user_id)
+            if self.index.embedded:
+                outbox_rows.free_all_claims(connection)
+                pending_messages.free_all(connection)
+            self._check_index(connection)
+
+    def _check_index(self, connection: Connection) -> None:
+        """If the index is in another place now, or has lost vectors, mark all of them as due."""
+        held = message_queries.counts(connection)
+        waiting = vector_rows.count_waiting_vectors(connection)
+        same_place = tables_and_migrations.get_meta(connection, "index") in (
+            None,
+            self.index.identity,
+        )
+        self._remember_index(connection)
+        if held.vectors == waiting and same_place:
+            return
+        if not same_place or self._has_lost_vectors(connection):
+            _log.warning("the index of %s is incomplete and will be rebuilt", self.folder.name)
+            outbox_rows.index_everything_again(connection)
+
+    def _has_lost_vectors(self, connection: Connection) -> bool:
+        expected = vector_rows.indexed_vector_ids(connection)
+        try:
+            return any(self.index.count(layer) < len(ids) for layer, ids in expected.items() if ids)
+        except IndexUnavailableError as error:
+            _log.warning("%s", error)
+            return False
+
+
+def _new_directory() -> str:
+    return f"chroma-{uuid.uuid4().hex[:8]}"

@@ -1,0 +1,235 @@
+"""Vectors in the ledger: storing them, reading them, and which of them belong into Chroma.
+
+Each session also keeps the sum of its messages' vectors, from which its centroid is computed.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from langmem_graph.errors import EmbeddingError
+from langmem_graph.storage.outbox_rows import entries_of
+from langmem_graph.storage.sqlite_database import rows_where_in
+from langmem_graph.storage.tables_and_migrations import (
+    ACTIVE,
+    EMBED,
+    INDEX,
+    MESSAGES,
+    RECORDS,
+    get_meta,
+    messages,
+    outbox,
+    records,
+    sessions,
+    set_meta,
+    vectors,
+)
+
+Matrix = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The vector of one piece of a message or record, with the piece's character span."""
+
+    item: int
+    piece: int
+    start: int
+    end: int
+    vector: NDArray[np.float32]
+
+
+def record_embedder(connection: sa.Connection, name: str, sizes: Sequence[int]) -> None:
+    """Record the embedder's name and the vectors' size when the first vectors are stored.
+
+    Raises:
+        EmbeddingError: the stored vectors are of another embedder or size.
+    """
+    stored = get_meta(connection, "dimension")
+    if get_meta(connection, "embedder") not in (None, name):
+        raise EmbeddingError(f"The stored vectors were made by another embedder than {name}.")
+    for size in sorted(set(sizes)):
+        if stored is None:
+            set_meta(connection, "embedder", name)
+            set_meta(connection, "dimension", str(size))
+        elif int(stored) != size:
+            raise EmbeddingError(
+                f"{name} now returns {size} numbers per text; the stored vectors have {stored}. "
+                "Give the same embedder as before, or run: langmem-graph rebuild --reembed"
+            )
+
+
+def store_vectors(
+    connection: sa.Connection, layer: str, pieces: Sequence[Piece], *, by: str
+) -> None:
+    """Store vectors, update the centroids of their sessions, and mark them due for the index.
+
+    Items on which `by` no longer has a claim are left out: its lease has run out, and another
+    process embeds them.
+    """
+    claimed = sa.select(outbox.c.item).where(outbox.c.task == EMBED, outbox.c.claimed_by == by)
+    own = set(connection.scalars(claimed.where(entries_of(layer, {p.item for p in pieces}))))
+    pieces = [p for p in pieces if p.item in own]
+    if not pieces:
+        return
+    rows = [
+        {"layer": layer, "item": p.item, "piece": p.piece, "start": p.start, "end": p.end}
+        | {"vector": p.vector.astype(np.float32).tobytes()}
+        for p in pieces
+    ]
+    connection.execute(sa.insert(vectors), rows)
+    if layer == MESSAGES:
+        _add_to_centroids(connection, pieces)
+    items = sorted({p.item for p in pieces})
+    embedded = {"task": INDEX, "claimed_until": 0.0, "attempts": 0}
+    connection.execute(sa.update(outbox).where(entries_of(layer, items)).values(**embedded))
+
+
+def _add_to_centroids(connection: sa.Connection, pieces: Sequence[Piece]) -> None:
+    items = {p.item for p in pieces}
+    query = sa.select(messages.c.n, messages.c.session).where(messages.c.n.in_(items))
+    session_of = {row.n: row.session for row in connection.execute(query)}
+    for session in set(session_of.values()):
+        added = [p.vector for p in pieces if session_of[p.item] == session]
+        same = sessions.c.n == session
+        row = connection.execute(sa.select(sessions).where(same)).one()
+        if row.vector_sum is not None:
+            added.append(np.frombuffer(row.vector_sum, dtype=np.float32))
+        total = np.sum(added, axis=0).astype(np.float32).tobytes()
+        count = row.vector_count + len(added) - (row.vector_sum is not None)
+        values = {"vector_sum": total, "vector_count": count}
+        connection.execute(sa.update(sessions).where(same).values(**values))
+
+
+@dataclass(frozen=True)
+class VectorRows:
+    """Stored vectors: their numbers, the messages they belong to, spans, and the matrix."""
+
+    ids: NDArray[np.int64]
+    items: NDArray[np.int64]
+    spans: NDArray[np.int64]
+    matrix: Matrix
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True)
+class Centroids:
+    """The number and mean vector of every session that has vectors."""
+
+    sessions: NDArray[np.int64]
+    matrix: Matrix
+
+
+_is_inactive = sa.and_(
+    vectors.c.layer == RECORDS,
+    vectors.c.item.in_(sa.select(records.c.n).where(records.c.status != ACTIVE)),
+)
+IN_CHROMA = sa.select(vectors.c.n, vectors.c.layer, vectors.c.item).where(~_is_inactive).subquery()
+"""The vectors that belong into Chroma: those of all messages and of active records."""
+_is_waiting = sa.tuple_(IN_CHROMA.c.layer, IN_CHROMA.c.item).in_(
+    sa.select(outbox.c.layer, outbox.c.item).where(outbox.c.task == INDEX)
+)
+
+
+def vectors_by_id(connection: sa.Connection, ids: Iterable[int]) -> VectorRows:
+    """The vectors with these numbers; unknown numbers are left out."""
+    return _vector_rows(connection, vectors.c.n, ids, sa.true())
+
+
+def vectors_of(
+    connection: sa.Connection, items: Iterable[int], layer: str = MESSAGES
+) -> VectorRows:
+    """All vectors of these messages or records."""
+    return _vector_rows(connection, vectors.c.item, items, vectors.c.layer == layer)
+
+
+def _vector_rows(
+    connection: sa.Connection, column: Any, values: Iterable[int], meant: sa.ColumnElement[bool]
+) -> VectorRows:
+    ordered = sa.select(vectors).where(meant).order_by(vectors.c.n)
+    return vector_rows(list(rows_where_in(connection, ordered, column, sorted(set(values)))))
+
+
+def newest_vector(connection: sa.Connection) -> int:
+    """The number of the vector that was stored last; no more vectors than that are stored."""
+    return connection.scalar(sa.select(sa.func.max(vectors.c.n))) or 0
+
+
+def items_of_vectors(connection: sa.Connection, ids: Iterable[int]) -> list[int]:
+    """The items that these vectors belong to; unknown vectors are left out."""
+    rows = rows_where_in(connection, sa.select(vectors.c.item), vectors.c.n, ids)
+    return [row.item for row in rows]
+
+
+def all_vectors(
+    connection: sa.Connection, layer: str = MESSAGES, size: int = 4_096
+) -> Iterator[VectorRows]:
+    """Yield all vectors of a layer, in blocks."""
+    after = 0
+    while True:
+        query = sa.select(vectors).where(vectors.c.layer == layer, vectors.c.n > after)
+        rows = connection.execute(query.order_by(vectors.c.n).limit(size)).all()
+        if not rows:
+            return
+        yield vector_rows(rows)
+        after = rows[-1].n
+
+
+def waiting_vectors(connection: sa.Connection, layer: str = MESSAGES) -> VectorRows:
+    """The vectors of a layer that are not yet in Chroma."""
+    due = sa.select(outbox.c.item).where(outbox.c.layer == layer, outbox.c.task == INDEX)
+    query = sa.select(vectors).where(vectors.c.layer == layer, vectors.c.item.in_(due))
+    return vector_rows(connection.execute(query.order_by(vectors.c.n)).all())
+
+
+def count_waiting_vectors(connection: sa.Connection) -> int:
+    """How many vectors are not yet in Chroma."""
+    held = sa.select(sa.func.count()).select_from(IN_CHROMA).where(_is_waiting)
+    return connection.scalar(held) or 0
+
+
+def vector_rows(rows: Sequence[sa.Row[Any]]) -> VectorRows:
+    """Rows with the columns n, item, start, end and vector, as arrays."""
+    return VectorRows(
+        ids=np.array([row.n for row in rows], dtype=np.int64),
+        items=np.array([row.item for row in rows], dtype=np.int64),
+        spans=np.array([(row.start, row.end) for row in rows], dtype=np.int64).reshape(-1, 2),
+        matrix=_matrix([row.vector for row in rows]),
+    )
+
+
+def _matrix(stored: Sequence[bytes]) -> Matrix:
+    flat = np.frombuffer(b"".join(stored), dtype=np.float32)
+    return flat.reshape(len(stored), -1 if stored else 0)
+
+
+def centroids(connection: sa.Connection) -> Centroids:
+    """Mean vectors of all sessions, in the order the sessions began."""
+    query = sa.select(sessions).where(sessions.c.vector_count > 0).order_by(sessions.c.n)
+    rows = connection.execute(query).all()
+    counts = np.array([[row.vector_count] for row in rows], dtype=np.float32)
+    return Centroids(
+        sessions=np.array([row.n for row in rows], dtype=np.int64),
+        matrix=_matrix([row.vector_sum for row in rows]) / counts.reshape(-1, 1),
+    )
+
+
+def waiting_items(connection: sa.Connection, task: str, first: int, last: int) -> set[int]:
+    """The messages numbered from `first` to `last` that are due for this task."""
+    due = sa.select(outbox.c.item).where(outbox.c.layer == MESSAGES, outbox.c.task == task)
+    return set(connection.scalars(due.where(outbox.c.item.between(first, last))))
+
+
+def indexed_vector_ids(connection: sa.Connection) -> dict[str, list[int]]:
+    """The numbers of the vectors that Chroma should hold, by layer."""
+    held = connection.execute(sa.select(IN_CHROMA.c.layer, IN_CHROMA.c.n).where(~_is_waiting))
+    by_layer: dict[str, list[int]] = {MESSAGES: [], RECORDS: []}
+    for layer, n in held:
+        by_layer[layer].append(n)
+    return by_layer
