@@ -162,11 +162,6 @@ def show_record(
         note_messages(messages(record.message_ids), "  ")
 
 
-def show_file(text: str) -> None:
-    """The text of a topic track or of the profile."""
-    console.print(Text(printable(text)))
-
-
 def show_flush(user: str, report: FlushReport) -> None:
     """The result of extraction and its cost."""
     if report.status == "no_model":

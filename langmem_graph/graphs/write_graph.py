@@ -105,7 +105,10 @@ def _append(turn: TurnMemory) -> RunnableLambda[Any, Update]:
     """The node that stores the messages and resets the totals."""
 
     def update(written: dict[str, Any]) -> Update:
-        return {"memory_report": {"write": written}, "memory_totals": _as_json(Totals())}
+        return {
+            "memory_report": {"write": written},
+            "memory_totals": Totals().model_dump(mode="json"),
+        }
 
     def append(state: Any, config: RunnableConfig) -> Update:
         return update(turn.write(messages_in(state), config))
@@ -150,7 +153,8 @@ def _with_own_limit(config: RunnableConfig) -> RunnableConfig:
 
 def _added(state: Any, done: Any, start: float) -> Update:
     totals = Totals.model_validate(state["memory_totals"])
-    return {"memory_totals": _as_json(totals.plus(done, (perf_counter() - start) * 1_000))}
+    more = totals.plus(done, (perf_counter() - start) * 1_000)
+    return {"memory_totals": more.model_dump(mode="json")}
 
 
 def _is_more_due(state: _State) -> Literal["extraction", "report"]:
@@ -170,7 +174,3 @@ def _report(turn: TurnMemory, force: bool) -> RunnableLambda[Any, Update]:
         return {"memory_report": {**state["memory_report"], "read": extracted}, "memory_totals": {}}
 
     return RunnableLambda(report, name="report")  # under `ainvoke` it runs in a worker thread
-
-
-def _as_json(totals: Totals) -> dict[str, Any]:
-    return totals.model_dump(mode="json")
