@@ -137,8 +137,8 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         if self._contexts.get(key) is None:
             context, recalled = self._turn.recall(messages, config)
             self._contexts.put(key, context)
-        owner = self._owner(state, messages, config)
-        written = self._turn.write(own_part(messages, owner), config)
+        owner, own = self._own_part(state)
+        written = self._turn.write(own, config)
         return {"memory_owner": owner, **self._reports(state, recalled, written)}
 
     async def abefore_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
@@ -148,8 +148,8 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         if self._contexts.get(key) is None:
             context, recalled = await self._turn.arecall(messages, config)
             self._contexts.put(key, context)
-        owner = self._owner(state, messages, config)
-        written = await self._turn.awrite(own_part(messages, owner), config)
+        owner, own = self._own_part(state)
+        written = await self._turn.awrite(own, config)
         return {"memory_owner": owner, **self._reports(state, recalled, written)}
 
     def wrap_model_call(
@@ -240,17 +240,15 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Store the rest of the turn."""
         self._drop_context(state)
-        messages, config = messages_in(state), get_config()
-        owner = self._owner(state, messages, config)
-        written = self._turn.write(own_part(messages, owner), config)
+        _, own = self._own_part(state)
+        written = self._turn.write(own, get_config())
         return self._reports(state, None, written)
 
     async def aafter_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Async twin of `after_agent`."""
         self._drop_context(state)
-        messages, config = messages_in(state), get_config()
-        owner = self._owner(state, messages, config)
-        written = await self._turn.awrite(own_part(messages, owner), config)
+        _, own = self._own_part(state)
+        written = await self._turn.awrite(own, get_config())
         return self._reports(state, None, written)
 
     def _drop_context(self, state: MemoryAgentState) -> None:
@@ -259,10 +257,11 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     def _key(self, messages: list[BaseMessage], config: RunnableConfig) -> tuple[str, ...]:
         return self._turn.user(config), _thread(config), question_key(messages)
 
-    def _owner(
-        self, state: MemoryAgentState, messages: list[BaseMessage], config: RunnableConfig
-    ) -> dict[str, Any]:
-        return owner_of(messages, self._turn.user(config), state.get("memory_owner"))
+    def _own_part(self, state: MemoryAgentState) -> tuple[dict[str, Any], Sequence[BaseMessage]]:
+        """The owner of the thread, and their part of the conversation."""
+        messages, user = messages_in(state), self._turn.user(get_config())
+        owner = owner_of(messages, user, state.get("memory_owner"))
+        return owner, own_part(messages, owner)
 
     def _with_context(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         key = self._key(messages_in(request.state), get_config())

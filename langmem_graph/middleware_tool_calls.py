@@ -59,7 +59,9 @@ class GroundedTools:
         """The completed call and its contradictions with memory; unchanged if grounding failed."""
         if grounded is None:
             return Checked(dict(arguments), [])
-        completed, added = _completed(arguments, grounded)
+        sources = grounded.grounding.items()  # defaults are left to the tool
+        paths = [slot_path(slot) for slot, source in sources if source.type != "default"]
+        completed, added = _merged(arguments, grounded.arguments, paths)
         notes = _contradictions(arguments, grounded, query)
         event = {"event": "memory_tool_call", "tool": name, "added": added}
         emitter()({**event, "contradictions": list(notes)})
@@ -78,19 +80,10 @@ class Checked:
     """Contradictions with memory, one line each."""
 
 
-def _completed(
-    arguments: Mapping[str, Any], grounded: GroundedCall
-) -> tuple[dict[str, Any], list[str]]:
-    """The agent's arguments with the missing ones from memory; defaults are left to the tool."""
-    sources = grounded.grounding.items()
-    paths = [slot_path(slot) for slot, source in sources if source.type != "default"]
-    return _merged(arguments, grounded.arguments, paths)
-
-
 def _merged(
     arguments: Mapping[str, Any], grounded: Mapping[str, Any], paths: Sequence[tuple[str, ...]]
 ) -> tuple[dict[str, Any], list[str]]:
-    """An object, completed at every level, and the names of the arguments that were added."""
+    """The agent's arguments, completed at every level, and the names of those that were added."""
     merged, added = dict(arguments), []
     for name, value in grounded.items():
         below = [path[1:] for path in paths if path[0] == name]

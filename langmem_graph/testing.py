@@ -118,7 +118,8 @@ class ScriptedChatModel(BaseChatModel):
         **options: Any,
     ) -> Iterator[ChatGenerationChunk]:
         message = self._answer(messages, options.get("schema"))
-        words = re.findall(r"\S+\s*|\s+", str(message.content)) if _is_plain(message) else []
+        is_plain = isinstance(message.content, str) and not message.tool_calls
+        words = re.findall(r"\S+\s*|\s+", str(message.content)) if is_plain else []
         for word in words:
             yield ChatGenerationChunk(message=AIMessageChunk(content=word, id=message.id))
         last = message.model_dump(exclude={"type"}) | {"content": "" if words else message.content}
@@ -141,10 +142,6 @@ class ScriptedChatModel(BaseChatModel):
         if isinstance(answers, list):
             answers = answers[min(next(self._given[name]), len(answers) - 1)]
         return answers(given) if callable(answers) else answers
-
-
-def _is_plain(message: AIMessage) -> bool:
-    return isinstance(message.content, str) and not message.tool_calls
 
 
 def _question(messages: Sequence[BaseMessage]) -> str:

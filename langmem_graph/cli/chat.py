@@ -41,7 +41,10 @@ def run(memory: Memory, user: str, model: BaseChatModel | None) -> None:
             session = _new_session()
             note("A new conversation; memory stays.")
         elif line == "/why":
-            _show_why(memory, user, recalled)
+            messages = memory.user(user).get_conversation(recalled)
+            note_messages(messages)
+            if not messages:
+                note("Nothing was recalled.")
         elif _COMMAND.fullmatch(line):
             note(_HELP)
         elif line:
@@ -82,8 +85,8 @@ def _talking(memory: Memory, user: str, model: BaseChatModel) -> Turn:
             ):
                 if mode == "custom":
                     recalled += _recalled_ids(part)
-                else:
-                    _print_part(part[0])
+                if mode == "messages" and isinstance(part[0], AIMessage):
+                    console.print(Text(printable(str(part[0].text)), style="green"), end="")
             console.print()
         except Exception as error:  # noqa: BLE001  # a failing model ends its turn, not the chat
             console.print()
@@ -100,11 +103,6 @@ def _recalled_ids(event: Any) -> list[str]:
     return event.get("message_ids", []) if event.get("event") == "memory_recall" else []
 
 
-def _print_part(message: Any) -> None:
-    if isinstance(message, AIMessage):
-        console.print(Text(printable(str(message.text)), style="green"), end="")
-
-
 def _showing(memory: Memory, user: str) -> Turn:
     user_memory = memory.user(user)
 
@@ -116,10 +114,3 @@ def _showing(memory: Memory, user: str) -> Turn:
         return [hit.message_id for hit in answer.evidence]
 
     return turn
-
-
-def _show_why(memory: Memory, user: str, recalled: list[str]) -> None:
-    messages = memory.user(user).get_conversation(recalled)
-    note_messages(messages)
-    if not messages:
-        note("Nothing was recalled.")

@@ -242,7 +242,7 @@ def rebuild(
     as_json: JsonOption = False,
 ) -> None:
     """Make the index anew from the ledger."""
-    with _opened(directory, chroma, embeddings) as memory, printing.working("rebuilding"):
+    with _opened(directory, chroma, embeddings) as memory, printing.errors.status("rebuilding"):
         health = memory.user(user).rebuild(reembed=reembed)
     print_json(health) if as_json else printing.show_health(user, health)
 
@@ -259,7 +259,10 @@ def flush(
     as_json: JsonOption = False,
 ) -> None:
     """Let a model read what it has not read yet: records, topics, profile."""
-    with _opened(directory, chroma, embeddings, model=model) as memory, printing.working("reading"):
+    with (
+        _opened(directory, chroma, embeddings, model=model) as memory,
+        printing.errors.status("reading"),
+    ):
         report = memory.user(user).flush()
     print_json(report) if as_json else printing.show_flush(user, report)
 

@@ -33,15 +33,10 @@ def conversation_file() -> Path:
 
 def run(directory: Path | None, embeddings: str | None) -> None:
     """Import, search, and print the context that a model would be given."""
-    if directory is not None:
-        _run(directory, embeddings)
-        return
-    with tempfile.TemporaryDirectory(prefix="langmem-graph-demo-") as scratch:
-        _run(Path(scratch), embeddings)
-
-
-def _run(directory: Path, embeddings: str | None) -> None:
-    with Memory(directory, embeddings=embeddings) as memory:
+    with (
+        tempfile.TemporaryDirectory(prefix="langmem-graph-demo-") as scratch,
+        Memory(directory or scratch, embeddings=embeddings) as memory,
+    ):
         mira = memory.user(USER)
         totals = import_file(mira, conversation_file())
         console.rule("[bold]1. a conversation goes in")

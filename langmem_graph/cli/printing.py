@@ -1,7 +1,6 @@
 """Prints the commands' results: as JSON for scripts, or as panels, trees and tables."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +51,6 @@ def printable(text: str) -> str:
 def _plain(text: str) -> str:
     """The text for a line with markup, escaped."""
     return escape(printable(text))
-
-
-@contextmanager
-def working(what: str) -> Iterator[None]:
-    """A spinner on standard error while long work runs."""
-    with errors.status(what):
-        yield
 
 
 def note_messages(messages: Sequence[Message], indent: str = "") -> None:
@@ -168,11 +160,6 @@ def show_record(
             why = f": {entry.reason}" if entry.reason else ""
             note(f"  {entry.at:%Y-%m-%d} {entry.op} {entry.record_id} by {entry.by}{why}")
         note_messages(messages(record.message_ids), "  ")
-
-
-def show_file(text: str) -> None:
-    """The text of a topic track or of the profile."""
-    console.print(Text(printable(text)))
 
 
 def show_flush(user: str, report: FlushReport) -> None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from rich.text import Text
+
 from langmem_graph.cli import printing
 from langmem_graph.cli.printing import plain, print_json
 from langmem_graph.errors import InvalidInputError
@@ -28,7 +30,10 @@ def show_record(room: UserMemory, record: str, as_json: bool) -> None:
 def show_file(room: UserMemory, file: str, as_json: bool) -> None:
     """A topic track or the profile."""
     text = room.read_file(file)
-    print_json({"name": file, "text": text}) if as_json else printing.show_file(text)
+    if as_json:
+        print_json({"name": file, "text": text})
+    else:
+        printing.console.print(Text(printing.printable(text)))
 
 
 def show_layers(user: str, room: UserMemory, as_of: str | None, as_json: bool) -> None:

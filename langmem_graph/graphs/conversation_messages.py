@@ -55,16 +55,11 @@ def value_in(state: Any, key: str) -> Any:
 
 def was_said(message: BaseMessage) -> bool:
     """False for recalled text and for summaries with which a middleware replaced messages."""
-    if isinstance(message, ToolMessage):
-        return not _is_memory_answer(message)
+    if isinstance(message, ToolMessage):  # a client may have dropped the mark of memory's answer
+        artifact = message.artifact if isinstance(message.artifact, Mapping) else {}
+        return not (artifact.items() >= MARK.items() or str(message.text).startswith(OPENING))
     extra = message.additional_kwargs
     return extra.get("lc_source") != "summarization" and not extra.items() >= MARK.items()
-
-
-def _is_memory_answer(message: ToolMessage) -> bool:
-    """True by its mark, or, where a client has dropped the mark, by its first words."""
-    artifact = message.artifact if isinstance(message.artifact, Mapping) else {}
-    return artifact.items() >= MARK.items() or str(message.text).startswith(OPENING)
 
 
 def worth_keeping(messages: Sequence[BaseMessage]) -> list[BaseMessage]:

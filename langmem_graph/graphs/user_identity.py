@@ -15,7 +15,7 @@ from langgraph.runtime import get_runtime
 from langgraph_sdk.auth.types import StudioUser
 
 from langmem_graph.errors import InvalidInputError, MissingUserError
-from langmem_graph.graphs.conversation_messages import question_in
+from langmem_graph.graphs.conversation_messages import question_in, value_in
 from langmem_graph.messages import session_key, text_of, user_key
 
 UserId = str | int | Callable[[RunnableConfig], str | int] | None
@@ -68,12 +68,9 @@ def _present(places: dict[str, Any]) -> dict[str, str]:
 
 def _user_of_context() -> Any:
     try:
-        context = getattr(get_runtime(), "context", None)
+        return value_in(getattr(get_runtime(), "context", None), "user_id")
     except (RuntimeError, KeyError):  # outside a graph, as for a tool called by hand
         return None
-    return (
-        context.get("user_id") if isinstance(context, dict) else getattr(context, "user_id", None)
-    )
 
 
 def session_of(config: RunnableConfig, messages: Sequence[BaseMessage]) -> str:

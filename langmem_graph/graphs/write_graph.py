@@ -105,7 +105,10 @@ def _append(turn: TurnMemory) -> RunnableLambda[Any, Update]:
     """The node that stores the messages and resets the totals."""
 
     def update(written: dict[str, Any]) -> Update:
-        return {"memory_report": {"write": written}, "memory_totals": _as_json(Totals())}
+        return {
+            "memory_report": {"write": written},
+            "memory_totals": Totals().model_dump(mode="json"),
+        }
 
     def append(state: Any, config: RunnableConfig) -> Update:
         return update(turn.write(messages_in(state), config))
@@ -150,7 +153,8 @@ def _with_own_limit(config: RunnableConfig) -> RunnableConfig:
 
 def _added(state: Any, done: Any, start: float) -> Update:
     totals = Totals.model_validate(state["memory_totals"])
-    return {"memory_totals": _as_json(totals.plus(done, (perf_counter() - start) * 1_000))}
+    more = totals.plus(done, (perf_counter() - start) * 1_000)
+    return {"memory_totals": more.model_dump(mode="json")}
 
 
 def _is_more_due(state: _State) -> Literal["extraction", "report"]:
@@ -160,28 +164,13 @@ def _is_more_due(state: _State) -> Literal["extraction", "report"]:
 
 def _report(turn: TurnMemory, force: bool) -> RunnableLambda[Any, Update]:
     """The node that adds the result of extraction to the report."""
-    services = turn.memory._services  # same package
-
-    def pending_of(user_id: str) -> int:
-        with services.room(user_id) as room:
-            return count_pending(room)
 
     def report(state: Any, config: RunnableConfig) -> Update:
-        return _reported(state, pending_of(turn.user(config)), force)
+        with turn.memory._services.room(turn.user(config)) as room:  # same package
+            pending = count_pending(room)
+        totals = Totals.model_validate(state["memory_totals"])
+        stopped = totals.more and pending > 0
+        extracted = totals.report(pending, force=force, stopped=stopped).model_dump(mode="json")
+        return {"memory_report": {**state["memory_report"], "read": extracted}, "memory_totals": {}}
 
-    async def areport(state: Any, config: RunnableConfig) -> Update:
-        pending = await asyncio.to_thread(pending_of, turn.user(config))
-        return _reported(state, pending, force)
-
-    return RunnableLambda(report, areport, name="report")
-
-
-def _reported(state: Any, pending: int, force: bool) -> Update:
-    totals = Totals.model_validate(state["memory_totals"])
-    stopped = totals.more and pending > 0
-    extracted = totals.report(pending, force=force, stopped=stopped).model_dump(mode="json")
-    return {"memory_report": {**state["memory_report"], "read": extracted}, "memory_totals": {}}
-
-
-def _as_json(totals: Totals) -> dict[str, Any]:
-    return totals.model_dump(mode="json")
+    return RunnableLambda(report, name="report")  # under `ainvoke` it runs in a worker thread

@@ -25,17 +25,13 @@ def _shown_branch(talk: dict[str, Any]) -> list[dict[str, Any]]:
     """The nodes from the root to the message that was shown last."""
     nodes: dict[str, Any] = talk["mapping"]
     branch: list[dict[str, Any]] = []
-    key, seen = talk.get("current_node") or _last_leaf(nodes), set()
+    leaves = [key for key, node in nodes.items() if not node.get("children")]
+    key, seen = talk.get("current_node") or (leaves[-1] if leaves else None), set()
     while key in nodes and key not in seen:
         seen.add(key)
         branch.append(nodes[key])
         key = nodes[key].get("parent")
     return branch[::-1]
-
-
-def _last_leaf(nodes: dict[str, Any]) -> str | None:
-    leaves = [key for key, node in nodes.items() if not node.get("children")]
-    return leaves[-1] if leaves else None
 
 
 def _hidden(message: dict[str, Any]) -> bool:

@@ -67,12 +67,9 @@ def read_records(file: Path) -> list[dict[str, Any]]:
 
 def _text(file: Path) -> str:
     try:
-        raw = _zipped(file) if zipfile.is_zipfile(file) else file.read_bytes()
-        return raw.decode("utf-8-sig")
+        if not zipfile.is_zipfile(file):
+            return file.read_bytes().decode("utf-8-sig")
+        with zipfile.ZipFile(file) as archive:
+            return archive.read("conversations.json").decode("utf-8-sig")
     except (OSError, UnicodeDecodeError, KeyError, zipfile.BadZipFile) as error:
         raise ImportFormatError(f"{file} cannot be read: {error}") from error
-
-
-def _zipped(file: Path) -> bytes:
-    with zipfile.ZipFile(file) as archive:
-        return archive.read("conversations.json")

@@ -106,7 +106,9 @@ async def _confirm(context: Context, record_id: str, confirm: bool) -> None:
     Raises:
         Refusal: the human or the model did not agree.
     """
-    if not _can_elicit(context.session):
+    client = context.session.client_params
+    asks = client.capabilities.elicitation if client else None
+    if asks is None or (asks.form is None and asks.url is not None):  # it can show no form
         if not confirm:
             raise Refusal("Nothing was deleted. Ask the user; if they agree, give confirm: true.")
         return
@@ -120,12 +122,6 @@ async def _confirm(context: Context, record_id: str, confirm: bool) -> None:
         raise Refusal(f"The user could not be asked; nothing was deleted: {error}") from error
     if answer.action != "accept":
         raise Refusal("The user did not agree; nothing was deleted.")
-
-
-def _can_elicit(session: ServerSession) -> bool:
-    """True for a client that can show its human a form."""
-    can = session.client_params.capabilities.elicitation if session.client_params else None
-    return can is not None and (can.form is not None or can.url is None)
 
 
 def _failed(text: str) -> types.CallToolResult:

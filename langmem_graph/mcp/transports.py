@@ -76,7 +76,9 @@ class UserHeader:
         except (InvalidInputError, UnicodeDecodeError) as error:
             _log.warning("a request was refused: %s", error)
             text = f"This memory needs exactly one header {self._name} with the user's id."
-            await _refused(text)(scope, receive, send)
+            refusal = {"code": -32600, "message": text}  # "Invalid Request" of JSON-RPC
+            content = {"jsonrpc": "2.0", "id": None, "error": refusal}
+            await JSONResponse(content, status_code=403)(scope, receive, send)
             return
         scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=user, scopes=[]))
         await self._app(scope, receive, send)
@@ -86,11 +88,6 @@ class UserHeader:
         if len(named) != 1:  # a second one may be the client's own, beside the proxy's
             raise InvalidInputError(f"{len(named)} headers {self._name}")
         return user_key(named[0].encode("latin-1").decode())  # headers arrive as bytes
-
-
-def _refused(text: str) -> JSONResponse:
-    error = {"code": -32600, "message": text}  # "Invalid Request" of JSON-RPC
-    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status_code=403)
 
 
 class _Endpoint:

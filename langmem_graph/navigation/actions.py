@@ -48,7 +48,9 @@ class Action:
         """The assistant's message in OpenAI's format."""
         message: dict[str, Any] = {"role": "assistant", "content": self.text}
         if self.calls:
-            message["tool_calls"] = [_tool_call(call) for call in self.calls]
+            message["tool_calls"] = [
+                tool_call(call.id, name=call.name, arguments=call.text) for call in self.calls
+            ]
         return message
 
 
@@ -138,9 +140,9 @@ def _without_surrogates(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _tool_call(call: RequestedCall) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": call.text}
-    return {"id": call.id, "type": "function", "function": function}
+def tool_call(call_id: str, **function: str) -> dict[str, Any]:
+    """A tool call in OpenAI's format."""
+    return {"id": call_id, "type": "function", "function": function}
 
 
 @dataclass(frozen=True)
@@ -178,10 +180,6 @@ def _answer_object(text: str, *, to_the_end: bool = True) -> FinalAnswer | None:
         return None
     if to_the_end and text[end:].strip():
         return None
-    return _answer_from(read)
-
-
-def _answer_from(read: Any) -> FinalAnswer | None:
     if not isinstance(read, dict) or "answer" not in read:
         return None
     answer, reason = read["answer"], read.get("reason", "")

@@ -8,14 +8,7 @@ from time import perf_counter
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
-from langchain_core.messages import (
-    AIMessage,
-    BaseMessage,
-    HumanMessage,
-    SystemMessage,
-    ToolCall,
-    ToolMessage,
-)
+from langchain_core.messages import AIMessage, BaseMessage, ToolCall, convert_to_messages
 from langchain_core.runnables import Runnable
 
 from langmem_graph.errors import InvalidInputError
@@ -53,18 +46,6 @@ def as_history(message: AIMessage, recorded: dict[str, Any]) -> AIMessage:
     ):
         return message
     return AIMessage(recorded["content"] or "(empty)", tool_calls=[_call(call) for call in calls])
-
-
-def as_messages(messages: Sequence[dict[str, Any]]) -> list[BaseMessage]:
-    """Messages of a rollout (instructions, questions and tool results) as LangChain's."""
-    return [_message(message) for message in messages]
-
-
-def _message(message: dict[str, Any]) -> BaseMessage:
-    if message["role"] == "tool":
-        return ToolMessage(message["content"], tool_call_id=message["tool_call_id"])
-    kind = SystemMessage if message["role"] == "system" else HumanMessage
-    return kind(message["content"])
 
 
 def _call(recorded: dict[str, Any]) -> ToolCall:
@@ -122,7 +103,7 @@ async def arun_navigator(
     rollout = await asyncio.to_thread(Rollout, user_memory, question, budget)
     usage = _TokenUsage(user_memory.settings.encoding)
     caller = _ModelCalls(_with_tools(model), timeout, usage)
-    history = as_messages(rollout.messages)
+    history = convert_to_messages(rollout.messages)
     while rollout.finish == "unfinished":
         if usage.input_tokens + usage.output_tokens >= max_tokens:
             rollout.stop("token_limit")
@@ -133,7 +114,7 @@ async def arun_navigator(
             break
         place = len(rollout.messages)
         replies = await asyncio.to_thread(rollout.act, as_action(answer))
-        history += [as_history(answer, rollout.messages[place]), *as_messages(replies)]
+        history += [as_history(answer, rollout.messages[place]), *convert_to_messages(replies)]
     milliseconds = (perf_counter() - start) * 1_000
     return rollout.navigation(milliseconds=milliseconds, **usage.report())
 

@@ -147,7 +147,9 @@ def navigation_metrics(
         answered=_mean(done.finish == "answered" for _, done in pairs),
         tool_calls=_mean(len(done.tool_calls) for done in needing),
         turns=_mean(done.turns for done in needing),
-        multi_level=_mean(len(layers(done)) > 1 for done in needing),
+        multi_level=_mean(
+            len({use.layer for use in done.tool_calls} - {None}) > 1 for done in needing
+        ),
         evidence_hit=_mean(hit for pair in evidenced for hit in _hits(*pair)),
         evidence_recall=_mean(evidence_shown(item, done) or 0.0 for item, done in evidenced),
         unneeded_calls=_mean(
@@ -155,11 +157,6 @@ def navigation_metrics(
         ),
         tokens=_mean(done.input_tokens + done.output_tokens for _, done in pairs),
     )
-
-
-def layers(navigation: Navigation) -> set[str]:
-    """The layers that were read."""
-    return {use.layer for use in navigation.tool_calls if use.layer}
 
 
 def _paired(

@@ -59,17 +59,12 @@ def _result_of(user: UserMemory, request: RequestedCall) -> tuple[str, dict[str,
     except Exception as error:  # noqa: BLE001  # recorded, and told to the model
         _log.warning("the memory tool %s failed: %s", tool.name, for_log(error))
         return _failed("Memory cannot be read right now. Answer without it, and say so.")
-    return text, {"layer": _layer(tool.name, data), **_ids(tool.name, data)}
+    layer = _LAYERS.get(tool.name) or ("profile" if data["name"] == files.PROFILE else "topics")
+    return text, {"layer": layer, **_ids(tool.name, data)}
 
 
 def _failed(error: str) -> tuple[str, dict[str, Any]]:
     return f"{error} The tools are {', '.join(_BY_NAME)}.", {"error": error}
-
-
-def _layer(name: str, data: dict[str, Any]) -> Layer:
-    if name in _LAYERS:
-        return _LAYERS[name]
-    return "profile" if data["name"] == files.PROFILE else "topics"
 
 
 def _ids(name: str, data: dict[str, Any]) -> dict[str, list[str]]:

@@ -6,7 +6,13 @@ from typing import Any, TypeVar
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.memory import Memory
-from langmem_graph.navigation.actions import LONGEST_TEXT, FinalAnswer, read_action, read_answer
+from langmem_graph.navigation.actions import (
+    LONGEST_TEXT,
+    FinalAnswer,
+    read_action,
+    read_answer,
+    tool_call,
+)
 from langmem_graph.navigation.environment import check_budget, initial_messages
 from langmem_graph.navigation.reward import Rubric
 from langmem_graph.navigation.schemas import Finish, Navigation, QuestionItem, ToolUse, read_item
@@ -75,8 +81,8 @@ def _call(call: Message, turn: int, number: int) -> Message:
     function = call.get("function") or {}
     arguments = function.get("arguments")
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    about = {"name": str(function.get("name") or "unknown"), "arguments": text}
-    return {"id": f"call-{turn}-{number}", "type": "function", "function": about}
+    name = str(function.get("name") or "unknown")
+    return tool_call(f"call-{turn}-{number}", name=name, arguments=text)
 
 
 def _described_as_in_catalogue(method: Method) -> Method:
@@ -155,29 +161,24 @@ class TrlEnvironment:
             raise InvalidInputError("There is no question yet. Call reset first.")
         return self._item
 
-    def _navigation(
-        self, prompt: Sequence[Row], completion: Sequence[Row]
-    ) -> tuple[QuestionItem, Navigation]:
-        item = self._current_item()
-        finish, answer = finish_of(completion)
-        has_calls = [bool(message.get("tool_calls")) for message in completion]
-        navigation = Navigation(
-            user_id=item.user_id,
-            question=item.question,
-            **vars(answer),
-            finish=finish,
-            tool_calls=calls_by_turn(completion, self._uses),
-            turns=sum(has_calls[:-1]),  # calls at the very end were not made
-            messages=openai_messages([*prompt, *completion]),
-        )
-        return item, navigation
-
 
 def trl_navigation(
     environment: TrlEnvironment, prompt: Sequence[Row], completion: Sequence[Row]
 ) -> tuple[QuestionItem, Navigation]:
     """The question item and the navigation of a rollout, for metrics and export."""
-    return environment._navigation(prompt, completion)  # public methods would be tools
+    item = environment._current_item()  # private, since public methods would be tools
+    finish, answer = finish_of(completion)
+    has_calls = [bool(message.get("tool_calls")) for message in completion]
+    navigation = Navigation(
+        user_id=item.user_id,
+        question=item.question,
+        **vars(answer),
+        finish=finish,
+        tool_calls=calls_by_turn(completion, environment._uses),
+        turns=sum(has_calls[:-1]),  # calls at the very end were not made
+        messages=openai_messages([*prompt, *completion]),
+    )
+    return item, navigation
 
 
 def trl_reward(rubric: Rubric | None = None) -> Callable[..., list[float]]:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -60,11 +60,6 @@ class _Sized(Embedder):
                 f"{self._size}. Correct or leave out dims."
             )
         return vectors
-
-
-def fields_of(index: IndexConfig | None) -> Sequence[str]:
-    """The paths that are indexed where an item names none."""
-    return check_paths((index or {}).get("fields") or ["$"])
 
 
 def embedder_of(embeddings: "Embeddings | str | None", index: IndexConfig | None) -> Embedder:
@@ -130,7 +125,7 @@ class ChromaStore(Closing, BaseStore):
         settings: Settings | None = None,
     ) -> None:
         self._settings = settings or Settings()
-        self._fields = fields_of(index)
+        self._fields = check_paths((index or {}).get("fields") or ["$"])
         self._embedder = embedder_of(embeddings, index)
         self._closed = False
         place = Path(path).expanduser()

@@ -83,7 +83,7 @@ class DueWork:
     def _index(self, *, at_least: int) -> None:
         """Write new vectors to Chroma and delete those that are gone, if enough of them wait."""
         with self.folder.database.read_transaction() as connection:
-            if item_tables.count_unindexed(connection) < at_least:
+            if item_tables.count(connection, item_tables.unindexed) < at_least:
                 return
         try:
             with self.folder.indexing:

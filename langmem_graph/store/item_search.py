@@ -66,7 +66,7 @@ class Search:
         if self.settings.ranking.method == "dense":
             return {}
         counts = TEXT_WORDS.counts(connection, query_terms(str(self.op.query)))
-        chosen = telling_terms(counts, item_tables.count_texts(connection))
+        chosen = telling_terms(counts, item_tables.count(connection, item_tables.texts))
         if not chosen:
             return {}
         depth = max(self.settings.ranking.word_candidates, self._wanted)

@@ -2,7 +2,6 @@
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -131,9 +130,9 @@ def index_everything_again(connection: sa.Connection) -> None:
     connection.execute(sa.insert(unindexed).from_select(["vector"], sa.select(vectors.c.n)))
 
 
-def count_unindexed(connection: sa.Connection) -> int:
-    """How many vectors Chroma has yet to add or delete."""
-    return connection.scalar(sa.select(sa.func.count()).select_from(unindexed)) or 0
+def count(connection: sa.Connection, table: sa.Table) -> int:
+    """How many rows a table has."""
+    return connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0
 
 
 def count_indexed(connection: sa.Connection) -> int:
@@ -151,7 +150,7 @@ def some_unindexed(connection: sa.Connection, limit: int) -> list[int]:
 
 def by_number(connection: sa.Connection, numbers: Sequence[int]) -> VectorRows:
     """Those of these vectors that still exist."""
-    return _rows(connection, _with_item.where(vectors.c.n.in_(numbers)))
+    return _rows(connection, vectors.c.n.in_(numbers))
 
 
 def settle(connection: sa.Connection, there: Sequence[int], gone: Sequence[int]) -> None:
@@ -163,7 +162,7 @@ def settle(connection: sa.Connection, there: Sequence[int], gone: Sequence[int])
 
 def waiting(connection: sa.Connection) -> VectorRows:
     """Vectors that are not yet in Chroma."""
-    return _rows(connection, _with_item.where(vectors.c.n.in_(sa.select(unindexed.c.vector))))
+    return _rows(connection, vectors.c.n.in_(sa.select(unindexed.c.vector)))
 
 
 def items_of(connection: sa.Connection, numbers: Iterable[int]) -> set[int]:
@@ -175,13 +174,8 @@ def items_of(connection: sa.Connection, numbers: Iterable[int]) -> set[int]:
 def of_items(connection: sa.Connection, numbers: Sequence[int]) -> Iterator[VectorRows]:
     """Yield all vectors of these items, in blocks."""
     for some in portions(numbers):
-        yield _rows(connection, _with_item.where(texts.c.item.in_(some)))
+        yield _rows(connection, texts.c.item.in_(some))
 
 
-def count_texts(connection: sa.Connection) -> int:
-    """How many texts are indexed."""
-    return connection.scalar(sa.select(sa.func.count()).select_from(texts)) or 0
-
-
-def _rows(connection: sa.Connection, query: sa.Select[Any]) -> VectorRows:
-    return vector_rows(connection.execute(query).all())
+def _rows(connection: sa.Connection, wanted: sa.ColumnElement[bool]) -> VectorRows:
+    return vector_rows(connection.execute(_with_item.where(wanted)).all())

@@ -72,19 +72,6 @@ def _refuse_text(namespace: object) -> None:
         )
 
 
-def check_conditions(op: ListNamespacesOp) -> None:
-    """Raise if a condition is neither a prefix nor a suffix.
-
-    Raises:
-        InvalidInputError: LangGraph knows these two match types only.
-    """
-    for condition in op.match_conditions or ():
-        if condition.match_type not in ("prefix", "suffix"):
-            raise InvalidInputError(
-                f"match_type must be 'prefix' or 'suffix', not {condition.match_type!r}."
-            )
-
-
 def known_beginning(op: ListNamespacesOp) -> Namespace:
     """The labels with which every listed namespace begins: those of a prefix without wildcards."""
     for condition in op.match_conditions or ():
@@ -227,8 +214,12 @@ def _check_read(op: Op) -> None:
     if isinstance(op, SearchOp):
         _check_encodable(as_text(op.namespace_prefix))
         check_filter(op.filter or {})
-    else:
-        check_conditions(op)
+        return
+    for condition in op.match_conditions or ():
+        if condition.match_type not in ("prefix", "suffix"):
+            raise InvalidInputError(
+                f"match_type must be 'prefix' or 'suffix', not {condition.match_type!r}."
+            )
 
 
 def _check_encodable(*texts: str) -> None:

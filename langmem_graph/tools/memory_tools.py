@@ -4,7 +4,6 @@ A tool never takes the user's id from the model, but from the run, as nodes and 
 Unknown ids and ids of other users get the same answer.
 """
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -67,16 +66,8 @@ def _tool(
         refusal = before(**arguments) if before else None
         return (refusal, {}) if refusal else caller.answer(config, runtime, tool.work, arguments)
 
-    async def acall(
-        config: RunnableConfig,
-        runtime: ToolRuntime = None,  # type: ignore[assignment]  # as above
-        **arguments: Any,
-    ) -> Answer:
-        return await asyncio.to_thread(call, config, runtime, **arguments)
-
     return StructuredTool.from_function(
-        call,
-        acall,
+        call,  # under `ainvoke` it runs in a worker thread
         name=tool.name,
         description=tool.description + note,
         args_schema=tool.arguments,
