@@ -74,12 +74,12 @@ async def link(
 def _cluster(room: Room, settings: Settings) -> list[list[int]]:
     """Put each record without a cluster into one; returns these clusters, the largest first."""
     with room.database.write_transaction() as connection:
-        new = clusters_and_edges.unclustered(connection)
+        new = record_queries.all_numbers(connection, cluster=None)
         thresholds = _thresholds(connection, settings) if new else DEFAULT_THRESHOLDS
         clusters = clusters_and_edges.all_clusters(connection)
         places = [_join(connection, clusters, n, thresholds) for n in new]
         joined = {cluster for cluster in places if cluster is not None}
-        members = [clusters_and_edges.members(connection, cluster) for cluster in joined]
+        members = [record_queries.all_numbers(connection, cluster=cluster) for cluster in joined]
     return sorted((records for records in members if len(records) > 1), key=len, reverse=True)
 
 
@@ -115,7 +115,8 @@ def _join(
     place, cosine = clusters.nearest(vector)
     near = place if cosine >= thresholds.join else -1
     cluster = clusters_and_edges.join(connection, clusters, near, n, vector)
-    others = [member for member in clusters_and_edges.members(connection, cluster) if member != n]
+    members = record_queries.all_numbers(connection, cluster=cluster)
+    others = [member for member in members if member != n]
     _link_semantically(connection, n, vector, others, thresholds.edge)
     return cluster
 

@@ -94,7 +94,8 @@ def read_profile(connection: Connection, settings: Settings) -> str:
 
 
 def _projects(connection: Connection) -> list[tuple[str, list[Fact]]]:
-    numbers = record_queries.current_with_facet(connection, "project_state")
+    numbers = record_queries.all_numbers(connection, None, facet="project_state")
+    numbers = sorted(record_queries.current(connection, numbers))
     found = record_queries.records_by_number(connection, numbers)
     states: dict[str, list[Record]] = defaultdict(list)
     for record in sorted(found.values(), key=lambda record: record.said_at, reverse=True):
