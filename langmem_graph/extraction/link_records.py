@@ -142,7 +142,10 @@ async def _link_causally(
     deps: ExtractionDependencies, user_id: str, items: list[int], usage: Usage
 ) -> int:
     """Ask for pairs in one cluster, score them, and link those that pass; returns their number."""
-    known = await deps.services.in_room(user_id, lambda room: _records(room, items))
+    known = await deps.services.in_room(
+        user_id,
+        lambda room: room.database.read(lambda c: record_queries.records_by_number(c, items)),
+    )
     aliases = {f"r{place}": n for place, n in enumerate(items, 1) if n in known}
     lines = [
         f"{alias}: {known[n].said_at:%Y-%m-%d} {as_data(known[n].text)}"
@@ -168,11 +171,6 @@ async def _link_causally(
     kept = [(pair, score) for pair, score in zip(ordered, scores, strict=True) if score > floor]
     await deps.services.in_room(user_id, lambda room: _write(room, kept, name))
     return len(kept)
-
-
-def _records(room: Room, items: list[int]) -> dict[int, Record]:
-    with room.database.read_transaction() as connection:
-        return record_queries.records_by_number(connection, items)
 
 
 def _in_time(cause: int, effect: int, known: dict[int, Record]) -> tuple[int, int]:

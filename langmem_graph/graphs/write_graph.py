@@ -17,13 +17,14 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.managed import RemainingSteps
 from typing_extensions import TypedDict
 
-from langmem_graph.extraction.background_worker import Totals, count_pending, give_back_claim
+from langmem_graph.extraction.background_worker import Totals, give_back_claim
 from langmem_graph.extraction.graph import RECURSION_LIMIT, build, new_run, private
 from langmem_graph.graphs.conversation_messages import messages_in
 from langmem_graph.graphs.turn_memory import TurnMemory, pipelines_of
 from langmem_graph.graphs.user_identity import UserId
 from langmem_graph.memory import Memory
 from langmem_graph.pipelines import Pipelines
+from langmem_graph.storage import pending_messages
 
 Update = dict[str, Any]
 _LAST_STEPS = 3
@@ -164,7 +165,7 @@ def _report(turn: TurnMemory, force: bool) -> RunnableLambda[Any, Update]:
 
     def pending_of(user_id: str) -> int:
         with services.room(user_id) as room:
-            return count_pending(room)
+            return room.database.read(pending_messages.count_unread)
 
     def report(state: Any, config: RunnableConfig) -> Update:
         return _reported(state, pending_of(turn.user(config)), force)

@@ -15,12 +15,10 @@ from sqlalchemy import Connection
 from langmem_graph.errors import InvalidInputError, for_log
 from langmem_graph.retrieval.facts import fact_of_record
 from langmem_graph.retrieval.quoted_context import ContextBuilder, as_data, not_in_view
-from langmem_graph.retrieval.request_intent import intent_of
 from langmem_graph.schedule.times import EventTime, event_in, is_postponed, occurrences, zone_of
 from langmem_graph.schemas import Fact, Record
 from langmem_graph.settings import Settings
 from langmem_graph.storage import record_queries, topic_file_rows
-from langmem_graph.storage.user_room import Room
 from langmem_graph.topics.files import PROFILE, ProfileFile, parse
 
 PROJECTS = 3
@@ -60,16 +58,6 @@ class VagueTurnContext:
         )
         if self.profile:
             builder.add("Profile:", [(as_data(self.profile), [])])
-
-
-def vague_turn_context(
-    room: Room, request: str, now: datetime, settings: Settings
-) -> VagueTurnContext:
-    """The context of a vague turn; empty where the request is not vague."""
-    if intent_of(request) != "vague":
-        return VagueTurnContext()
-    with room.database.read_transaction() as connection:
-        return read_vague_turn_context(connection, now, settings)
 
 
 def read_vague_turn_context(
