@@ -301,15 +301,15 @@ class UserMemory(AsyncMethods):
 
     def get_conversation(self, ids: str | Sequence[str]) -> "list[Message]":
         """The messages with these ids, in the order asked; unknown ids are left out."""
-        return message_queries.get_conversation(self._services, self.id, message_ids(ids))
+        return record_history.get_conversation(self._services, self.id, message_ids(ids))
 
     def sessions(self) -> "list[message_queries.SessionSummary]":
         """All sessions at a glance, in the order they began."""
-        return message_queries.list_sessions(self._services, self.id)
+        return record_history.list_sessions(self._services, self.id)
 
     def export(self) -> list[dict[str, Any]]:
         """Every message as a JSON-shaped dict that `add` and `langmem-graph import` take back."""
-        return message_queries.export_messages(self._services, self.id)
+        return record_history.export_messages(self._services, self.id)
 
     def export_records(
         self, *, as_of: object = None, history: bool = False

@@ -7,6 +7,7 @@ be synchronous or on any event loop. The chat model is called in a further threa
 
 import asyncio
 import contextvars
+import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -20,9 +21,10 @@ from langgraph.runtime import get_runtime
 from pydantic import TypeAdapter
 
 from langmem_graph import tracing
-from langmem_graph.errors import ClosedMemoryError, ForkedProcessError, InvalidInputError
+from langmem_graph.errors import ClosedMemoryError, ForkedProcessError, InvalidInputError, for_log
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 Event = dict[str, Any]
 """A stream event as a JSON object: its kind under `event`, and the fields of that kind."""
 
@@ -183,6 +185,11 @@ class StepRun:
     def recorder(self, trace: Sequence[Event]) -> TraceRecorder:
         """A recorder that continues a copy of the given trace."""
         return TraceRecorder(self.emit, list(trace))
+
+    def problem(self, failed: str, error: Exception) -> str:
+        """Log that something failed, without any user's text; returns the whole error's text."""
+        _log.warning("%s: %s", failed, for_log(error))
+        return f"{type(error).__name__}: {error}"
 
 
 Step = Callable[[Any, Any, StepRun], Coroutine[Any, Any, Any]]

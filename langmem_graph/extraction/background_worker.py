@@ -27,7 +27,6 @@ from langmem_graph.reports import FlushReport
 from langmem_graph.runtime import LoopThread, configured_user
 from langmem_graph.storage import pending_messages
 from langmem_graph.storage.services import Services
-from langmem_graph.storage.user_room import Room
 from langmem_graph.tracing import labelled
 
 if TYPE_CHECKING:
@@ -114,7 +113,9 @@ class ExtractionRunner:
         async with self._locks[user_id]:
             while totals.more:
                 totals = totals.plus(await self._extract_batch(user_id, force), 0.0)
-        pending = await self._services.in_room(user_id, count_pending)
+        pending = await self._services.in_room(
+            user_id, lambda room: room.database.read(pending_messages.count_unread)
+        )
         elapsed = (perf_counter() - start) * 1_000
         return totals.model_copy(update={"milliseconds": elapsed}).report(pending, force=force)
 
@@ -140,12 +141,6 @@ def give_back_claim(services: Services, user_id: str, begun: ExtractionState) ->
             pending_messages.free_claims_of(connection, begun["claimed_by"])
     except LangMemGraphError as error:
         _log.warning("a claim could not be given back: %s", for_log(error))
-
-
-def count_pending(room: Room) -> int:
-    """How many messages wait for extraction."""
-    with room.database.read_transaction() as connection:
-        return pending_messages.count_unread(connection)
 
 
 class BackgroundWorker:

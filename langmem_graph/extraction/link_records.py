@@ -74,12 +74,12 @@ async def link(
 def _cluster(room: Room, settings: Settings) -> list[list[int]]:
     """Put each record without a cluster into one; returns these clusters, the largest first."""
     with room.database.write_transaction() as connection:
-        new = clusters_and_edges.unclustered(connection)
+        new = record_queries.all_numbers(connection, cluster=None)
         thresholds = _thresholds(connection, settings) if new else DEFAULT_THRESHOLDS
         clusters = clusters_and_edges.all_clusters(connection)
         places = [_join(connection, clusters, n, thresholds) for n in new]
         joined = {cluster for cluster in places if cluster is not None}
-        members = [clusters_and_edges.members(connection, cluster) for cluster in joined]
+        members = [record_queries.all_numbers(connection, cluster=cluster) for cluster in joined]
     return sorted((records for records in members if len(records) > 1), key=len, reverse=True)
 
 
@@ -115,7 +115,8 @@ def _join(
     place, cosine = clusters.nearest(vector)
     near = place if cosine >= thresholds.join else -1
     cluster = clusters_and_edges.join(connection, clusters, near, n, vector)
-    others = [member for member in clusters_and_edges.members(connection, cluster) if member != n]
+    members = record_queries.all_numbers(connection, cluster=cluster)
+    others = [member for member in members if member != n]
     _link_semantically(connection, n, vector, others, thresholds.edge)
     return cluster
 
@@ -141,7 +142,10 @@ async def _link_causally(
     deps: ExtractionDependencies, user_id: str, items: list[int], usage: Usage
 ) -> int:
     """Ask for pairs in one cluster, score them, and link those that pass; returns their number."""
-    known = await deps.services.in_room(user_id, lambda room: _records(room, items))
+    known = await deps.services.in_room(
+        user_id,
+        lambda room: room.database.read(lambda c: record_queries.records_by_number(c, items)),
+    )
     aliases = {f"r{place}": n for place, n in enumerate(items, 1) if n in known}
     lines = [
         f"{alias}: {known[n].said_at:%Y-%m-%d} {as_data(known[n].text)}"
@@ -167,11 +171,6 @@ async def _link_causally(
     kept = [(pair, score) for pair, score in zip(ordered, scores, strict=True) if score > floor]
     await deps.services.in_room(user_id, lambda room: _write(room, kept, name))
     return len(kept)
-
-
-def _records(room: Room, items: list[int]) -> dict[int, Record]:
-    with room.database.read_transaction() as connection:
-        return record_queries.records_by_number(connection, items)
 
 
 def _in_time(cause: int, effect: int, known: dict[int, Record]) -> tuple[int, int]:

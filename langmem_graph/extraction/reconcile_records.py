@@ -126,8 +126,9 @@ def _question(candidates: Sequence[Candidate], compared: _Comparison) -> tuple[s
         {f"n{i}": n for i, n in enumerate(older, 1)},
         {f"a{i}": name for i, (_, name) in enumerate(compared.attributes, 1)},
     )
-    old_lines = [f"{a}: {_old_line(compared.records[n])}" for a, n in aliases.records.items()]
-    new_lines = [f"{a}: {_new_line(candidates[p])}" for a, p in aliases.places.items()]
+    named = ((alias, compared.records[n]) for alias, n in aliases.records.items())
+    old_lines = [f"{alias}: {old.said_at:%Y-%m-%d} {_statement(old)}" for alias, old in named]
+    new_lines = [f"{a}: {_statement(candidates[p])}" for a, p in aliases.places.items()]
     attributes = [
         f"{alias}: {_about(subject, name)}"
         for alias, (subject, name) in zip(aliases.attributes, compared.attributes, strict=True)
@@ -138,13 +139,8 @@ def _question(candidates: Sequence[Candidate], compared: _Comparison) -> tuple[s
     return question, aliases
 
 
-def _old_line(record: Record) -> str:
-    about = _about(record.subject, record.attribute)
-    return f"{record.said_at:%Y-%m-%d} ({about}) {as_data(record.text)}"
-
-
-def _new_line(candidate: Candidate) -> str:
-    return f"({_about(candidate.subject, candidate.attribute)}) {as_data(candidate.text)}"
+def _statement(said: Record | Candidate) -> str:
+    return f"({_about(said.subject, said.attribute)}) {as_data(said.text)}"
 
 
 def _about(subject: str | None, attribute: str | None) -> str:

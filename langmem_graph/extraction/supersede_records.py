@@ -49,19 +49,14 @@ def _ordered(candidates: Sequence[Candidate], settled: Sequence[Decision]) -> li
     """Several candidates that supersede one record form a chain in time: the last one holds now."""
     replaces: dict[int, list[int]] = {}
     for n in {n for one in settled if one.action == "update" for n in one.targets}:
-        for earlier, later in pairwise(_in_time(n, candidates, settled)):
+        places = [p for p, one in enumerate(settled) if one.action == "update" and n in one.targets]
+        for earlier, later in pairwise(sorted(places, key=lambda p: candidates[p].said_at)):
             if _overwrites(candidates[earlier], candidates[later]):
                 replaces.setdefault(later, []).append(earlier)
     return [
         one.model_copy(update={"replaces": replaces.get(place, [])})
         for place, one in enumerate(settled)
     ]
-
-
-def _in_time(n: int, candidates: Sequence[Candidate], settled: Sequence[Decision]) -> list[int]:
-    """Places of the candidates that supersede this record, the earliest first."""
-    places = [p for p, one in enumerate(settled) if one.action == "update" and n in one.targets]
-    return sorted(places, key=lambda place: candidates[place].said_at)
 
 
 def _overwrites(earlier: Candidate, later: Candidate) -> bool:

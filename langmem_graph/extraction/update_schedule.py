@@ -36,7 +36,7 @@ async def schedule(
 def _apply_rules(room: Room, changed: list[int], zone: str | None) -> None:
     """Check the new items and mark overdue ones; `zone` is that of times without one."""
     with room.database.write_transaction() as connection:
-        numbers = record_queries.with_facet(connection, FACET)
+        numbers = record_queries.all_numbers(connection, facet=FACET)
         planned = record_queries.records_by_number(connection, numbers)
         new = {n: record for n, record in planned.items() if n in changed}
         if not new:

@@ -9,7 +9,6 @@ from langmem_graph.extraction.state import Candidate, ExtractionDependencies, Ex
 from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Message
 from langmem_graph.storage import message_queries
-from langmem_graph.storage.user_room import Room
 from langmem_graph.values.verbatim import ground
 
 
@@ -19,7 +18,10 @@ async def verify(
     """Give each candidate its values and the text of its sources."""
     candidates = state.get("candidates", [])
     cited = {n for candidate in candidates for n in candidate.source_ns}
-    messages = await deps.services.in_room(run.user, lambda room: _messages(room, cited))
+    messages = await deps.services.in_room(
+        run.user,
+        lambda room: room.database.read(lambda c: message_queries.messages_by_number(c, cited)),
+    )
     return {
         "candidates": [
             _verified(candidate, [messages[n] for n in candidate.source_ns])
@@ -27,11 +29,6 @@ async def verify(
             if messages.keys() >= set(candidate.source_ns)  # none was forgotten meanwhile
         ]
     }
-
-
-def _messages(room: Room, cited: set[int]) -> dict[int, Message]:
-    with room.database.read_transaction() as connection:
-        return message_queries.messages_by_number(connection, cited)
 
 
 def _verified(candidate: Candidate, messages: list[Message]) -> Candidate:

@@ -17,7 +17,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.managed import RemainingSteps
 from typing_extensions import TypedDict
 
-from langmem_graph.extraction.background_worker import Totals, count_pending, give_back_claim
+from langmem_graph.extraction.background_worker import Totals, give_back_claim
 from langmem_graph.extraction.graph import RECURSION_LIMIT, build, new_run, private
 from langmem_graph.graphs.conversation_messages import messages_in
 from langmem_graph.graphs.turn_memory import TurnMemory, pipelines_of
@@ -167,7 +167,7 @@ def _report(turn: TurnMemory, force: bool) -> RunnableLambda[Any, Update]:
 
     def report(state: Any, config: RunnableConfig) -> Update:
         with turn.memory._services.room(turn.user(config)) as room:  # same package
-            pending = count_pending(room)
+            pending = room.database.read(pending_messages.count_unread)
         totals = Totals.model_validate(state["memory_totals"])
         stopped = totals.more and pending > 0
         extracted = totals.report(pending, force=force, stopped=stopped).model_dump(mode="json")

@@ -6,12 +6,10 @@ it ("shop", "bike shop"). Rare words among the user's attributes count more.
 """
 
 import asyncio
-import logging
 import math
 from collections import Counter
 from collections.abc import Sequence
 
-from langmem_graph.errors import for_log
 from langmem_graph.grounding.state import GroundingDependencies, GroundingState
 from langmem_graph.grounding.tool_schema import Slot, ToolSpec, in_words, slots_of
 from langmem_graph.grounding.value_sources import Evidence, candidates_in, read_sources
@@ -35,8 +33,6 @@ MOST_FACTS = 40
 AROUND = 0.5
 """Weight of a word of the request or tool relative to one of the parameter; ours."""
 
-_log = logging.getLogger(__name__)
-
 
 async def retrieve_slots(
     deps: GroundingDependencies, state: GroundingState, run: StepRun
@@ -48,8 +44,8 @@ async def retrieve_slots(
         facts = interleaved(await _searched(deps, run, tool, slots[:MOST_SLOTS], query))
         sources = await read_sources(deps.services, run, query, facts, MOST_FACTS)
     except Exception as error:  # noqa: BLE001  # the slots are then filled from the request alone
-        warnings.append(f"memory could not be searched: {type(error).__name__}: {error}")
-        _log.warning("memory could not be searched: %s", for_log(error))
+        failed = "memory could not be searched"
+        warnings.append(f"{failed}: {run.problem(failed, error)}")
         sources = await read_sources(deps.services, run, query, [], MOST_FACTS)
     facts_shown = [source.fact for source in sources if source.fact]
     run.emit({"event": "memory_slots", "slots": len(slots), "facts": facts_shown})

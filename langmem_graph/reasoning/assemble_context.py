@@ -5,13 +5,11 @@ other facts, risks from general knowledge alone, and the profile. No model is ca
 """
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from time import time
 
-from langmem_graph.errors import for_log
 from langmem_graph.reasoning.state import Proof, ReasoningDependencies, ReasoningState
 from langmem_graph.retrieval.facts import evidence, hits_by_id
 from langmem_graph.retrieval.quoted_context import (
@@ -39,7 +37,6 @@ from langmem_graph.tokens import TokenCounter, token_counter
 FACTS_OF_A_RISK = 3
 """Facts quoted below one risk; its others follow among the rest."""
 
-_log = logging.getLogger(__name__)
 _WITH_VALUES = frozenset(
     "memory_binding memory_conflict memory_overlap memory_proof memory_subgoal "
     "memory_refinement".split()
@@ -64,8 +61,7 @@ async def context(
     except Exception as error:
         if deps.fail_closed:
             raise
-        warnings.append(f"{type(error).__name__}: {error}")
-        _log.warning("the context is made without what is stored: %s", for_log(error))
+        warnings.append(run.problem("the context is made without what is stored", error))
     found = found.without(stored.gone)
     state = {**state, "warnings": warnings}
     counter = await asyncio.to_thread(token_counter, services.settings.encoding)  # loads a table

@@ -169,7 +169,11 @@ def decide(values: Mapping[str, Sequence[Fact]]) -> str | None:
         values: each value with the facts that state it.
     """
     left = dict(values)
-    for test in (_is_current, _is_confirmed):
+    tests: list[Callable[[Fact], bool]] = [
+        lambda fact: not fact.outdated,
+        lambda fact: fact.confirmation not in _DOUBTFUL,
+    ]
+    for test in tests:
         left = _passing(left, test)
         if len(left) == 1:
             return next(iter(left))
@@ -182,14 +186,6 @@ def _passing(
     """The values with a fact that passes the test; all of them when none has one."""
     better = {value: facts for value, facts in values.items() if any(map(test, facts))}
     return better or values
-
-
-def _is_current(fact: Fact) -> bool:
-    return not fact.outdated
-
-
-def _is_confirmed(fact: Fact) -> bool:
-    return fact.confirmation not in _DOUBTFUL
 
 
 def _newest(values: Mapping[str, Sequence[Fact]]) -> str | None:

@@ -4,7 +4,6 @@ The time is the one that the words state unambiguously, or else the one that the
 them in the step `counterfactual` (RealMem's schedule).
 """
 
-import logging
 from datetime import datetime
 
 from langmem_graph.errors import InvalidInputError
@@ -13,8 +12,6 @@ from langmem_graph.retrieval.schedule_conflicts import ScheduleConflict, conflic
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.time_phrases import spoken_time, written_event
 from langmem_graph.schedule.times import EventTime
-
-_log = logging.getLogger(__name__)
 
 
 async def conflicts(
@@ -31,9 +28,9 @@ async def conflicts(
             run.user, lambda room: conflicts_at(room, asked, services.settings), none
         )
     except Exception as error:  # noqa: BLE001  # the context is still useful without the schedule
-        problem = f"comparing with the schedule failed: {type(error).__name__}: {error}"
-        _log.warning("%s", problem)
-        return {"warnings": [*state["warnings"], problem]}
+        failed = "comparing with the schedule failed"
+        warning = f"{failed}: {run.problem(failed, error)}"
+        return {"warnings": [*state["warnings"], warning]}
     recorder = run.recorder(state["trace"])
     for conflict in found:
         recorder.record("memory_overlap", text=conflict.text, facts=[conflict.fact.id])

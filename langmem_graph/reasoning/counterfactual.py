@@ -5,11 +5,9 @@ the graph's edges. General knowledge stays marked as such: it binds no variable,
 step is stored.
 """
 
-import logging
 from collections import defaultdict
 from collections.abc import Sequence
 
-from langmem_graph.errors import for_log
 from langmem_graph.llm.answer_schemas import Consequences, NewRisk
 from langmem_graph.llm.structured_calls import load_prompt
 from langmem_graph.reasoning.counterfactual_search import expand_along_edges, nearest_to_examples
@@ -28,8 +26,6 @@ NEARLY = 0.8
 """Facts beside a risk have at least this share of the greatest similarity to it; ours."""
 DEEPER = 3
 """Candidates of each search, as a multiple of the facts kept of all searches; ours."""
-
-_log = logging.getLogger(__name__)
 
 
 async def counterfactual(
@@ -51,9 +47,9 @@ async def counterfactual(
     try:
         found = await _search(deps, run, answer, seen, aliases)
     except Exception as error:  # noqa: BLE001  # the context is still useful without risks
-        problem = f"looking for risks failed: {type(error).__name__}: {error}"
-        _log.warning("looking for risks failed: %s", for_log(error))
-        return {**update, "warnings": [*state["warnings"], problem]}
+        failed = "looking for risks failed"
+        warning = f"{failed}: {run.problem(failed, error)}"
+        return {**update, "warnings": [*state["warnings"], warning]}
     for risk in found.risks:
         recorder.record("memory_risk", **risk.model_dump())
     return {**update, "consequences": found}

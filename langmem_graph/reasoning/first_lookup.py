@@ -3,16 +3,11 @@
 All later steps build on its facts (ActMem 1.3, step 1).
 """
 
-import logging
-
-from langmem_graph.errors import for_log
 from langmem_graph.reasoning.state import ReasoningDependencies, ReasoningState
 from langmem_graph.retrieval.facts import find_facts
 from langmem_graph.retrieval.search_common import SearchNotes
 from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Fact
-
-_log = logging.getLogger(__name__)
 
 
 async def first_lookup(
@@ -35,8 +30,8 @@ async def first_lookup(
     except Exception as error:
         if deps.fail_closed:
             raise
-        warnings.append(f"{type(error).__name__}: {error}")
-        _log.warning("the first look-up failed, the turn goes on without: %s", for_log(error))
+        failed = "the first look-up failed, the turn goes on without"
+        warnings.append(run.problem(failed, error))
     recorder.record("memory_recalled", facts=[fact.id for fact in facts])
     return {
         "recalled": facts,

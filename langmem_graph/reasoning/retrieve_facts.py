@@ -4,16 +4,12 @@ The searches of a round run in parallel, by LangGraph's `Send`.
 """
 
 import asyncio
-import logging
 
 from typing_extensions import TypedDict
 
-from langmem_graph.errors import for_log
 from langmem_graph.reasoning.state import GoalDependencies, GoalState, Proof, Retrieved, Subgoal
 from langmem_graph.runtime import Event, StepRun
 from langmem_graph.schemas import Fact
-
-_log = logging.getLogger(__name__)
 
 
 class RetrieveInput(TypedDict):
@@ -34,8 +30,7 @@ async def retrieve(deps: GoalDependencies, state: RetrieveInput, run: StepRun) -
         search = deps.search(goal.query, deps.settings.reasoning.subgoal_facts, goal.relation, run)
         facts = await asyncio.wait_for(search, state["seconds"])
     except Exception as error:  # noqa: BLE001  # any retriever's own; the other subgoals go on
-        problem = f"{type(error).__name__}: {error}"
-        _log.warning("looking for a subgoal failed: %s", for_log(error))
+        problem = run.problem("looking for a subgoal failed", error)
     event: Event = {
         "event": "memory_retrieved",
         "subgoal": goal.id,

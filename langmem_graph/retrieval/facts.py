@@ -189,8 +189,7 @@ def messages_behind(room: Room, facts: Iterable[Fact]) -> dict[str, MessageHit]:
     ids = [message_id for fact in facts for message_id in fact.message_ids]
     if not ids:
         return {}
-    with room.database.read_transaction() as connection:
-        return hits_by_id(connection, ids)
+    return room.database.read(lambda connection: hits_by_id(connection, ids))
 
 
 def evidence(quoted: Iterable[Fact], messages: dict[str, MessageHit]) -> list[MessageHit]:

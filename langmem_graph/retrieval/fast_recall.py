@@ -26,13 +26,14 @@ from langmem_graph.retrieval.quoted_context import (
     build_context,
     framed,
 )
+from langmem_graph.retrieval.request_intent import intent_of
 from langmem_graph.retrieval.schedule_conflicts import (
     ScheduleConflict,
     conflict_section,
     conflicts_in_words,
 )
 from langmem_graph.retrieval.search_common import SearchNotes, check_query, check_request
-from langmem_graph.retrieval.vague_turns import VagueTurnContext, vague_turn_context
+from langmem_graph.retrieval.vague_turns import VagueTurnContext, read_vague_turn_context
 from langmem_graph.schemas import MessageHit, Reasoning, Recall, RecallReport
 from langmem_graph.settings import RankingMethod
 from langmem_graph.storage.services import Services
@@ -101,7 +102,10 @@ def fast_recall(
             hits = [hit for hit in found if not {hit.text, hit.message_id} & seen][:k]
             with notes.stage("schedule"):
                 conflicts = conflicts_in_words(room, query, now, settings)
-                vague = vague_turn_context(room, query, now, settings)
+                if intent_of(query) == "vague":
+                    vague = room.database.read(
+                        lambda connection: read_vague_turn_context(connection, now, settings)
+                    )
                 conflicting = [conflict.fact for conflict in conflicts]
                 messages = messages_behind(room, [*conflicting, *vague.facts()])
     with notes.stage("context"):

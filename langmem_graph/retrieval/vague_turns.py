@@ -15,12 +15,10 @@ from sqlalchemy import Connection
 from langmem_graph.errors import InvalidInputError, for_log
 from langmem_graph.retrieval.facts import fact_of_record
 from langmem_graph.retrieval.quoted_context import ContextBuilder, as_data, not_in_view
-from langmem_graph.retrieval.request_intent import intent_of
 from langmem_graph.schedule.times import EventTime, event_in, is_postponed, occurrences, zone_of
 from langmem_graph.schemas import Fact, Record
 from langmem_graph.settings import Settings
 from langmem_graph.storage import record_queries, topic_file_rows
-from langmem_graph.storage.user_room import Room
 from langmem_graph.topics.files import PROFILE, ProfileFile, parse
 
 PROJECTS = 3
@@ -62,16 +60,6 @@ class VagueTurnContext:
             builder.add("Profile:", [(as_data(self.profile), [])])
 
 
-def vague_turn_context(
-    room: Room, request: str, now: datetime, settings: Settings
-) -> VagueTurnContext:
-    """The context of a vague turn; empty where the request is not vague."""
-    if intent_of(request) != "vague":
-        return VagueTurnContext()
-    with room.database.read_transaction() as connection:
-        return read_vague_turn_context(connection, now, settings)
-
-
 def read_vague_turn_context(
     connection: Connection, now: datetime, settings: Settings
 ) -> VagueTurnContext:
@@ -94,7 +82,8 @@ def read_profile(connection: Connection, settings: Settings) -> str:
 
 
 def _projects(connection: Connection) -> list[tuple[str, list[Fact]]]:
-    numbers = record_queries.current_with_facet(connection, "project_state")
+    numbers = record_queries.all_numbers(connection, None, facet="project_state")
+    numbers = sorted(record_queries.current(connection, numbers))
     found = record_queries.records_by_number(connection, numbers)
     states: dict[str, list[Record]] = defaultdict(list)
     for record in sorted(found.values(), key=lambda record: record.said_at, reverse=True):

@@ -63,18 +63,6 @@ def join(connection: Connection, held: Clusters, place: int, record: int, vector
     return n
 
 
-def unclustered(connection: Connection) -> list[int]:
-    """Active records that are in no cluster yet, oldest first."""
-    query = select(records.c.n).where(records.c.cluster.is_(None), records.c.status == ACTIVE)
-    return list(connection.scalars(query.order_by(records.c.n)))
-
-
-def members(connection: Connection, cluster: int) -> list[int]:
-    """The active records of a cluster, oldest first."""
-    query = select(records.c.n).where(records.c.cluster == cluster, records.c.status == ACTIVE)
-    return list(connection.scalars(query.order_by(records.c.n)))
-
-
 def link_semantically(
     connection: Connection, record: int, others: Sequence[tuple[int, float]], origin: str
 ) -> None:
@@ -100,11 +88,3 @@ def neighbours(connection: Connection, items: Sequence[int], kind: str) -> list[
             if n not in given:
                 best[n] = max(weight, best.get(n, weight))
     return sorted(best.items(), key=lambda pair: -pair[1])
-
-
-def edges_of(connection: Connection, n: int) -> list[tuple[int, int, str, float]]:
-    """Semantic and causal edges that touch a record: source, target, kind, weight."""
-    near = (links.c.source == n) | (links.c.target == n)
-    query = select(links.c.source, links.c.target, links.c.kind, links.c.weight)
-    rows = connection.execute(query.where(near, links.c.kind.in_((SEMANTIC, CAUSAL))))
-    return [(row.source, row.target, row.kind, row.weight) for row in rows]

@@ -279,8 +279,7 @@ def _drop_collections(services: Services, user_id: str) -> int:
         with services.directory.room(user_id) as room:
             if not room.index.embedded:
                 room.index.drop()
-            with room.database.read_transaction() as connection:
-                return message_queries.counts(connection).messages
+            return room.database.read(message_queries.counts).messages
     except (ClosedMemoryError, ForkedProcessError):
         raise
     except StorageError as error:

@@ -1,19 +1,16 @@
-"""Queries about messages, sessions and the size of a ledger, and what a user may read of it."""
+"""Queries about messages, sessions and the size of a ledger."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import Connection, Row, Select, func, select
 
-from langmem_graph.schemas import Message, message_row
+from langmem_graph.schemas import Message
 from langmem_graph.storage.sqlite_database import rows_where_in
 from langmem_graph.storage.tables_and_migrations import ACTIVE, messages, outbox, records, sessions
 from langmem_graph.storage.vector_rows import IN_CHROMA
-
-if TYPE_CHECKING:
-    from langmem_graph.storage.services import Services
 
 
 @dataclass(frozen=True)
@@ -165,27 +162,3 @@ def session_summaries(connection: Connection) -> list[SessionSummary]:
         SessionSummary(name, count, first.replace(tzinfo=UTC), last.replace(tzinfo=UTC))
         for name, count, first, last in connection.execute(query)
     ]
-
-
-def get_conversation(services: "Services", user_id: str, ids: Sequence[str]) -> list[Message]:
-    """A user's messages with these ids, in the order asked; unknown ids are left out."""
-
-    def query(connection: Connection) -> list[Message]:
-        by_id = messages_by_id(connection, ids)
-        return [by_id[message_id] for message_id in dict.fromkeys(ids) if message_id in by_id]
-
-    return services.read(user_id, query, [])
-
-
-def list_sessions(services: "Services", user_id: str) -> list[SessionSummary]:
-    """Summaries of a user's sessions, in the order they began."""
-    return services.read(user_id, session_summaries, [])
-
-
-def export_messages(services: "Services", user_id: str) -> list[dict[str, Any]]:
-    """A user's messages as JSON rows, in the form that an import reads."""
-
-    def rows(connection: Connection) -> list[dict[str, Any]]:
-        return [message_row(message) for message in all_messages(connection)]
-
-    return services.read(user_id, rows, [])

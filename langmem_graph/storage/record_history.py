@@ -1,4 +1,4 @@
-"""A user's records as the public API returns them, their history, and undoing a change."""
+"""A user's messages and records as the public API returns them, and a record's history and undo."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -7,10 +7,34 @@ from typing import Any
 from sqlalchemy import Connection
 
 from langmem_graph.errors import InvalidInputError, StorageError
-from langmem_graph.schemas import HistoryEntry, Record, record_row
-from langmem_graph.storage import record_queries, record_writes
+from langmem_graph.schemas import HistoryEntry, Message, Record, message_row, record_row
+from langmem_graph.storage import message_queries, record_queries, record_writes
 from langmem_graph.storage.record_writes import BY_HAND, Change, naive
 from langmem_graph.storage.services import Services
+
+
+def get_conversation(services: Services, user_id: str, ids: Sequence[str]) -> list[Message]:
+    """A user's messages with these ids, in the order asked; unknown ids are left out."""
+
+    def query(connection: Connection) -> list[Message]:
+        by_id = message_queries.messages_by_id(connection, ids)
+        return [by_id[message_id] for message_id in dict.fromkeys(ids) if message_id in by_id]
+
+    return services.read(user_id, query, [])
+
+
+def list_sessions(services: Services, user_id: str) -> list[message_queries.SessionSummary]:
+    """Summaries of a user's sessions, in the order they began."""
+    return services.read(user_id, message_queries.session_summaries, [])
+
+
+def export_messages(services: Services, user_id: str) -> list[dict[str, Any]]:
+    """A user's messages as JSON rows, in the form that an import reads."""
+
+    def rows(connection: Connection) -> list[dict[str, Any]]:
+        return [message_row(message) for message in message_queries.all_messages(connection)]
+
+    return services.read(user_id, rows, [])
 
 
 def get_records(services: Services, user_id: str, ids: Sequence[str]) -> list[Record]:

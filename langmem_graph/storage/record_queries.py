@@ -219,24 +219,16 @@ def aware(at: datetime | None) -> Any:
     return None if at is None else at.replace(tzinfo=UTC)
 
 
-def all_numbers(connection: Connection, status: str | None = ACTIVE) -> list[int]:
-    """The numbers of all records of a status (None: of every status), oldest first."""
-    query = select(records.c.n).order_by(records.c.n)
-    return list(
-        connection.scalars(query if status is None else query.where(records.c.status == status))
-    )
+def all_numbers(connection: Connection, status: str | None = ACTIVE, **fields: object) -> list[int]:
+    """The numbers of all records of a status and with these fields, oldest first.
 
-
-def with_facet(connection: Connection, facet: str) -> list[int]:
-    """Active records of a facet, oldest first."""
-    query = select(records.c.n).where(records.c.facet == facet, records.c.status == ACTIVE)
-    return list(connection.scalars(query.order_by(records.c.n)))
-
-
-def current_with_facet(connection: Connection, facet: str) -> list[int]:
-    """Records of a facet that hold now, oldest first."""
-    numbers = connection.scalars(select(records.c.n).where(records.c.facet == facet))
-    return sorted(current(connection, numbers))
+    Args:
+        connection: a transaction.
+        status: None takes records of every status.
+        fields: values of columns, such as `facet="schedule"`.
+    """
+    meant = fields if status is None else {"status": status, **fields}
+    return list(connection.scalars(select(records.c.n).filter_by(**meant).order_by(records.c.n)))
 
 
 def scheduled(connection: Connection) -> list[tuple[int, dict[str, Any]]]:

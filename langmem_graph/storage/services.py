@@ -58,7 +58,7 @@ class Services:
                 room.healed = True
                 secure_delete.finish_deletion(room)
                 self.drain(room).log(_log)
-                if self.on_opened and _has_pending(room):
+                if self.on_opened and room.database.read(pending_messages.count_unread):
                     self.on_opened(user_id)
             yield room
 
@@ -66,8 +66,8 @@ class Services:
         """The result of a query in a read transaction, or `nothing` for a user without a ledger."""
         if not self.has(user_id):
             return nothing
-        with self.room(user_id) as room, room.database.read_transaction() as connection:
-            return query(connection)
+        with self.room(user_id) as room:
+            return room.database.read(query)
 
     async def in_room(self, user_id: str, work: Callable[[Room], T]) -> T:
         """Do the work with the user's room, in a worker thread."""
@@ -119,8 +119,3 @@ class Services:
         """Raise if this `Memory` was closed, even while another one shares the directory."""
         if self.closed:
             raise ClosedMemoryError("This Memory is closed. Open it again: Memory(path).")
-
-
-def _has_pending(room: Room) -> bool:
-    with room.database.read_transaction() as connection:
-        return pending_messages.count_unread(connection) > 0

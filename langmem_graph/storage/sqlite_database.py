@@ -7,7 +7,7 @@ Every ledger is opened with a write-ahead log (WAL), with explicit transactions 
 import logging
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from time import monotonic, sleep
@@ -63,8 +63,7 @@ class Database:
 
     def _prepare(self) -> None:
         if self._read_only:
-            with self.read_transaction() as connection:
-                version = tables_and_migrations.refuse_newer(connection, self._migrations)
+            version = self.read(lambda c: tables_and_migrations.refuse_newer(c, self._migrations))
             if version < len(self._migrations):
                 raise StorageError(
                     f"The ledger {self.file} has schema version {version}, which is older than "
@@ -122,6 +121,11 @@ class Database:
         """Open a read transaction, which sees one unchanging snapshot of the file."""
         with self._explained(), self._engine.connect() as connection, connection.begin():
             yield connection
+
+    def read(self, query: Callable[[Connection], T]) -> T:
+        """The result of a query in a read transaction of its own."""
+        with self.read_transaction() as connection:
+            return query(connection)
 
     @contextmanager
     def write_transaction(self) -> Iterator[Connection]:

@@ -6,6 +6,7 @@ turns version `n` into version `n + 1`; a new file starts at 0 and takes every s
 
 import uuid
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert as upsert
@@ -13,34 +14,40 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 from langmem_graph.errors import SchemaTooNewError
 from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS
 
-_tables = sa.MetaData()
 ACTIVE = "active"
 """The status of a record that no other has superseded; the others are kept for history."""
 READ_ROLES = ("user", "assistant")
 """Only messages of these roles are extracted; never system messages or tool results."""
 
-meta = sa.Table(
+_tables = sa.MetaData()
+
+
+def _table(name: str, *columns: sa.schema.SchemaItem, **options: Any) -> sa.Table:
+    return sa.Table(name, _tables, *columns, **options)
+
+
+def _numbered_table(name: str, *columns: sa.schema.SchemaItem, **options: Any) -> sa.Table:
+    """A table whose first column `n` is its primary key."""
+    return _table(name, sa.Column("n", sa.Integer, primary_key=True), *columns, **options)
+
+
+meta = _table(
     "meta",
-    _tables,
     sa.Column("key", sa.String, primary_key=True),
     sa.Column("value", sa.Text, nullable=False),
 )
 """Facts about the file: its user, its own id, the embedder and the size of its vectors."""
 
-sessions = sa.Table(
+sessions = _numbered_table(
     "sessions",
-    _tables,
-    sa.Column("n", sa.Integer, primary_key=True),
     sa.Column("session_id", sa.String, nullable=False, unique=True),
     sa.Column("vector_sum", sa.LargeBinary),
     sa.Column("vector_count", sa.Integer, nullable=False, default=0),
 )
 """`vector_sum / vector_count` is the session's centroid."""
 
-messages = sa.Table(
+messages = _numbered_table(
     "messages",
-    _tables,
-    sa.Column("n", sa.Integer, primary_key=True),
     sa.Column("message_id", sa.String, nullable=False, unique=True),
     sa.Column("session", sa.ForeignKey("sessions.n"), nullable=False),
     sa.Column("role", sa.String, nullable=False),
@@ -56,10 +63,8 @@ messages = sa.Table(
 )
 """All messages. `n` is the order of arrival; times are UTC; `extra` holds tool calls."""
 
-vectors = sa.Table(
+vectors = _numbered_table(
     "vectors",
-    _tables,
-    sa.Column("n", sa.Integer, primary_key=True),
     sa.Column("layer", sa.String, nullable=False),
     sa.Column("item", sa.Integer, nullable=False),
     sa.Column("piece", sa.Integer, nullable=False),
@@ -71,9 +76,8 @@ vectors = sa.Table(
 )
 """Unit vectors as float32 bytes; `n` is the id in Chroma; `start:end` is the piece of the text."""
 
-outbox = sa.Table(
+outbox = _table(
     "outbox",
-    _tables,
     sa.Column("layer", sa.String, primary_key=True),
     sa.Column("item", sa.Integer, primary_key=True),
     sa.Column("task", sa.String, nullable=False),
@@ -84,20 +88,16 @@ outbox = sa.Table(
 )
 """Work that is due for a stored item: `embed`, then `index`; the row is deleted when it is done."""
 
-attributes = sa.Table(
+attributes = _numbered_table(
     "attributes",
-    _tables,
-    sa.Column("n", sa.Integer, primary_key=True),
     sa.Column("subject", sa.String, nullable=False),
     sa.Column("name", sa.String, nullable=False),
     sa.UniqueConstraint("subject", "name"),
 )
 """Properties of subjects; only records of one attribute may supersede each other."""
 
-records = sa.Table(
+records = _numbered_table(
     "records",
-    _tables,
-    sa.Column("n", sa.Integer, primary_key=True),
     sa.Column("record_id", sa.String, nullable=False, unique=True),
     sa.Column("text", sa.Text, nullable=False),
     sa.Column("kind", sa.String, nullable=False),
@@ -126,18 +126,16 @@ records = sa.Table(
 )
 """What was extracted from messages or added by hand; no model's answer deletes a row."""
 
-record_sources = sa.Table(
+record_sources = _table(
     "record_sources",
-    _tables,
     sa.Column("record", sa.ForeignKey("records.n"), primary_key=True),
     sa.Column("message", sa.ForeignKey("messages.n"), primary_key=True),
     sa.Index("record_sources_by_message", "message"),
 )
 """The messages that a record cites; every record cites at least one."""
 
-links = sa.Table(
+links = _table(
     "links",
-    _tables,
     sa.Column("source", sa.ForeignKey("records.n"), primary_key=True),
     sa.Column("target", sa.ForeignKey("records.n"), primary_key=True),
     sa.Column("kind", sa.String, primary_key=True),
@@ -149,10 +147,8 @@ links = sa.Table(
 )
 """Edges between records: `supersedes`, `refines`, `semantic`, `causal`."""
 
-history = sa.Table(
+history = _numbered_table(
     "history",
-    _tables,
-    sa.Column("n", sa.Integer, primary_key=True),
     sa.Column("change", sa.String, nullable=False),
     sa.Column("record", sa.ForeignKey("records.n"), nullable=False),
     sa.Column("op", sa.String, nullable=False),
@@ -166,18 +162,15 @@ history = sa.Table(
 )
 """Every change of a record with its former values; one change may touch several records."""
 
-clusters = sa.Table(
+clusters = _numbered_table(
     "clusters",
-    _tables,
-    sa.Column("n", sa.Integer, primary_key=True),
     sa.Column("vector_sum", sa.LargeBinary, nullable=False),
     sa.Column("vector_count", sa.Integer, nullable=False),
 )
 """Clusters of similar records, made by ActMem's online clustering."""
 
-files = sa.Table(
+files = _table(
     "files",
-    _tables,
     sa.Column("name", sa.String, primary_key=True),
     sa.Column("body", sa.Text, nullable=False),
     sa.Column("version", sa.Integer, nullable=False),
@@ -185,9 +178,8 @@ files = sa.Table(
 )
 """Topic tracks and the profile, as Markdown."""
 
-unread = sa.Table(
+unread = _table(
     "unread",
-    _tables,
     sa.Column("message", sa.ForeignKey("messages.n"), primary_key=True),
     sa.Column("claimed_by", sa.String),
     sa.Column("claimed_until", sa.Float, nullable=False, default=0.0),

@@ -146,8 +146,9 @@ class LedgerFolder:
             )
 
     def _fact(self, key: str) -> str | None:
-        with self.database.read_transaction() as connection:
-            return tables_and_migrations.get_meta(connection, key)
+        return self.database.read(
+            lambda connection: tables_and_migrations.get_meta(connection, key)
+        )
 
     def close(self) -> None:
         """Release the files."""

@@ -165,13 +165,8 @@ def _with_front_matter(front: Mapping[str, Any], body: str) -> str:
 
 def _sections(sections: Mapping[str, str]) -> str:
     """Each text under its heading; a line of a text that looks like a heading is escaped."""
-    return "\n\n".join(
-        f"## {name}\n\n{_HEADING.sub(_escape, text)}" for name, text in sections.items()
-    )
-
-
-def _escape(heading: re.Match[str]) -> str:
-    return f"\\{heading.group()}"
+    escaped = {name: _HEADING.sub(r"\\\g<0>", text) for name, text in sections.items()}
+    return "\n\n".join(f"## {name}\n\n{text}" for name, text in escaped.items())
 
 
 def parse(text: str | bytes) -> TopicFile | ProfileFile:

@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
-from langmem_graph.storage import clusters_and_edges
+from langmem_graph.storage.tables_and_migrations import links
 from tests.support.models import AnswersBySchema
 from tests.support.writing import echo, turn
 
@@ -18,11 +19,11 @@ def test_causes_are_found_at_the_end_of_a_session_and_follow_time(open_memory: A
     ana.add(turn("The boat leaks.", number=2), session_id="s", at="2025-01-02")
     assert ana.flush().causes == 1
     with memory._services.room("ana") as room, room.database.read_transaction() as connection:
-        edges = [edge for n in (1, 2) for edge in clusters_and_edges.edges_of(connection, n)]
-    causal = {edge for edge in edges if edge[2] == "causal"}
+        edges = connection.execute(select(links.c.source, links.c.target).filter_by(kind="causal"))
+        causal = {(edge.source, edge.target) for edge in edges}
     first, _ = ana.export_records()
     assert "hit a rock" in first["text"]
-    assert {(source, target) for source, target, *_ in causal} == {(1, 2)}
+    assert causal == {(1, 2)}
 
 
 @pytest.mark.parametrize("start", ["2025-01-03T10:00", "2025-05", "soon", None])
