@@ -24,6 +24,7 @@ from langmem_graph.graphs.turn_memory import TurnMemory, pipelines_of
 from langmem_graph.graphs.user_identity import UserId
 from langmem_graph.memory import Memory
 from langmem_graph.pipelines import Pipelines
+from langmem_graph.storage import pending_messages
 
 Update = dict[str, Any]
 _LAST_STEPS = 3
