@@ -1,6 +1,6 @@
 """`MemoryRetriever`: the messages of one user as a LangChain retriever."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -12,12 +12,12 @@ from pydantic import Field
 
 from langmem_graph.schemas import MessageHit, SearchBy
 
-if TYPE_CHECKING:
-    from langmem_graph.memory import UserMemory
-
 
 class MemoryRetriever(BaseRetriever):
-    """Messages of one user as documents, best first; `k` may also be given to `invoke`."""
+    """Messages of one user as documents, best first; `k` may also be given to `invoke`.
+
+    `user` is a `UserMemory`; `UserMemory.as_retriever` makes this object.
+    """
 
     user: Any = Field(exclude=True, repr=False)
     k: int = 5
@@ -26,14 +26,14 @@ class MemoryRetriever(BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
-        user: UserMemory = self.user
-        return _documents(user.search_conversation(query, **self._search_options(options)))
+        return _documents(self.user.search_conversation(query, **self._search_options(options)))
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
-        user: UserMemory = self.user
-        return _documents(await user.asearch_conversation(query, **self._search_options(options)))
+        return _documents(
+            await self.user.asearch_conversation(query, **self._search_options(options))
+        )
 
     def _search_options(self, options: dict[str, Any]) -> dict[str, Any]:
         return {"k": self.k, "by": self.by} | options

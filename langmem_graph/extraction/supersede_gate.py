@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from langmem_graph.extraction import source_words
-from langmem_graph.extraction.source_words import Source, source_of
+from langmem_graph.extraction import statement_mood
+from langmem_graph.extraction.statement_mood import Source, source_of
 from langmem_graph.messages import to_utc
 from langmem_graph.schemas import Record
 from langmem_graph.values import attributes
@@ -167,7 +167,7 @@ def _narrowed(text: str, case: Case) -> set[str]:
 def _of_another(case: Case) -> Verdict | None:
     known = [*attributes.tokens(case.old.text), *attributes.tokens(case.old.subject or "")]
     known += attributes.tokens(f"{case.old.attribute} {case.new.attribute}")
-    another = source_words.is_of_another(case.source, case.new.text, known, user=case.of_user)
+    another = statement_mood.is_of_another(case.source, case.new.text, known, user=case.of_user)
     if another or _leaves_subject(case):
         return Verdict("keep_both", "The new statement is about somebody else.")
     return None
@@ -177,15 +177,15 @@ def _not_said_so(case: Case) -> Verdict | None:
     """What the source words show to be no statement about the subject as it is now."""
     source, text = case.source, case.new.text
     reasons = {
-        "The new statement is quoted or comes from somebody else.": source_words.is_quoted(
+        "The new statement is quoted or comes from somebody else.": statement_mood.is_quoted(
             source, case.new_value
         ),
-        "It was a question.": source_words.is_question(source),
+        "It was a question.": statement_mood.is_question(source),
         "It was only supposed, wished for or conditional.": (
-            source_words.is_supposed(source) or attributes.finds("supposes", text)
+            statement_mood.is_supposed(source) or attributes.finds("supposes", text)
         ),
-        "The message denies what the new record states.": source_words.is_denied(source, text),
-        "The new statement is about the past.": source_words.is_past(source, text),
+        "The message denies what the new record states.": statement_mood.is_denied(source, text),
+        "The new statement is about the past.": statement_mood.is_past(source, text),
     }
     return next((Verdict("keep_both", why) for why, holds in reasons.items() if holds), None)
 

@@ -15,7 +15,6 @@ from langmem_graph.errors import InvalidInputError, explain, for_log
 from langmem_graph.memory import UserMemory
 from langmem_graph.settings import Settings
 from langmem_graph.tools import tool_answers
-from langmem_graph.tools.tool_answers import Answer, Call
 from langmem_graph.tools.tool_definitions import (
     FORGET,
     READING,
@@ -23,6 +22,7 @@ from langmem_graph.tools.tool_definitions import (
     ForgetArguments,
     MemoryTool,
 )
+from langmem_graph.tools.tool_turn_budget import Answer, Call
 
 _log = logging.getLogger(__name__)
 Context = RequestContext[ServerSession, Any, Any]

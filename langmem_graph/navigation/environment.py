@@ -10,7 +10,7 @@ from langmem_graph.navigation.actions import Action, FinalAnswer, read_action, r
 from langmem_graph.navigation.reward import Rubric
 from langmem_graph.navigation.schemas import Finish, Navigation, QuestionItem, ToolUse, read_item
 from langmem_graph.navigation.tools import navigation_tools, use_tool
-from langmem_graph.tools.tool_answers import MAX_TURNS
+from langmem_graph.tools.tool_turn_budget import MAX_TURNS
 
 MOST_TURNS = 50
 """The largest tool budget that is accepted."""

@@ -18,7 +18,7 @@ from langmem_graph.navigation.schemas import Navigation
 from langmem_graph.navigation.tools import navigation_tools
 from langmem_graph.runtime import in_own_thread, run_apart
 from langmem_graph.tokens import token_counter
-from langmem_graph.tools.tool_answers import MAX_TURNS
+from langmem_graph.tools.tool_turn_budget import MAX_TURNS
 
 
 def as_action(message: AIMessage) -> dict[str, Any]:

@@ -10,8 +10,9 @@ from langmem_graph.errors import InvalidInputError, StorageError, explain, for_l
 from langmem_graph.memory import UserMemory
 from langmem_graph.navigation.actions import RequestedCall
 from langmem_graph.navigation.schemas import Layer, ToolUse
-from langmem_graph.tools.tool_answers import MAX_HITS, Call
+from langmem_graph.tools.tool_answers import MAX_HITS
 from langmem_graph.tools.tool_definitions import READING, MemoryTool
+from langmem_graph.tools.tool_turn_budget import Call
 from langmem_graph.topics import files
 
 _log = logging.getLogger(__name__)

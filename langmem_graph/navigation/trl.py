@@ -17,8 +17,8 @@ from langmem_graph.navigation.environment import check_budget, initial_messages
 from langmem_graph.navigation.reward import Rubric
 from langmem_graph.navigation.schemas import Finish, Navigation, QuestionItem, ToolUse, read_item
 from langmem_graph.navigation.tools import use_tool
-from langmem_graph.tools.tool_answers import MAX_TURNS
 from langmem_graph.tools.tool_definitions import READING
+from langmem_graph.tools.tool_turn_budget import MAX_TURNS
 
 Message = dict[str, Any]
 Row = dict[str, Any]

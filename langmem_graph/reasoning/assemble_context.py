@@ -21,7 +21,7 @@ from langmem_graph.retrieval.quoted_context import (
     framed,
     not_in_view,
 )
-from langmem_graph.retrieval.schedule_conflicts import ScheduleConflict
+from langmem_graph.retrieval.schedule_lookup import ScheduleConflict
 from langmem_graph.retrieval.vague_turns import (
     VagueTurnContext,
     read_profile,

@@ -22,10 +22,10 @@ from langmem_graph.errors import for_log
 from langmem_graph.llm.structured_calls import Usage, model_runner
 from langmem_graph.reasoning import goal_loop
 from langmem_graph.reasoning.assemble_context import context
-from langmem_graph.reasoning.conflicts import conflicts
 from langmem_graph.reasoning.counterfactual import counterfactual
 from langmem_graph.reasoning.first_lookup import first_lookup
 from langmem_graph.reasoning.grounded_answer import answer
+from langmem_graph.reasoning.schedule_conflicts import conflicts
 from langmem_graph.reasoning.state import (
     FoundRisks,
     GoalDependencies,

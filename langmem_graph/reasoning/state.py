@@ -17,7 +17,7 @@ from langmem_graph.llm.structured_calls import ModelRunner, Usage
 from langmem_graph.reasoning.nl_logic import Atom
 from langmem_graph.retrieval.facts import Search
 from langmem_graph.retrieval.request_intent import Intent
-from langmem_graph.retrieval.schedule_conflicts import ScheduleConflict
+from langmem_graph.retrieval.schedule_lookup import ScheduleConflict
 from langmem_graph.runtime import Event, StateForm, StepRun
 from langmem_graph.schemas import Conflict, Fact, GoalStatus, Recall, RecallMode, Risk
 from langmem_graph.settings import Settings

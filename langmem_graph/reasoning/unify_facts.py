@@ -6,7 +6,7 @@ proposal again (`bindings.py`) and decides how the loop continues.
 
 from langmem_graph.llm.answer_schemas import Unification
 from langmem_graph.llm.structured_calls import Usage, load_prompt
-from langmem_graph.reasoning.check_bindings import bind
+from langmem_graph.reasoning.decide_bindings import bind
 from langmem_graph.reasoning.state import (
     GoalDependencies,
     GoalState,

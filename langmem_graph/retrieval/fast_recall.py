@@ -27,7 +27,7 @@ from langmem_graph.retrieval.quoted_context import (
     framed,
 )
 from langmem_graph.retrieval.request_intent import intent_of
-from langmem_graph.retrieval.schedule_conflicts import (
+from langmem_graph.retrieval.schedule_lookup import (
     ScheduleConflict,
     conflict_section,
     conflicts_in_words,

@@ -11,9 +11,8 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, text, upda
 from langmem_graph.storage.full_text import match_expression
 from langmem_graph.storage.sqlite_database import rows_where_in
 from langmem_graph.store.item_tables import TEXT_WORDS, items, texts, unembedded, unindexed, vectors
-from langmem_graph.store.operations import (
+from langmem_graph.store.namespaces_and_filters import (
     Namespace,
-    Put,
     as_labels,
     as_text,
     known_beginning,
@@ -21,6 +20,7 @@ from langmem_graph.store.operations import (
     passes,
     under,
 )
+from langmem_graph.store.operations import Put
 
 _LARGEST = 2**63 - 1  # SQLite's largest integer
 _NEWEST_FIRST = (items.c.updated_at.desc(), items.c.n.desc())

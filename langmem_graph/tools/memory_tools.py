@@ -14,8 +14,8 @@ from langgraph.prebuilt import ToolRuntime
 from langmem_graph.graphs.user_identity import UserId
 from langmem_graph.memory import Memory
 from langmem_graph.tools import tool_answers
-from langmem_graph.tools.tool_answers import MAX_TURNS, Answer, Caller
 from langmem_graph.tools.tool_definitions import FORGET, READING, REMEMBER, MemoryTool
+from langmem_graph.tools.tool_turn_budget import MAX_TURNS, Answer, Caller
 
 
 def create_memory_tools(

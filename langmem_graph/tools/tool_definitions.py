@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pydantic import BaseModel, Field
 
 from langmem_graph.tools import tool_answers
-from langmem_graph.tools.tool_answers import MAX_HITS, MAX_IDS, Work
+from langmem_graph.tools.tool_answers import MAX_HITS, MAX_IDS
+from langmem_graph.tools.tool_turn_budget import Work
 
 
 class SearchArguments(BaseModel):

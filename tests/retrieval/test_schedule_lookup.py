@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_graph.memory import Memory
-from langmem_graph.reasoning.conflicts import proposal
+from langmem_graph.reasoning.schedule_conflicts import proposal
 from langmem_graph.reasoning.state import ProposedTime
-from langmem_graph.retrieval.schedule_conflicts import AHEAD, MOST, conflicts_at, met
+from langmem_graph.retrieval.schedule_lookup import AHEAD, MOST, conflicts_at, met
 from langmem_graph.schedule.times import EventTime
 from langmem_graph.settings import Settings, StorageSettings
 from tests.support.schedule_cases import (

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.reasoning.state import ProposedTime, ReasoningDependencies, ReasoningState
-from langmem_graph.retrieval.schedule_conflicts import ScheduleConflict, conflicts_at
+from langmem_graph.retrieval.schedule_lookup import ScheduleConflict, conflicts_at
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.time_phrases import spoken_time, written_event
 from langmem_graph.schedule.times import EventTime
