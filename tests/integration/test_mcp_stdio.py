@@ -50,6 +50,7 @@ async def refused(session: ClientSession, tool: str, **arguments: Any) -> str:
     return text_of(result)
 
 
+@pytest.mark.long
 async def test_the_tools_over_stdio(home: Path) -> None:
     async with over_stdio(home, "--user", "ana") as session:
         tools = (await session.list_tools()).tools

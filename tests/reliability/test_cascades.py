@@ -185,6 +185,7 @@ def live(memory: Memory, number: int, plan: dict[str, Any]) -> None:
     world.check()
 
 
+@pytest.mark.long
 @settings(usual, max_examples=8)
 @given(plan=worlds)
 def test_nothing_that_was_made_of_it_is_left(memory_of_many: Any, plan: dict[str, Any]) -> None:

@@ -260,6 +260,7 @@ def _check_all(memory: Memory, users: list[str]) -> int:
     return checks
 
 
+@pytest.mark.long
 @pytest.mark.enable_socket  # the in-process MCP session opens a socket pair with asyncio.run
 def test_no_surface_shows_another_user(memory: Memory) -> None:
     assert _check_all(memory, FEW) == 9 * len(FEW)

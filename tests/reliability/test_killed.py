@@ -176,6 +176,7 @@ def run(where: Path, runs: int, seed: int) -> Iterator[str]:
         yield killed
 
 
+@pytest.mark.long
 def test_killed_at_some_points(tmp_path: Path) -> None:
     assert len(list(run(tmp_path, 2, seed=random.randrange(10**6)))) == 2
 

@@ -93,6 +93,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.long
 def test_a_forked_child_neither_writes_nor_frees_the_lock(tmp_path: Path) -> None:
     command = [sys.executable, "-c", FORK, str(tmp_path / "m")]
     parent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -150,6 +151,7 @@ def test_a_library_without_locks_is_refused(
         Memory(tmp_path / "m", embeddings="hash")
 
 
+@pytest.mark.long
 def test_the_store_obeys_the_same_lock(tmp_path: Path) -> None:
     with ChromaStore(tmp_path / "m", embeddings="hash") as store:
         store.put(("a",), "k", {"text": "hello"})

@@ -115,6 +115,7 @@ memory.user("u").add(talk, session_id="s")
 """
 
 
+@pytest.mark.long
 @glibc
 def test_a_process_killed_before_blanking_is_cleaned_up_after(tmp_path: Path) -> None:
     path = tmp_path / "m"

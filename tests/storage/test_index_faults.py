@@ -4,6 +4,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from langmem_graph.memory import Memory
 from langmem_graph.settings import Settings, StorageSettings
 from langmem_graph.testing import HashEmbeddings
@@ -57,6 +59,7 @@ def test_full_batches_reach_chroma_while_adding(tmp_path: Path) -> None:
         assert (health.indexed, health.waiting_to_index, health.problems) == (50, 0, [])
 
 
+@pytest.mark.long
 def test_more_vectors_than_one_chroma_batch_takes(tmp_path: Path) -> None:
     with Memory(tmp_path / "m", embeddings=HashEmbeddings(8)) as memory:
         user = memory.user("u")

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from langmem_graph.memory import Memory
 from langmem_graph.messages import folder_name
 from langmem_graph.settings import Settings, StorageSettings
@@ -36,6 +38,7 @@ def test_an_integer_is_the_same_user_as_its_digits(memory: Memory) -> None:
     assert memory.user("7").search_conversation("hello")[0].message_id == "1"
 
 
+@pytest.mark.long
 def test_few_rooms_stay_open_and_all_are_found_again(tmp_path: Path) -> None:
     limits = Settings(storage=StorageSettings(max_open_users=3, index_batch=1))
     with Memory(tmp_path / "m", embeddings="hash", settings=limits) as memory:
