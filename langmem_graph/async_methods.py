@@ -21,8 +21,8 @@ from langmem_graph.schemas import (
     SearchBy,
 )
 from langmem_graph.settings import RankingMethod, Settings
+from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.message_queries import SessionSummary
-from langmem_graph.storage.services import Services
 from langmem_graph.tracing import span
 
 if TYPE_CHECKING:

@@ -18,13 +18,13 @@ from langmem_graph.storage import (
     add_messages,
     add_records,
     deletion,
-    health,
+    doctor_and_rebuild,
     message_queries,
     record_history,
     topic_file_rows,
 )
 from langmem_graph.storage.directory_and_lock import MemoryDirectory
-from langmem_graph.storage.services import Services
+from langmem_graph.storage.memory_services import Services
 from langmem_graph.tracing import traced
 
 if TYPE_CHECKING:
@@ -391,10 +391,10 @@ class UserMemory(AsyncMethods):
 
     def doctor(self, *, sample: int = 200) -> Health:
         """Compare the ledger with the index, looking up `sample` vectors in Chroma (0: all)."""
-        return health.examine(self._services, self.id, sample)
+        return doctor_and_rebuild.examine(self._services, self.id, sample)
 
     @traced
     def rebuild(self, *, reembed: bool = False) -> Health:
         """Rebuild the index from the ledger's vectors; `reembed` also embeds every text anew."""
         self._check_writable("rebuild")
-        return health.rebuild(self._services, self.id, reembed)
+        return doctor_and_rebuild.rebuild(self._services, self.id, reembed)

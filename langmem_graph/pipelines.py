@@ -18,7 +18,7 @@ from langmem_graph.reasoning.graph import OnEvent, ReasoningRunner
 from langmem_graph.reports import FlushReport
 from langmem_graph.runtime import LoopThread
 from langmem_graph.schemas import GroundedCall, Recall, RecallRequest
-from langmem_graph.storage.services import Services
+from langmem_graph.storage.memory_services import Services
 
 if TYPE_CHECKING:
     from langmem_graph.grounding.state import GroundingState

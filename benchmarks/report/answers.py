@@ -21,8 +21,8 @@ from benchmarks.report.figures import (
     mean_of_means,
     measured_of,
 )
+from langmem_graph.navigation.navigation_items import Navigation, QuestionItem
 from langmem_graph.navigation.reward import navigation_metrics
-from langmem_graph.navigation.schemas import Navigation, QuestionItem
 
 _TITLES = {
     "score": "score",

@@ -26,7 +26,7 @@ from langmem_graph.llm.structured_calls import Usage, model_runner
 from langmem_graph.reports import FlushReport
 from langmem_graph.runtime import LoopThread, configured_user
 from langmem_graph.storage import pending_messages
-from langmem_graph.storage.services import Services
+from langmem_graph.storage.memory_services import Services
 from langmem_graph.tracing import labelled
 
 if TYPE_CHECKING:

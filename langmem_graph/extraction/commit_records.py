@@ -24,8 +24,8 @@ from langmem_graph.storage import (
     tables_and_migrations,
 )
 from langmem_graph.storage.add_records import Draft, UnusableRecordError, draft, with_free_id
+from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.record_writes import REFINES, Change
-from langmem_graph.storage.services import Services
 from langmem_graph.storage.tables_and_migrations import RECORDS
 from langmem_graph.storage.user_room import Room
 

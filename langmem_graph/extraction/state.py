@@ -14,7 +14,7 @@ from langmem_graph.causal.scorers import CausalScorer
 from langmem_graph.llm.structured_calls import ModelRunner, Usage
 from langmem_graph.reports import ExtractionCounts
 from langmem_graph.schemas import Confirmation, Facet, Kind
-from langmem_graph.storage.services import Services
+from langmem_graph.storage.memory_services import Services
 from langmem_graph.values.verbatim import Value
 
 Action = Literal["store", "known", "skip", "update", "merge"]

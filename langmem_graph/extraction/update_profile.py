@@ -15,8 +15,14 @@ from langmem_graph.retrieval.quoted_context import indented
 from langmem_graph.runtime import StepRun
 from langmem_graph.storage import pending_messages, topic_file_rows
 from langmem_graph.storage.user_room import Room
-from langmem_graph.topics.files import INDEX, PROFILE, ProfileFile, render, render_index
-from langmem_graph.topics.validation import validate_round
+from langmem_graph.topics.track_and_profile_files import (
+    INDEX,
+    PROFILE,
+    ProfileFile,
+    render,
+    render_index,
+)
+from langmem_graph.topics.validate_round import validate_round
 
 
 async def profile(

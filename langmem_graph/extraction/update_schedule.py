@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from langmem_graph.extraction.state import ExtractionDependencies, ExtractionState
 from langmem_graph.runtime import StepRun
-from langmem_graph.schedule.rules import ScheduleChange, ScheduleItem, apply
+from langmem_graph.schedule.schedule_changes import ScheduleChange, ScheduleItem, apply
 from langmem_graph.schedule.times import POSTPONED, event_in, is_postponed
 from langmem_graph.schemas import Record
 from langmem_graph.storage import record_queries

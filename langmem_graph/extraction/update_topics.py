@@ -29,7 +29,7 @@ from langmem_graph.storage import (
     topic_file_rows,
 )
 from langmem_graph.storage.user_room import Room
-from langmem_graph.topics.files import (
+from langmem_graph.topics.track_and_profile_files import (
     INDEX,
     ProfileFile,
     TopicFile,
@@ -39,7 +39,7 @@ from langmem_graph.topics.files import (
     render_index,
     slug,
 )
-from langmem_graph.topics.validation import validate_round
+from langmem_graph.topics.validate_round import validate_round
 
 CHECKPOINT, DAY, RETRY = "topic_checkpoint", "topic_day", "topic_retry"
 SESSION = "topic_session"

@@ -10,10 +10,10 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
+from langmem_graph.grounding.evidence_sources import Evidence, Source, current_sources
 from langmem_graph.grounding.state import FilledSlot, GroundingDependencies, GroundingState, Policy
 from langmem_graph.grounding.tool_schema import Slot, object_in, slot_name, slots_of
 from langmem_graph.grounding.type_conversion import errors, problem, problem_with
-from langmem_graph.grounding.value_sources import Evidence, Source, current_sources
 from langmem_graph.runtime import Event, StepRun
 from langmem_graph.schemas import GroundedCall, Grounding, MissingSlot
 

@@ -9,10 +9,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+from langmem_graph.grounding.evidence_sources import REQUEST, Evidence, Source, quoted_in
 from langmem_graph.grounding.state import FilledSlot, GroundingDependencies, GroundingState, How
 from langmem_graph.grounding.tool_schema import Slot, slots_of
 from langmem_graph.grounding.type_conversion import inferred, typed
-from langmem_graph.grounding.value_sources import REQUEST, Evidence, Source, quoted_in
 from langmem_graph.llm.answer_schemas import SlotFill, ToolFill
 from langmem_graph.llm.structured_calls import load_prompt
 from langmem_graph.retrieval.quoted_context import LONGEST_NAME, as_data, plain_id

@@ -27,7 +27,7 @@ from langmem_graph.llm.structured_calls import Usage, model_runner
 from langmem_graph.retrieval.facts import MemorySearch
 from langmem_graph.runtime import OBJECTS, StateForm, Step, StepRun, as_node, configured_user
 from langmem_graph.schemas import GroundedCall
-from langmem_graph.storage.services import Services
+from langmem_graph.storage.memory_services import Services
 from langmem_graph.tracing import labelled
 
 STEPS: tuple[Step, ...] = (select_tool, retrieve_slots, fill, verify, decide)

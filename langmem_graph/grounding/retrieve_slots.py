@@ -10,9 +10,9 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+from langmem_graph.grounding.evidence_sources import Evidence, candidates_in, read_sources
 from langmem_graph.grounding.state import GroundingDependencies, GroundingState
 from langmem_graph.grounding.tool_schema import Slot, ToolSpec, in_words, slots_of
-from langmem_graph.grounding.value_sources import Evidence, candidates_in, read_sources
 from langmem_graph.retrieval.facts import facts_by_number, interleaved
 from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Fact

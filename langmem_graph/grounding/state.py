@@ -5,13 +5,13 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
+from langmem_graph.grounding.evidence_sources import Evidence
 from langmem_graph.grounding.tool_schema import ToolSpec
-from langmem_graph.grounding.value_sources import Evidence
 from langmem_graph.llm.structured_calls import ModelRunner, Usage
 from langmem_graph.retrieval.facts import Search
 from langmem_graph.runtime import StateForm
 from langmem_graph.schemas import GroundedCall
-from langmem_graph.storage.services import Services
+from langmem_graph.storage.memory_services import Services
 
 Policy = Literal["flag", "drop", "ask"]
 """What happens to an inferred value that does not certainly follow: it is kept with a warning, left

@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 import langmem_graph
 from langmem_graph.errors import InvalidInputError, MissingUserError
-from langmem_graph.mcp.calls import call_tool, described, offered
+from langmem_graph.mcp.tool_calls_and_consent import call_tool, described, offered
 from langmem_graph.memory import Memory, UserMemory
 from langmem_graph.messages import user_key
 

@@ -12,9 +12,17 @@ within a tool budget. How to use it, and how to train a policy: docs/navigation.
 - `trl`: TRL's trainer
 """
 
-from langmem_graph.navigation.actions import MAX_CALLS
 from langmem_graph.navigation.environment import NavigationEnv
+from langmem_graph.navigation.navigation_items import (
+    Finish,
+    Layer,
+    Navigation,
+    QuestionItem,
+    ToolUse,
+)
 from langmem_graph.navigation.navigator import arun_navigator, run_navigator
+from langmem_graph.navigation.parse_actions import MAX_CALLS
+from langmem_graph.navigation.reading_tools import navigation_tools
 from langmem_graph.navigation.reward import (
     Judge,
     NavigationMetrics,
@@ -27,8 +35,6 @@ from langmem_graph.navigation.reward import (
     navigation_metrics,
     token_f1,
 )
-from langmem_graph.navigation.schemas import Finish, Layer, Navigation, QuestionItem, ToolUse
-from langmem_graph.navigation.tools import navigation_tools
 from langmem_graph.navigation.trajectories import (
     Trajectory,
     TrajectoryMetadata,

@@ -6,10 +6,16 @@ from typing import Any
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.llm.structured_calls import load_prompt
 from langmem_graph.memory import Memory, UserMemory
-from langmem_graph.navigation.actions import Action, FinalAnswer, read_action, read_answer
+from langmem_graph.navigation.navigation_items import (
+    Finish,
+    Navigation,
+    QuestionItem,
+    ToolUse,
+    read_item,
+)
+from langmem_graph.navigation.parse_actions import Action, FinalAnswer, read_action, read_answer
+from langmem_graph.navigation.reading_tools import navigation_tools, use_tool
 from langmem_graph.navigation.reward import Rubric
-from langmem_graph.navigation.schemas import Finish, Navigation, QuestionItem, ToolUse, read_item
-from langmem_graph.navigation.tools import navigation_tools, use_tool
 from langmem_graph.tools.tool_turn_budget import MAX_TURNS
 
 MOST_TURNS = 50

@@ -14,8 +14,8 @@ from langchain_core.runnables import Runnable
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.memory import UserMemory
 from langmem_graph.navigation.environment import Rollout
-from langmem_graph.navigation.schemas import Navigation
-from langmem_graph.navigation.tools import navigation_tools
+from langmem_graph.navigation.navigation_items import Navigation
+from langmem_graph.navigation.reading_tools import navigation_tools
 from langmem_graph.runtime import in_own_thread, run_apart
 from langmem_graph.tokens import token_counter
 from langmem_graph.tools.tool_turn_budget import MAX_TURNS

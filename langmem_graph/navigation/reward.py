@@ -9,7 +9,12 @@ from statistics import fmean
 from typing import Any
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.navigation.schemas import Navigation, NavigationModel, QuestionItem, read_item
+from langmem_graph.navigation.navigation_items import (
+    Navigation,
+    NavigationModel,
+    QuestionItem,
+    read_item,
+)
 
 Judge = Callable[[QuestionItem, str], bool | float]
 """Whether an answer is correct: a boolean, or a number from 0.5 for a correct one."""

@@ -7,15 +7,15 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 
 from langmem_graph.errors import InvalidInputError, explain
-from langmem_graph.navigation.reward import Rubric, Score
-from langmem_graph.navigation.schemas import (
+from langmem_graph.navigation.navigation_items import (
     Finish,
     Navigation,
     NavigationModel,
     QuestionItem,
     ToolUse,
 )
-from langmem_graph.navigation.tools import navigation_tools
+from langmem_graph.navigation.reading_tools import navigation_tools
+from langmem_graph.navigation.reward import Rubric, Score
 
 
 class TrajectoryMetadata(NavigationModel):

@@ -6,17 +6,23 @@ from typing import Any, TypeVar
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.memory import Memory
-from langmem_graph.navigation.actions import (
+from langmem_graph.navigation.environment import check_budget, initial_messages
+from langmem_graph.navigation.navigation_items import (
+    Finish,
+    Navigation,
+    QuestionItem,
+    ToolUse,
+    read_item,
+)
+from langmem_graph.navigation.parse_actions import (
     LONGEST_TEXT,
     FinalAnswer,
     read_action,
     read_answer,
     tool_call,
 )
-from langmem_graph.navigation.environment import check_budget, initial_messages
+from langmem_graph.navigation.reading_tools import use_tool
 from langmem_graph.navigation.reward import Rubric
-from langmem_graph.navigation.schemas import Finish, Navigation, QuestionItem, ToolUse, read_item
-from langmem_graph.navigation.tools import use_tool
 from langmem_graph.tools.tool_definitions import READING
 from langmem_graph.tools.tool_turn_budget import MAX_TURNS
 

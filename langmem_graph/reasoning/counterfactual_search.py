@@ -26,7 +26,7 @@ from langmem_graph.schemas import Fact
 from langmem_graph.settings import Settings
 from langmem_graph.storage import message_queries, record_queries, vector_rows
 from langmem_graph.storage.clusters_and_edges import CAUSAL, SEMANTIC, neighbours
-from langmem_graph.storage.services import Services
+from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.tables_and_migrations import MESSAGES, RECORDS
 from langmem_graph.storage.user_room import Room
 

@@ -39,7 +39,7 @@ from langmem_graph.retrieval.request_intent import intent_of
 from langmem_graph.runtime import OBJECTS, Event, StateForm, Step, StepRun, as_node, configured_user
 from langmem_graph.schedule.times import zone_of
 from langmem_graph.schemas import Recall, RecallRequest
-from langmem_graph.storage.services import Services
+from langmem_graph.storage.memory_services import Services
 from langmem_graph.tracing import labelled
 
 OnEvent = Callable[[Event], Any]

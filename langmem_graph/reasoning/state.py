@@ -21,7 +21,7 @@ from langmem_graph.retrieval.schedule_lookup import ScheduleConflict
 from langmem_graph.runtime import Event, StateForm, StepRun
 from langmem_graph.schemas import Conflict, Fact, GoalStatus, Recall, RecallMode, Risk
 from langmem_graph.settings import Settings
-from langmem_graph.storage.services import Services
+from langmem_graph.storage.memory_services import Services
 
 Likeness = Callable[[str, Sequence[str], StepRun], Awaitable[float]]
 """Greatest similarity of a text to any of the others, from 0 to 1."""

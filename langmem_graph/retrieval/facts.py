@@ -23,7 +23,7 @@ from langmem_graph.schemas import Fact, Message, MessageHit, Record
 from langmem_graph.settings import Settings
 from langmem_graph.storage import message_queries, record_queries
 from langmem_graph.storage.clusters_and_edges import CAUSAL, neighbours
-from langmem_graph.storage.services import Services
+from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.user_room import Room
 
 if TYPE_CHECKING:

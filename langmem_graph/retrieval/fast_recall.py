@@ -36,7 +36,7 @@ from langmem_graph.retrieval.search_common import SearchNotes, check_query, chec
 from langmem_graph.retrieval.vague_turns import VagueTurnContext, read_vague_turn_context
 from langmem_graph.schemas import MessageHit, Reasoning, Recall, RecallReport
 from langmem_graph.settings import RankingMethod
-from langmem_graph.storage.services import Services
+from langmem_graph.storage.memory_services import Services
 from langmem_graph.tokens import TokenCounter, token_counter
 
 _SEARCHES = {"message": search_messages, "session": search_sessions}

@@ -25,8 +25,8 @@ from langmem_graph.schedule.time_phrases import day_fit, named_days
 from langmem_graph.schemas import Record, RecordHit
 from langmem_graph.storage import record_queries, vector_rows
 from langmem_graph.storage.full_text import RECORD_WORDS, query_terms, telling_terms
+from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.record_writes import naive
-from langmem_graph.storage.services import Services
 from langmem_graph.storage.tables_and_migrations import RECORDS
 from langmem_graph.storage.user_room import Room
 

@@ -19,7 +19,7 @@ from langmem_graph.schedule.times import EventTime, event_in, is_postponed, occu
 from langmem_graph.schemas import Fact, Record
 from langmem_graph.settings import Settings
 from langmem_graph.storage import record_queries, topic_file_rows
-from langmem_graph.topics.files import PROFILE, ProfileFile, parse
+from langmem_graph.topics.track_and_profile_files import PROFILE, ProfileFile, parse
 
 PROJECTS = 3
 """Projects in a context, the ones last mentioned first; ours."""

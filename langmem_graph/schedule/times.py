@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError, ValidationInfo, field_validator
 
 from langmem_graph.errors import InvalidInputError, explain
 from langmem_graph.messages import to_utc
-from langmem_graph.schedule.recurrence import read_rule, starts_from
+from langmem_graph.schedule.recurrence_rules import read_rule, starts_from
 from langmem_graph.settings import EVENT_MINUTES
 
 Granularity = Literal["minute", "day", "week", "month", "year"]

@@ -14,8 +14,8 @@ from langmem_graph.messages import is_bare_call, parse_messages, session_key
 from langmem_graph.reports import AddReport, FlushReport
 from langmem_graph.schemas import Message
 from langmem_graph.storage import message_queries, message_writes, pending_messages, vector_rows
+from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.message_writes import Appended
-from langmem_graph.storage.services import Services
 from langmem_graph.storage.tables_and_migrations import EMBED, MESSAGES
 from langmem_graph.storage.user_room import Room
 

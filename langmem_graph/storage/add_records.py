@@ -21,10 +21,10 @@ from langmem_graph.reports import RecordsReport, RejectedRecord
 from langmem_graph.schedule.times import checked_event, time_key
 from langmem_graph.schemas import Record
 from langmem_graph.storage import add_messages, record_queries, record_writes
+from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.pending_messages import BY_HAND as BY_HAND_SESSION
 from langmem_graph.storage.record_history import get_records
 from langmem_graph.storage.record_writes import BY_HAND, REFINES, Change
-from langmem_graph.storage.services import Services
 from langmem_graph.storage.tables_and_migrations import RECORDS
 
 _RECORD_ID = re.compile("[!-~]{1,100}")

@@ -31,9 +31,9 @@ from langmem_graph.storage import (
 )
 from langmem_graph.storage.directory_and_lock import remove_folder
 from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS
+from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.message_writes import BEFORE
 from langmem_graph.storage.record_writes import SUPERSEDES, Change
-from langmem_graph.storage.services import Services
 from langmem_graph.storage.tables_and_migrations import (
     MESSAGES,
     READ_ROLES,

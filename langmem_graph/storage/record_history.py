@@ -9,8 +9,8 @@ from sqlalchemy import Connection
 from langmem_graph.errors import InvalidInputError, StorageError
 from langmem_graph.schemas import HistoryEntry, Message, Record, message_row, record_row
 from langmem_graph.storage import message_queries, record_queries, record_writes
+from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.record_writes import BY_HAND, Change, naive
-from langmem_graph.storage.services import Services
 
 
 def get_conversation(services: Services, user_id: str, ids: Sequence[str]) -> list[Message]:

@@ -7,10 +7,10 @@ from sqlalchemy import Connection, delete, select
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.record_writes import now
-from langmem_graph.storage.services import Services
 from langmem_graph.storage.tables_and_migrations import ACTIVE, files, records
-from langmem_graph.topics.files import is_file_name
+from langmem_graph.topics.track_and_profile_files import is_file_name
 
 
 @dataclass(frozen=True)

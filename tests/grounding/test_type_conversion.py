@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel
 
+from langmem_graph.grounding.evidence_sources import Source, candidates_in, quoted_in
 from langmem_graph.grounding.tool_schema import Slot, slot_name, slot_path, slots_of, tool_spec
 from langmem_graph.grounding.type_conversion import inferred, problem_with, typed
-from langmem_graph.grounding.value_sources import Source, candidates_in, quoted_in
 
 INTEGER = {"type": "integer"}
 

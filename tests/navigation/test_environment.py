@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from langmem_graph.errors import ClosedMemoryError, InvalidInputError
 from langmem_graph.memory import Memory
-from langmem_graph.navigation.actions import MAX_CALLS
 from langmem_graph.navigation.environment import NavigationEnv
+from langmem_graph.navigation.parse_actions import MAX_CALLS
+from langmem_graph.navigation.reading_tools import navigation_tools
 from langmem_graph.navigation.reward import Rubric
-from langmem_graph.navigation.tools import navigation_tools
 from tests.support.navigation import ANSWER, LOOK, OF_ANA, SEAT, SUM, fill
 
 

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.memory import Memory
-from langmem_graph.navigation.actions import read_answer
 from langmem_graph.navigation.environment import NavigationEnv
+from langmem_graph.navigation.navigation_items import Navigation, ToolUse
+from langmem_graph.navigation.parse_actions import read_answer
+from langmem_graph.navigation.reading_tools import navigation_tools
 from langmem_graph.navigation.reward import (
     Rubric,
     best_f1,
@@ -21,8 +23,6 @@ from langmem_graph.navigation.reward import (
     navigation_metrics,
     token_f1,
 )
-from langmem_graph.navigation.schemas import Navigation, ToolUse
-from langmem_graph.navigation.tools import navigation_tools
 from langmem_graph.navigation.trajectories import read_trajectories, trajectory, write_trajectories
 from tests.support.navigation import ANSWER, LOOK, SEAT, SUM, fill
 

@@ -17,7 +17,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langmem_graph.graphs.nodes import create_write_node
 from langmem_graph.memory import Memory
 from langmem_graph.settings import ExtractionSettings, Settings
-from langmem_graph.topics.files import INDEX, parse
+from langmem_graph.topics.track_and_profile_files import INDEX, parse
 from langmem_graph.values.attributes import same_subject
 from tests.support.files import folder
 from tests.support.models import AnswersBySchema

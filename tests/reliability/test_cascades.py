@@ -17,7 +17,7 @@ from langmem_graph.memory import Memory
 from langmem_graph.settings import Settings, StorageSettings
 from langmem_graph.storage import clusters_and_edges, tables_and_migrations, topic_file_rows
 from langmem_graph.storage.record_writes import naive
-from langmem_graph.topics.files import ProfileFile, TopicFile, file_name, render
+from langmem_graph.topics.track_and_profile_files import ProfileFile, TopicFile, file_name, render
 from tests.support.files import folder
 
 SMALL = Settings(storage=StorageSettings(index_batch=6))

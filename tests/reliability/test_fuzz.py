@@ -29,7 +29,7 @@ from langmem_graph.messages import to_utc
 from langmem_graph.reasoning.nl_logic import Atom, Variable, contradicts, same_entity
 from langmem_graph.schedule.times import EventTime, occurrences
 from langmem_graph.testing import ScriptedChatModel
-from langmem_graph.topics.files import parse
+from langmem_graph.topics.track_and_profile_files import parse
 from langmem_graph.values.verbatim import find_values
 
 texts = st.text(max_size=60) | st.sampled_from(
@@ -300,7 +300,7 @@ GIVEN = {"query": "hi", "message_ids": ["1"], "record_ids": ["r"], "name": "inde
     lambda one: isinstance(one, dict)))  # fmt: skip
 def test_mcp_tools(memory: Memory, name: str, given_arguments: dict[str, Any]) -> None:
     pytest.importorskip("mcp")
-    from langmem_graph.mcp.calls import call_tool, offered
+    from langmem_graph.mcp.tool_calls_and_consent import call_tool, offered
 
     tools = {tool.name: tool for tool in offered(True)}
 

@@ -12,7 +12,7 @@ from langmem_graph.graphs.recall_graph import create_recall_graph
 from langmem_graph.memory import Memory
 from langmem_graph.retrieval.request_intent import intent_of
 from langmem_graph.storage import topic_file_rows
-from langmem_graph.topics.files import PROFILE, ProfileFile, render
+from langmem_graph.topics.track_and_profile_files import PROFILE, ProfileFile, render
 from tests.conftest import said
 from tests.support.models import AnswersBySchema
 

@@ -1,9 +1,16 @@
 """Shared parts of the navigation tests: users with every layer, a question, and its answer."""
 
 from langmem_graph.memory import Memory
-from langmem_graph.navigation.schemas import QuestionItem
+from langmem_graph.navigation.navigation_items import QuestionItem
 from langmem_graph.storage.topic_file_rows import write_files
-from langmem_graph.topics.files import INDEX, PROFILE, ProfileFile, TopicFile, render, render_index
+from langmem_graph.topics.track_and_profile_files import (
+    INDEX,
+    PROFILE,
+    ProfileFile,
+    TopicFile,
+    render,
+    render_index,
+)
 from tests.conftest import said
 
 SEAT = QuestionItem(

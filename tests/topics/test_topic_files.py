@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.topics.files import (
+from langmem_graph.topics.track_and_profile_files import (
     ProfileFile,
     TopicFile,
     file_name,
@@ -20,7 +20,7 @@ from langmem_graph.topics.files import (
     render_index,
     slug,
 )
-from langmem_graph.topics.validation import validate_round
+from langmem_graph.topics.validate_round import validate_round
 
 NOW = datetime(2025, 5, 3, 10, tzinfo=UTC)
 

@@ -8,12 +8,12 @@ from pydantic import ValidationError
 
 from langmem_graph.errors import InvalidInputError, StorageError, explain, for_log
 from langmem_graph.memory import UserMemory
-from langmem_graph.navigation.actions import RequestedCall
-from langmem_graph.navigation.schemas import Layer, ToolUse
+from langmem_graph.navigation.navigation_items import Layer, ToolUse
+from langmem_graph.navigation.parse_actions import RequestedCall
 from langmem_graph.tools.tool_answers import MAX_HITS
 from langmem_graph.tools.tool_definitions import READING, MemoryTool
 from langmem_graph.tools.tool_turn_budget import Call
-from langmem_graph.topics import files
+from langmem_graph.topics import track_and_profile_files
 
 _log = logging.getLogger(__name__)
 _BY_NAME = {tool.name: tool for tool in READING}
@@ -60,7 +60,9 @@ def _result_of(user: UserMemory, request: RequestedCall) -> tuple[str, dict[str,
     except Exception as error:  # noqa: BLE001  # recorded, and told to the model
         _log.warning("the memory tool %s failed: %s", tool.name, for_log(error))
         return _failed("Memory cannot be read right now. Answer without it, and say so.")
-    layer = _LAYERS.get(tool.name) or ("profile" if data["name"] == files.PROFILE else "topics")
+    layer = _LAYERS.get(tool.name) or (
+        "profile" if data["name"] == track_and_profile_files.PROFILE else "topics"
+    )
     return text, {"layer": layer, **_ids(tool.name, data)}
 
 
@@ -83,10 +85,10 @@ def _ids(name: str, data: dict[str, Any]) -> dict[str, list[str]]:
 def _cited_records(text: str) -> Sequence[str]:
     """The records that a topic track cites; the index and the profile cite none."""
     try:
-        file = files.parse(text)
+        file = track_and_profile_files.parse(text)
     except InvalidInputError:
         return ()
-    return file.evidence if isinstance(file, files.TopicFile) else ()
+    return file.evidence if isinstance(file, track_and_profile_files.TopicFile) else ()
 
 
 def _as_function(tool: MemoryTool) -> dict[str, Any]:

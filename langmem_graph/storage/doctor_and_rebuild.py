@@ -15,8 +15,8 @@ from langmem_graph.storage import (
     tables_and_migrations,
     vector_rows,
 )
+from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.message_queries import Counts
-from langmem_graph.storage.services import Services
 from langmem_graph.storage.tables_and_migrations import EMBED, INDEX, LAYERS
 from langmem_graph.storage.user_room import Room
 

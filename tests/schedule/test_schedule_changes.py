@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.schedule.rules import (
+from langmem_graph.schedule.schedule_changes import (
     ScheduleChange,
     ScheduleItem,
     apply,

@@ -10,7 +10,13 @@ from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.topics.files import MAX_TOPICS, ProfileFile, TopicFile, file_name, linked_topics
+from langmem_graph.topics.track_and_profile_files import (
+    MAX_TOPICS,
+    ProfileFile,
+    TopicFile,
+    file_name,
+    linked_topics,
+)
 
 
 class CheckedRound(NamedTuple):

@@ -14,7 +14,7 @@ from langmem_graph.messages import is_bare_call
 from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Fact, Message
 from langmem_graph.storage import message_queries, record_queries
-from langmem_graph.storage.services import Services
+from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.user_room import Room
 from langmem_graph.values.matching import is_part, says
 from langmem_graph.values.verbatim import find_values, raws, tokens
