@@ -23,9 +23,9 @@ demo: $(VENV)/.core
 test: check
 	$(BIN)/python -m pytest --quiet --numprocesses auto --dist loadscope
 
-# Three workers on two cores: many of the long tests wait for other processes.
+# Two workers a core: many of the long tests wait for other processes.
 test-all: check
-	$(BIN)/python -m pytest --quiet --numprocesses 3 --dist loadscope -m "not stress"
+	$(BIN)/python -m pytest --quiet --numprocesses 4 --dist loadscope -m "not stress"
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
