@@ -2,7 +2,7 @@
 # make test          formatting, lint, types and the quick tests
 # make test-all      the same with the long tests
 # make stress        the long trials in full
-# make benchmarks    measure memory on the public data sets
+# make benchmarks    measure memory on the public data sets, in the folder that LANGMEM_GRAPH_DATA names
 # make constraints   take the newest releases that fit into constraints.txt
 # make clean         remove the environment and what was built
 #
@@ -37,7 +37,7 @@ stress: $(VENV)/.dev
 	$(BIN)/python -m pytest -m stress
 
 benchmarks: $(VENV)/.dev
-	$(BIN)/python -m benchmarks locomo realmem --data "$${LANGMEM_GRAPH_DATA:-../shared/data}"
+	$(BIN)/python -m benchmarks locomo realmem --data "$${LANGMEM_GRAPH_DATA:?is not set: name the folder of the data sets}"
 
 constraints: $(BIN)/python
 	$(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --no-emit-index-url --no-annotate \

@@ -31,13 +31,13 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
 def add_data_argument(made: argparse.ArgumentParser) -> None:
     """The folder with LoCoMo and RealMem."""
-    default = os.environ.get("LANGMEM_GRAPH_DATA") or REPOSITORY.parent / "shared" / "data"
+    named = os.environ.get("LANGMEM_GRAPH_DATA")
     made.add_argument(
         "--data",
         type=Path,
-        default=Path(default),
-        help="folder with locomo/*.json and realmem/*.json; default $LANGMEM_GRAPH_DATA,"
-        " else ../shared/data",
+        default=named,
+        required=not named,
+        help="folder with locomo/*.json and realmem/*.json; default $LANGMEM_GRAPH_DATA",
     )
 
 

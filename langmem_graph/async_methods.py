@@ -68,7 +68,13 @@ class _Sync(Protocol):
     def _check_writable(self, what: str) -> None: ...
     def _with_model(self, what: str, otherwise: str = "") -> "Pipelines": ...
     def _reasoning(
-        self, query: str, mode: RecallMode, *options: Any
+        self,
+        query: str,
+        mode: RecallMode,
+        k: int | None,
+        max_tokens: int | None,
+        in_view: Sequence[str],
+        at: object,
     ) -> "tuple[Pipelines, RecallRequest]": ...
     def add(self, *args: Any, **options: Any) -> AddReport: ...
     def flush(self, *args: Any, **options: Any) -> FlushReport: ...
@@ -95,7 +101,10 @@ class _Sync(Protocol):
 def open_pipelines(
     services: Services, model: Any, causal_scorer: "CausalScorer | str"
 ) -> "Pipelines | None":
-    """The pipelines of a memory; None without a model, as LangChain's models are slow to import."""
+    """The pipelines of a memory, or None without a model.
+
+    LangChain's models are slow to import, so only a memory with a model imports them.
+    """
     if model is None:
         return None
     from langmem_graph.pipelines import Pipelines
@@ -124,9 +133,15 @@ class AsyncMethods:
         return self._pipelines
 
     def _reasoning(
-        self, query: str, mode: RecallMode, *options: Any
+        self,
+        query: str,
+        mode: RecallMode,
+        k: int | None,
+        max_tokens: int | None,
+        in_view: Sequence[str],
+        at: object,
     ) -> "tuple[Pipelines, RecallRequest]":
-        request = recall_request(self.settings, query, mode, *options)
+        request = recall_request(self.settings, query, mode, k, max_tokens, in_view, at)
         otherwise = "Without one there is mode='fast'."
         return self._with_model(f"recall(mode={mode!r})", otherwise), request
 

@@ -2,7 +2,7 @@
 
 Code finds exact duplicates. Only candidates with similar older records are shown to the model, and
 only aliases that it was shown are taken from its answer; a candidate without a decision is stored.
-The module `supersede` then checks the decisions.
+`supersede_records` then checks the decisions.
 """
 
 import re

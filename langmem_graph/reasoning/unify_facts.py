@@ -1,7 +1,7 @@
 """The step `unify`: bind variables and prove atoms by the retrieved facts (Goal-Mem 2.2, step 4).
 
 One model call a round proposes bindings by the nine conditions of Goal-Mem 2.1. Code checks every
-proposal again (`bindings.py`) and decides how the loop continues.
+proposal again (`decide_bindings.py`) and decides how the loop continues.
 """
 
 from langmem_graph.llm.answer_schemas import Unification
