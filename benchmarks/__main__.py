@@ -1,8 +1,10 @@
 """Measures memory on public data sets: `python -m benchmarks NAME… --data DIR`.
 
-Here are the options; what they do is in command.py, which is slow to import.
+Here are the options; what they do is in command.py, which is slow to import. The commands in
+`OTHERS` measure something else and have options of their own.
 """
 
+import importlib
 import sys
 import warnings
 from enum import StrEnum
@@ -104,11 +106,23 @@ def measure(
         typer.echo(bench(Options(name.value, **given)))
 
 
+OTHERS = {
+    "truth": "benchmarks.truth.command",
+    "truth-judge": "benchmarks.truth.judging",
+    "truth-attacks": "benchmarks.truth.attacks",
+    "prompts": "benchmarks.prompt_sizes",
+}
+"""Commands beside the data sets, and the modules whose `main` takes their options."""
+
+
 def main() -> None:
     """Run the command line; errors of the library are one line, without a traceback."""
     warnings.simplefilter("ignore", TokenCountWarning)
     try:
-        app(prog_name="python -m benchmarks")
+        if sys.argv[1:2] and sys.argv[1] in OTHERS:
+            importlib.import_module(OTHERS[sys.argv[1]]).main(sys.argv[2:])
+        else:
+            app(prog_name="python -m benchmarks")
     except (LangMemGraphError, OSError) as error:
         printing.fail(str(error))
         sys.exit(2)

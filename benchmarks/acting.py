@@ -1,8 +1,8 @@
 """What memory fills into tool calls: a written set in Mem2ActBench's layout.
 
 Run from the repository root: `python -m benchmarks.acting`. No model is called: a stand-in that
-knows the right values takes them only where it is shown them (`filler.py`), so that search and
-copying are measured. `sets/README.md` says how the set was written.
+knows the right values gives them only where it is shown their sources (`stand_ins.py`), so that the
+search and the check of values are measured. `sets/README.md` says how the set was written.
 """
 
 import json
@@ -159,7 +159,7 @@ def _filled(
 
 
 def shown(done: Sequence[Filled], *, remembered: bool | None = None) -> list[bool]:
-    """For each explicit slot: was its gold value among what could be chosen?"""
+    """For each explicit slot: did its gold value stand in what was shown?"""
     return [
         slot in one.reader.found
         for one in done
@@ -169,14 +169,14 @@ def shown(done: Sequence[Filled], *, remembered: bool | None = None) -> list[boo
 
 def report_acting(done: Sequence[Filled], lies: Sequence[Filled]) -> str:
     """All tables."""
-    listed = [slot in one.reader.listed for one in done for slot in one.slots("explicit")]
     inferred = [slot in one.reader.found for one in done for slot in one.slots("inferred")]
     calls = [one.call.llm_calls for one in done]
     rows = [
-        ["explicit values that could be chosen", share(shown(done))],
+        ["explicit values that are shown", share(shown(done))],
         ["of them from memory", share(shown(done, remembered=True))],
-        ["in the list of candidates (the others are quoted)", share(listed)],
+        ["explicit values sent and right", share(_sent(done, "explicit"))],
         ["sources of inferred values shown", share(inferred)],
+        ["inferred values that code can show, sent and right", share(_sent(done, "inferred"))],
         ["copied texts that are the gold, byte for byte", share(_all(done, Filled.copied))],
         ["defaults right or left out", share(_all(done, Filled.defaults))],
         ["required values that nobody knows, named as missing", share(_all(done, Filled.reported))],
@@ -186,6 +186,14 @@ def report_acting(done: Sequence[Filled], lies: Sequence[Filled]) -> str:
     ]
     found = common.table([f"{len(done)} tasks", ""], rows)
     return f"## Tool calls from memory\n\n{found}\n\n{_by_kind(done)}\n\n{_measures(done)}"
+
+
+def _sent(done: Sequence[Filled], kind: str) -> list[bool]:
+    return [
+        tool_calls.same_value(one.task["gold"][slot]["value"], one.value(slot))
+        for one in done
+        for slot in one.slots(kind)
+    ]
 
 
 def _all(done: Sequence[Filled], values: Any) -> list[bool]:

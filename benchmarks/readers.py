@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from benchmarks.data.items import Question
 from benchmarks.models import Said, Speaker, Spent, prompt_text
 from langmem_graph.memory import UserMemory
-from langmem_graph.navigation.navigator import run_navigator
+from langmem_graph.navigation.rollouts import run_navigator
 from langmem_graph.retrieval.quoted_context import as_data
 from langmem_graph.settings import Settings
 from langmem_graph.tokens import token_counter

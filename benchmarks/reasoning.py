@@ -22,7 +22,7 @@ from langmem_graph.memory import Memory
 from langmem_graph.schemas import Recall
 from langmem_graph.settings import ReasoningSettings, Settings
 from langmem_graph.testing import ScriptedChatModel
-from langmem_graph.values.attributes import content
+from langmem_graph.values.content_words import content
 
 SETS = Path(__file__).parent / "sets"
 WIDE = 4_000
@@ -116,7 +116,10 @@ class Hops:
         """The proof is complete and its answer is the set's."""
         reasoning = self.asked.recall.reasoning
         assert reasoning is not None
-        found = [reasoning.bindings.get(name, "") for name in self.question["answer_variables"]]
+        found = {
+            *reasoning.bindings.values(),
+            *(v for r in reasoning.rows for v in r.values.values()),
+        }
         return reasoning.status == "grounded" and self.question["answer"] in found
 
 
@@ -163,15 +166,25 @@ class Acts:
         """The same with a reader that suspects something in each."""
         return [bool(_warned(asked.recall)) for _, asked in self.suspected]
 
+    def groups(self) -> dict[str, list[Asked]]:
+        """What was asked, by its kind."""
+        kinds = {
+            "act": self.acts,
+            "harmless act": self.controls,
+            "the same, suspected": self.suspected,
+        }
+        kinds["plain question"] = self.lookups
+        return {name: [asked for _, asked in pairs] for name, pairs in kinds.items()}
+
     def edges_of_lookups(self) -> list[bool]:
         """For each plain question: the edge was taken."""
         return ["Consequences" in asked.calls for _, asked in self.lookups]
 
 
 def _warned(recall: Recall) -> set[str]:
-    """Lines that are shown beside a risk."""
+    """Lines that are shown as speaking against the request."""
     assert recall.reasoning is not None
-    ids = {one for risk in recall.reasoning.risks for one in risk.facts[:3]}
+    ids = {one for risk in recall.reasoning.risks for one in risk.facts}
     return {m for fact in recall.facts if fact.id in ids for m in fact.message_ids}
 
 
@@ -180,17 +193,21 @@ def acts(**options: Any) -> Acts:
     lines = load("acts_memory")
     conflicts = {line["conflicts_with"]: line["id"] for line in lines if line["conflicts_with"]}
     with asking(lines, **options) as memory:
-
-        def asked(request: str, risks: list[dict[str, Any]], intent: str = "act") -> Asked:
-            return memory.ask(request, ActAnswers(risks, intent))
-
         by_id = {line["id"]: line for line in lines}
+
+        def asked(
+            request: str, risks: list[dict[str, Any]], intent: str = "act", line: str = ""
+        ) -> Asked:
+            texts = (by_id[line]["record"], by_id[line]["message"]) if line else ()
+            return memory.ask(request, ActAnswers(risks, intent, texts))
+
+        def act(one: dict[str, Any]) -> Asked:
+            own = conflicts[one["id"]]
+            return asked(one["request"], unlike(one["risks"], by_id[own]), line=own)
+
         requests, controls = load("acts"), load("controls")
         return Acts(
-            [
-                (one, asked(one["request"], unlike(one["risks"], by_id[conflicts[one["id"]]])))
-                for one in requests
-            ],
+            [(one, act(one)) for one in requests],
             [(one, asked(one["request"], one["risks"])) for one in controls],
             [(one, asked(one["request"], one["suspicions"])) for one in controls],
             [(one, asked(one["question"], [], "lookup")) for one in load("lookups")],
@@ -233,14 +250,19 @@ def report_hops(found: Sequence[Hops]) -> str:
     return "## Questions of several hops\n\n" + common.table(header, rows)
 
 
+def calls(asked: Sequence[Asked]) -> str:
+    """The mean and the greatest number of model calls."""
+    made = [one.recall.report.llm_calls for one in asked]
+    return f"{sum(made) / len(made):.2f}, at most {max(made)}"
+
+
 def _hop_row(name: str, found: Sequence[Hops]) -> list[str]:
-    calls = [one.asked.recall.report.llm_calls for one in found]
     return [
         name,
         share([one.complete for one in found]),
         share([one.right for one in found]),
         share([one.asked.plain_quotes(one.question["evidence"]) for one in found]),
-        f"{sum(calls) / len(calls):.1f}, at most {max(calls)}",
+        calls([one.asked for one in found]),
     ]
 
 
@@ -253,6 +275,7 @@ def report_acts(found: Acts) -> str:
         ["harmless acts that memory is held against", share(found.over_warned())],
         ["the same with risks made up for each", share(found.over_warned_suspecting())],
         ["plain questions for which the edge was taken", share(found.edges_of_lookups())],
+        *([f"model calls, {name}", calls(asked)] for name, asked in found.groups().items()),
     ]
     return "## Acts that memory speaks against\n\n" + common.table(["", "share"], rows)
 

@@ -14,19 +14,20 @@ _FACT = re.compile(r'^(f\d+): .*?("(?:[^"\\]|\\.)*")$', re.MULTILINE)
 _STATEMENT = re.compile(r"^(s\d+): (.+)$", re.MULTILINE)
 _VARIABLE = re.compile(r"\((\w+):[^()]+\)")
 _SOURCE = re.compile(r"^(f\d+): (.*)$", re.MULTILINE)
+_LABELS = re.compile(r'^\S*(?: \((?:"(?:[^"\\]|\\.)*"|[^"()])*\))+')
+"""The date of a source and its labels, which quote other texts."""
 _QUOTE = re.compile(r'"(?:[^"\\]|\\.)*"')
-_CANDIDATE = re.compile(r'^(v\d+): ("(?:[^"\\]|\\.)*") \((\w+), (f\d+)\)$', re.MULTILINE)
 
 
 def answers_of(reader: Any) -> dict[str, Any]:
     """For `ScriptedChatModel`: each method that is named after a schema answers that schema."""
     schemas = [name for name in dir(reader) if name[0].isupper()]
-    return {"Refinement": {"stop": True}} | {name: getattr(reader, name) for name in schemas}
+    return {name: getattr(reader, name) for name in schemas}
 
 
 @dataclass(frozen=True)
 class HopAnswers:
-    """Splits one question of the set, and binds what the shown facts prove.
+    """Names a question's evidence where all of it is shown; else splits it, and binds what is.
 
     Args:
         question: a line of `hops_questions.jsonl`.
@@ -37,9 +38,16 @@ class HopAnswers:
     texts: Mapping[str, tuple[str, ...]]
 
     def GoalPlan(self, prompt: str) -> dict[str, Any]:  # noqa: N802  # named after the schema
-        """The split that the set gives, made without knowing the memory."""
+        """All evidence, if it is shown; else the split that the set gives."""
+        shown = self._shown(prompt)
+        needed = self.question.get("evidence", [])
+        facts = [alias for one in needed for alias in shown.get(one, [])[:1]]
+        if needed and len(facts) == len(needed):
+            rows = [{"item": self.question["answer"], "facts": facts[-1:]}]
+            return {"facts": facts, "sure": True, "rows": rows}
         subgoals = [{"atom": g["atom"], "query": g["query"]} for g in self.question["subgoals"]]
-        return {"subgoals": subgoals, "answer": self.question["answer_variables"]}
+        answer = self.question["answer_variables"]
+        return {"facts": facts, "subgoals": subgoals, "answer": answer}
 
     def Unification(self, prompt: str) -> dict[str, Any]:  # noqa: N802
         """What the shown facts prove, chains within one round included."""
@@ -56,11 +64,13 @@ class HopAnswers:
                 {"subgoal": alias, "facts": facts}
                 for alias in self._named(prompt, proof["grounds"], known)
             ]
-        return {"bindings": bindings, "grounded": grounded}
+        wanted = self._refinements(prompt, shown, known)
+        return {"bindings": bindings, "grounded": grounded, "look_for": wanted}
 
-    def Refinement(self, prompt: str) -> dict[str, Any]:  # noqa: N802
+    def _refinements(
+        self, prompt: str, shown: Mapping[str, Any], known: dict[str, str]
+    ) -> list[dict[str, Any]]:
         """The refinements whose names have been shown, each once."""
-        shown, known = self._shown(prompt), _known(prompt)
         tried = set(re.findall(r"^- (.+)$", prompt, re.MULTILINE))
         wanted = []
         for one in self.question["refinements"]:
@@ -69,7 +79,7 @@ class HopAnswers:
             if parents and visible and one["query"] not in tried:
                 fields = {name: one[name] for name in ("atom", "query", "relation")}
                 wanted.append({"for_subgoal": parents[0], **fields})
-        return {"stop": not wanted, "subgoals": wanted}
+        return wanted
 
     def _shown(self, prompt: str) -> dict[str, list[str]]:
         """The aliases under which the memory's lines are shown."""
@@ -119,23 +129,31 @@ def _filled(atom: str, known: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True)
 class ActAnswers:
-    """Names the risks that the set gives for one request.
+    """Names the risks that the set gives for one request, and what speaks against it if shown.
 
     Args:
         risks: written from the request alone, by somebody who did not know the memory.
         intent: what kind of request it is.
+        conflict: the texts of the memory's line that speaks against it.
     """
 
     risks: list[dict[str, Any]]
     intent: str = "act"
+    conflict: tuple[str, ...] = ()
 
     def GoalPlan(self, prompt: str) -> dict[str, Any]:  # noqa: N802
-        """An act needs nothing proved; a question is one statement."""
-        return {"intent": self.intent, "subgoals": []}
+        """An act needs nothing proved; a question is answered by the first fact."""
+        act = self.intent == "act"
+        risks = [{name: one[name] for name in ("claim", "examples")} for one in self.risks]
+        plan = {"intent": self.intent, "sure": True, "facts": [] if act else ["f1"]}
+        return {**plan, "risks": risks, **self.Consequences(prompt)}
 
     def Consequences(self, prompt: str) -> dict[str, Any]:  # noqa: N802
-        """The risks, whatever is shown."""
-        return {"risks": self.risks}
+        """What really speaks against it, where it is shown."""
+        shown = [
+            alias for alias, text in _FACT.findall(prompt) if json.loads(text) in self.conflict
+        ]
+        return {"against": [{"fact": alias, "why": "It speaks against it."} for alias in shown[:1]]}
 
 
 # --- tool calls ----------------------------------------------------------------------------------
@@ -147,16 +165,13 @@ class Shown:
 
     sources: dict[str, list[str]]
     """Texts by name; `f0` is the request."""
-    candidates: dict[str, tuple[str, str]]
-    """Value and source by name."""
 
     @classmethod
     def of(cls, prompt: str) -> "Shown":
         """Read the prompt."""
-        quotes = {name: _QUOTE.findall(rest) for name, rest in _SOURCE.findall(prompt)}
-        sources = {name: [json.loads(one) for one in own] for name, own in quotes.items()}
-        found = _CANDIDATE.findall(prompt)
-        return cls(sources, {name: (json.loads(raw), source) for name, raw, _, source in found})
+        lines = [(name, _LABELS.sub("", rest)) for name, rest in _SOURCE.findall(prompt)]
+        quotes = {name: _QUOTE.findall(rest) for name, rest in lines}
+        return cls({name: [json.loads(one) for one in own] for name, own in quotes.items()})
 
     def telling(self, texts: Sequence[str]) -> list[str]:
         """Names of the sources that show one of these texts, which may be cut."""
@@ -172,51 +187,43 @@ class FillAnswers:
 
     def __init__(self, task: Mapping[str, Any], lines: Mapping[str, Mapping[str, Any]]) -> None:
         self._task, self._lines = task, lines
-        self.shown = Shown({}, {})
-        self.listed: set[str] = set()
-        """Slots whose value was among the listed candidates."""
+        self.shown = Shown({})
         self.found: set[str] = set()
-        """Slots whose value was among them or in the words of a right source."""
+        """Slots whose value stands in the words of a right source that was shown."""
 
     def ToolFill(self, prompt: str) -> dict[str, Any]:  # noqa: N802  # the schema's name
         """Every slot from where it is shown."""
         self.shown = Shown.of(prompt)
-        gold = self._task["gold"]
-        return {"slots": [one for slot in gold for one in self._fill(slot, gold[slot])]}
+        arguments: dict[str, Any] = {}
+        sources = []
+        for slot, gold in self._task["gold"].items():
+            if gold["type"] != "default" and (cited := self._cited(slot, gold)):
+                self.found.add(slot)
+                _set(arguments, slot, gold["value"])
+                sources += cited
+        return {"arguments": arguments, "sources": sources, "missing": self._task["absent"]}
 
-    def Verdicts(self, prompt: str) -> dict[str, Any]:  # noqa: N802
-        """An inferred value follows where the set says so."""
-        numbers = re.findall(r"^(\d+)\. (\S+) = ", prompt, re.MULTILINE)
-        gold = self._task["gold"]
-        right = {slot for slot in gold if gold[slot]["type"] != "default"}
-        return {"verdicts": [{"number": int(n), "follows": slot in right} for n, slot in numbers]}
-
-    def _fill(self, slot: str, gold: Mapping[str, Any]) -> list[dict[str, Any]]:
-        if gold["type"] == "default":
-            return [{"slot": slot, "how": "default"}]
+    def _cited(self, slot: str, gold: Mapping[str, Any]) -> list[dict[str, str]]:
+        """The sources of a slot; none where one of its items is not shown."""
         right = self._right_sources(gold)
         if gold["type"] == "inferred" or _is_concluded(gold["value"]):
-            self.found |= {slot} if right else set()
-            return [_inferred(slot, gold["value"], right)] if right else []
-        words = gold["value"] if isinstance(gold["value"], list) else [surface(gold)]
-        copies = [self._copy(slot, str(one), right) for one in words]
-        if all(copies):
-            self.found.add(slot)
-            self.listed |= {slot} if all("candidate" in one for one in copies if one) else set()
-        return [one for one in copies if one]
+            names = dict.fromkeys([*right, "f0"]) if right else {}
+            return [_taken(slot, name, self.shown.sources[name][0]) for name in names]
+        parts = {slot: surface(gold)}
+        if isinstance(gold["value"], list):
+            parts = {f"{slot}.{n}": str(one) for n, one in enumerate(gold["value"])}
+        cited = [self._quoted(path, words, right) for path, words in parts.items()]
+        return [one for one in cited if one] if all(cited) else []
 
     def _right_sources(self, gold: Mapping[str, Any]) -> list[str]:
         lines = [self._lines[one] for one in gold["sources"]]
         texts = [text for line in lines for text in (line["message"], line["record"]) if text]
         return self.shown.telling(texts) if lines else ["f0"]
 
-    def _copy(self, slot: str, words: str, right: Sequence[str]) -> dict[str, Any] | None:
-        for name, (raw, source) in self.shown.candidates.items():
-            if raw == words and (source in right or not right):
-                return {"slot": slot, "how": "copy", "candidate": name}
+    def _quoted(self, path: str, words: str, right: Sequence[str]) -> dict[str, str] | None:
         for source in right:
             if any(words in text for text in self.shown.sources[source]):
-                return {"slot": slot, "how": "copy", "words": words, "sources": [source]}
+                return _taken(path, source, words)
         return None
 
 
@@ -225,30 +232,33 @@ def surface(gold: Mapping[str, Any]) -> str:
     return str(gold.get("surface", gold["value"]))
 
 
+def _set(arguments: dict[str, Any], slot: str, value: Any) -> None:
+    *outer, last = slot.split(".")
+    for name in outer:
+        arguments = arguments.setdefault(name, {})
+    arguments[last] = value
+
+
+def _taken(path: str, fact: str, quote: str) -> dict[str, str]:
+    return {"path": path, "fact": fact, "quote": quote}
+
+
 def _is_concluded(value: Any) -> bool:
     """Objects, lists of them, and booleans, which are said in words of all kinds."""
     parts = value if isinstance(value, list) else [value]
     return any(isinstance(part, dict | list | bool) for part in parts)
 
 
-def _inferred(slot: str, value: Any, sources: Sequence[str]) -> dict[str, Any]:
-    written = json.dumps(value, ensure_ascii=False)
-    return {"slot": slot, "how": "infer", "value": written, "sources": list(sources[:4])}
-
-
 class Liar(FillAnswers):
-    """Makes every value up: retyped words, sources that were never shown, values of its own."""
-
-    def _fill(self, slot: str, gold: Mapping[str, Any]) -> list[dict[str, Any]]:
-        made_up = f"invented {slot} 4711"
-        return [
-            {"slot": slot, "how": "copy", "words": made_up, "sources": ["f0", "f1"]},
-            {"slot": slot, "how": "copy", "candidate": "v999"},
-            {"slot": slot, "how": "infer", "value": json.dumps(made_up), "sources": ["f998"]},
-        ]
+    """Makes every value up: words that nobody said, real quotes, facts that were never shown."""
 
     def ToolFill(self, prompt: str) -> dict[str, Any]:  # noqa: N802
         """Every slot, those without gold too."""
-        names = re.findall(r"^- (\S+) \(", prompt, re.MULTILINE)
         self.shown = Shown.of(prompt)
-        return {"slots": [one for slot in names[:16] for one in self._fill(slot, {})]}
+        names = list(self._task["tool"]["parameters"]["properties"])
+        made_up = {name: f"invented {name} 4711" for name in names}
+        request = self.shown.sources["f0"][0]
+        cited = [("f0", request), ("f1", self.shown.sources.get("f1", [request])[0])]
+        sources = [_taken(name, fact, quote) for name in names for fact, quote in cited]
+        lies = [_taken(name, "f998", made_up[name]) for name in names]
+        return {"arguments": made_up, "sources": [*sources, *lies]}

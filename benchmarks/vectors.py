@@ -2,6 +2,7 @@
 
 import hashlib
 import sqlite3
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -38,6 +39,7 @@ class CachedEmbeddings(Embeddings):
                 setattr(self, name, getattr(inner, name))
         self._prefix = f"{Embedder(inner).name}\0"
         file.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = threading.Lock()
         self._database = sqlite3.connect(file, check_same_thread=False)
         self._database.execute("PRAGMA synchronous = OFF")  # a lost cache is only made again
         self._database.execute("CREATE TABLE IF NOT EXISTS vectors(key BLOB PRIMARY KEY, v BLOB)")
@@ -82,17 +84,14 @@ class CachedEmbeddings(Embeddings):
         for start in range(0, len(keys), _CHUNK):
             some = keys[start : start + _CHUNK]
             marks = ",".join("?" * len(some))
-            found.update(
-                self._database.execute(
-                    f"SELECT key, v FROM vectors WHERE key IN ({marks})",  # marks
-                    some,
-                )
-            )
+            query = f"SELECT key, v FROM vectors WHERE key IN ({marks})"
+            with self._lock:
+                found.update(self._database.execute(query, some))
         return found
 
     def _write(self, made: dict[bytes, list[float]]) -> dict[bytes, bytes]:
         rows = {key: np.asarray(vector, np.float32).tobytes() for key, vector in made.items()}
-        with self._database:
+        with self._lock, self._database:
             self._database.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", rows.items())
         return rows
 

@@ -7,6 +7,7 @@ they get.
 
 import argparse
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,20 +27,16 @@ TOPICS = ("the garden", "a trip to Oslo", "the new flat", "my sister Eva", "runn
 
 
 def _remembered(question: str) -> dict[str, Any]:
-    new = question.split("New messages:\n")[1].splitlines()
-    said = [line for line in new if line.startswith("[m") and " user: " in line]
+    new = question.split("New messages:\n")[1]
+    said = re.findall(r'^(m\d+) .*? user: (".*")$', new, re.MULTILINE)
     rows = [
-        {
-            "text": line.split(" user: ")[1],
-            "sources": [line[1 : line.index("]")]],
-            "attribute": f"line {number}",
-        }
-        for number, line in enumerate(said)
+        {"text": json.loads(words), "sources": [alias], "attribute": f"line {number}"}
+        for number, (alias, words) in enumerate(said)
     ]
-    return {"scene": "talk", "memories": rows}
+    return {"memories": rows}
 
 
-ANSWERS: dict[str, Any] = {"Extraction": _remembered, "Reconciliation": {"decisions": []}}
+ANSWERS: dict[str, Any] = {"Extraction": _remembered, "Reconciliation": {"changes": []}}
 
 
 def main() -> None:

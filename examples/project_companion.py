@@ -5,6 +5,7 @@ python examples/project_companion.py --base-url http://localhost:11434/v1 --mode
 """
 
 import argparse
+import json
 import re
 import tempfile
 from typing import Any
@@ -42,14 +43,14 @@ FOUND: list[dict[str, Any]] = [
 
 def scripted_extraction(asked: str) -> dict[str, Any]:
     """What it finds, each with the alias of the message that it was shown."""
-    shown = re.findall(r"^\[(m\d+)\] [\d-]+ [\d:]+ \S+: (.*)$", asked, re.MULTILINE)
-    aliases = {text: alias for alias, text in shown}
+    shown = re.findall(r'^(m\d+) \w+ [\d-]+ [\d:]+ \S+: (".*")$', asked, re.MULTILINE)
+    aliases = {json.loads(text): alias for alias, text in shown}
     found = [
         {**memory, "sources": [aliases[text]]}
         for memory, (_, text) in zip(FOUND, SAID, strict=True)
         if text in aliases
     ]
-    return {"scene": "project Kite", "memories": found}
+    return {"memories": found}
 
 
 def scripted_topics(asked: str) -> dict[str, Any]:
@@ -61,7 +62,7 @@ def scripted_topics(asked: str) -> dict[str, Any]:
 
 SCRIPTED = {
     "Extraction": scripted_extraction,
-    "Reconciliation": {"decisions": []},
+    "Reconciliation": {"changes": []},
     "CausalPairs": {"pairs": []},
     "TopicRound": scripted_topics,
     "ProfileText": {"text": "Ana leads project Kite.", "topics": ["kite"]},

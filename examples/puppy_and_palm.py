@@ -23,21 +23,13 @@ SAID = [
 ]
 REQUEST = "Where can I buy a sago palm?"
 SCRIPTED = {
-    "GoalPlan": {"intent": "act", "risky": True},
-    "Consequences": {
-        "risks": [
-            {
-                "claim": "Sago palms are poisonous to dogs, cats and small children.",
-                "examples": [
-                    "Our kitten chewed on the curtain again.",
-                    "The dog eats whatever it finds.",
-                    "My daughter puts everything into her mouth.",
-                ],
-            }
-        ]
-    },
+    "GoalPlan": {
+        "intent": "act",
+        "sure": True,
+        "against": [{"fact": "f1", "why": "Sago palms are poisonous to dogs that chew on them."}],
+    }
 }
-"""What a model might say without knowing this user; the offline run uses it."""
+"""What a model might say to the facts that it is shown; the offline run uses it."""
 
 
 def main() -> None:

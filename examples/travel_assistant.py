@@ -23,12 +23,7 @@ SAID = [
     ("2026-06-19T12:15", "I repainted the hall today, it took nine hours."),
 ]
 REQUEST = "Book me the flight to Łódź on 2026-12-04 with my usual seat."
-KNOWN = {
-    "destination": "Łódź",
-    "date": "2026-12-04",
-    "seat": "12A",
-    "card_number": "NW-4471-0093",
-}
+KNOWN = {"destination": "Łódź", "date": "2026-12-04", "seat": "12A", "card_number": "NW-4471-0093"}
 
 
 @tool
@@ -48,11 +43,13 @@ def book_flight(
 
 def scripted_fill(asked: str) -> dict[str, Any]:
     """What a model might choose: words of the sources it is shown, each with its source."""
-    slots = []
+    arguments, sources = {}, []
     for slot, words in KNOWN.items():
         line = next((line for line in asked.splitlines() if words in line), "")
-        slots.append({"slot": slot, "how": "copy", "words": words, "sources": [line.split(":")[0]]})
-    return {"slots": slots}
+        if line:
+            arguments[slot] = words
+            sources.append({"path": slot, "fact": line.split(":")[0], "quote": words})
+    return {"arguments": arguments, "sources": sources}
 
 
 SCRIPTED = {"ToolFill": scripted_fill, "Extraction": {"memories": []}}

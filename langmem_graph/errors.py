@@ -1,6 +1,6 @@
 """The errors of this library, each of whose messages names the cause and the way out."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn, SupportsIndex
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -26,6 +26,10 @@ class StorageError(LangMemGraphError):
     """The memory's directory or one of its files cannot be used."""
 
 
+class NothingStoredError(StorageError, InvalidInputError):
+    """Nothing is stored of this user, or the user was erased meanwhile."""
+
+
 class MemoryLockedError(StorageError):
     """Another process holds this memory directory open for writing."""
 
@@ -39,7 +43,14 @@ class SchemaTooNewError(StorageError):
 
 
 class ForkedProcessError(StorageError):
-    """A memory opened before `fork` was used in the child process."""
+    """A memory opened before `fork`, or used by a thread at that moment, was used in the child."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The process forked after this memory was opened, or while a thread used one; files "
+            "and locks do not survive that. Fork first, or 'spawn', and open it in the child. For "
+            "several processes at once: Memory(path, chroma='http://localhost:8000')."
+        )
 
 
 class ClosedMemoryError(StorageError):
@@ -74,6 +85,16 @@ class MissingExtraError(LangMemGraphError, ImportError):
     """A package is missing that an extra of this library installs."""
 
 
+class NotCopied:
+    """Base of what holds open files, which a copy would use and close as its own."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise InvalidInputError(
+            "This holds open files of a memory and cannot be copied or pickled. Share the one "
+            "object between threads; in another process open the memory there."
+        )
+
+
 class TokenCountWarning(UserWarning):
     """Tokens are estimated, because tiktoken's table is not available."""
 
@@ -81,13 +102,15 @@ class TokenCountWarning(UserWarning):
 def for_log(error: BaseException) -> str:
     """What a log may say about an error, without any user's text.
 
-    Errors of other libraries, and those about input, may quote a text, so only their class is
-    named; reports hold the whole message. Errors about files and the index quote no texts.
+    Errors of other libraries, and those about input, may quote a text or an id, so only their class
+    is named; reports hold the whole message. Errors about files and the index quote no texts.
     """
     kind = type(error).__name__
+    if isinstance(error, InvalidInputError):
+        return kind
     if isinstance(error, StorageError | IndexUnavailableError):
         return f"{kind}: {error}"
-    if isinstance(error, LangMemGraphError) and not isinstance(error, InvalidInputError):
+    if isinstance(error, LangMemGraphError):
         return (
             f"{kind}: {error}" if error.__cause__ is None else f"{kind}, {for_log(error.__cause__)}"
         )

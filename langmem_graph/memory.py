@@ -2,17 +2,19 @@
 
 import os
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
-from langmem_graph.async_methods import AsyncMethods, Closing, open_pipelines
+from langmem_graph.async_methods import Closing, twin
+from langmem_graph.editing_methods import EditingMethods
 from langmem_graph.embeddings.embedder import load_embedder
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.messages import message_ids, to_utc, user_key
-from langmem_graph.reports import AddReport, EraseReport, FlushReport, ForgetReport, Health
+from langmem_graph.model_methods import ModelMethods
+from langmem_graph.reports import AddReport, EraseReport, Health
 from langmem_graph.retrieval import fast_recall, record_search
-from langmem_graph.schemas import MessageHit, Recall, RecallMode, Record, RecordHit, SearchBy
+from langmem_graph.schemas import MessageHit, Origin, Record, RecordHit, SearchBy
 from langmem_graph.settings import RankingMethod, Settings
 from langmem_graph.storage import (
     add_messages,
@@ -32,11 +34,10 @@ if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
     from langmem_graph.causal import CausalScorer
-    from langmem_graph.grounding.state import Policy
-    from langmem_graph.reasoning.graph import OnEvent
+    from langmem_graph.pipelines import Pipelines
     from langmem_graph.reports import RecordsReport
     from langmem_graph.retriever import MemoryRetriever
-    from langmem_graph.schemas import GroundedCall, HistoryEntry, Message
+    from langmem_graph.schemas import Message
 
 Id = str | int
 
@@ -87,9 +88,15 @@ class Memory(Closing):
         self.has_model = model is not None
         self.path = Path(path).expanduser()
         embedder = load_embedder(embeddings)
+        embedder.seconds = self.settings.embed_seconds
         rooms = MemoryDirectory.open(self.path, self.settings, chroma=chroma, read_only=read_only)
         self._services = Services(rooms, embedder, self.settings, read_only)
-        self._pipelines = open_pipelines(self._services, model, causal_scorer)
+        self._pipelines: Pipelines | None = None
+        self._closed = False
+        if model is not None:  # LangChain's models are slow to import
+            from langmem_graph.pipelines import Pipelines as Opened
+
+            self._pipelines = Opened.open(self._services, model, causal_scorer)
 
     @classmethod
     def from_environment(cls) -> Self:
@@ -112,13 +119,17 @@ class Memory(Closing):
 
     def close(self) -> None:
         """Finish due work, release all files and let other processes in. Safe to call twice."""
-        if not self._services.closed:
-            with closing(self._services):
-                if self._pipelines is not None:
-                    self._pipelines.close()
+        if self._closed:
+            return
+        self._closed, until = True, monotonic() + self.settings.storage.closing_seconds
+        try:
+            if self._pipelines is not None:
+                self._pipelines.close(until)
+        finally:
+            self._services.close(until)
 
 
-class UserMemory(AsyncMethods):
+class UserMemory(EditingMethods, ModelMethods):
     """The memory of one user, from `memory.user(id)`. Asynchronous twins begin with `a` (`aadd`).
 
     Times are given as a datetime, ISO text or epoch seconds; naive ones are UTC. All methods raise
@@ -127,15 +138,24 @@ class UserMemory(AsyncMethods):
 
     @traced
     def add(
-        self, messages: Any, *, session_id: Id, at: object = None, whole_conversation: bool = False
+        self,
+        messages: Any,
+        *,
+        session_id: Id,
+        at: object = None,
+        origin: Origin | None = None,
+        whole_conversation: bool = False,
     ) -> AddReport:
         """Store messages of one session; what the report acknowledges is on disk.
 
         Args:
             messages: LangChain messages, pairs of role and text, or dicts with `role`, `content`
-                and optional `id`, `name` (the speaker) and `at`; one or a list of them.
+                and optional `id`, `name` (the speaker), `at` (or `timestamp`) and `origin`; one or
+                a list of them.
             session_id: the conversation they belong to.
             at: when messages without a time were said; default now.
+            origin: whose words they are, where a message does not say; default by role. It may
+                only lower the trust: a pasted document is `import`, never the other way round.
             whole_conversation: the list is the conversation so far, as stateless clients send it
                 with every turn: what it repeats of the session is known, even under new ids.
 
@@ -143,37 +163,15 @@ class UserMemory(AsyncMethods):
             What happened to each message; one that cannot be stored is rejected with its reason.
 
         Raises:
-            InvalidInputError: no usable session id, time or list.
+            InvalidInputError: no usable session id, time, origin or list.
             StorageError: the ledger cannot be written; nothing was acknowledged.
             EmbedderMismatchError: the stored vectors were made by another embedder.
         """
         return add_messages.add_messages(
-            self._services, self.id, messages, session_id, at, whole_conversation
+            self._services, self.id, messages, session_id, at, whole_conversation, origin=origin
         )
 
-    @traced
-    def flush(self) -> FlushReport:
-        """Run extraction on all pending messages and report what became of them and its cost.
-
-        Without a model the status is `no_model`. What could not be extracted stays pending.
-        """
-        self._check_writable("flush")
-        if self._pipelines is None:
-            return add_messages.no_model_report(self._services, self.id)
-        return self._pipelines.flush(self.id)
-
-    def flush_soon(self) -> None:
-        """Run extraction in the background, as nodes and middleware do; `add` itself does not."""
-        if self._pipelines is not None and not self._services.read_only:
-            self._pipelines.worker.notify(self.id)
-
-    def drain(self, timeout: float | None = None) -> bool:
-        """Wait until background extraction has caught up; False after `timeout` seconds.
-
-        Turns that are too few for a batch are not due; `flush` processes them too.
-        """
-        self._check_writable("drain")
-        return self._pipelines is None or self._pipelines.drain(self.id, timeout)
+    aadd = twin(add)
 
     @traced
     def search_conversation(
@@ -185,7 +183,7 @@ class UserMemory(AsyncMethods):
         explain: bool = False,
         ranking: RankingMethod | None = None,
     ) -> list[MessageHit]:
-        """Find messages without calling a model, best first.
+        """Find messages without calling a model, best first; what no longer holds is labelled.
 
         Args:
             query: what to look for, in plain words.
@@ -201,65 +199,7 @@ class UserMemory(AsyncMethods):
             self._services, self.id, query, k, by, explain, ranking
         )
 
-    @traced
-    def recall(
-        self,
-        query: str,
-        *,
-        k: int | None = None,
-        max_tokens: int | None = None,
-        in_view: Sequence[str] = (),
-        mode: RecallMode = "fast",
-        at: object = None,
-        on_event: "OnEvent | None" = None,
-    ) -> Recall:
-        """What a model should see before it answers `query`: a quoted context and its evidence.
-
-        Args:
-            query: usually the user's last message; a time in it is compared with the schedule.
-            k: messages to consider; default `Settings.context.k`.
-            max_tokens: budget of the context; default `Settings.context.max_tokens`.
-            in_view: ids or texts of messages that the model sees anyway; they are not quoted.
-            mode: `fast` searches once and calls no model. `auto` and `reason` chain backwards over
-                memory and ask what an act could cause: 1 to 7 calls (`auto`: 0 for small talk).
-            at: when it is asked, which gives "tomorrow" and "next" their meaning; default now.
-            on_event: called with each step of reasoning as it happens, in the memory's own thread:
-                it must return soon, and must not call this memory.
-
-        Returns:
-            `context` (empty when nothing was found), `evidence` best first, and a `report` of
-            status, cost and milliseconds; with reasoning also its outcome, facts and `trace`.
-
-        Raises:
-            InvalidInputError: an empty query, an unusable option, or no model for the mode.
-        """
-        limits = (k, max_tokens, in_view, at)
-        if mode == "fast":
-            return fast_recall.fast_recall(self._services, self.id, query, *limits)
-        pipelines, request = self._reasoning(query, mode, *limits)
-        return pipelines.recall(self.id, request, on_event)
-
-    @traced
-    def ground(
-        self, tool: Any, request: str, *, policy: "Policy" = "flag", at: object = None
-    ) -> "GroundedCall":
-        """Fill a tool call's arguments from memory, each with where it comes from.
-
-        Args:
-            tool: a LangChain tool, pydantic model, OpenAI function or JSON schema with a title; or
-                a list of these to choose from.
-            request: what the user asks for, such as "book that flight with my usual seat".
-            policy: of inferred values that do not surely follow: `flag` keeps them with a warning,
-                `drop` leaves them out, `ask` names them as missing.
-            at: when it is asked; default now.
-
-        Returns:
-            Schema-valid arguments, their grounding, and what is `missing`. 1 to 3 model calls.
-
-        Raises:
-            InvalidInputError: an unusable tool, request or option, or a memory without a model.
-        """
-        return self._with_model("ground").ground(self.id, tool, request, policy, at)
+    asearch_conversation = twin(search_conversation)
 
     @traced
     def add_records(self, records: Any) -> "RecordsReport":
@@ -267,26 +207,29 @@ class UserMemory(AsyncMethods):
 
         Args:
             records: `Record`s, or dicts with `text` and `source_message_ids` (stored messages), and
-                optionally any other field of `Record`.
+                optionally any other field of `Record`; and `changes`, as `export_records` gives.
 
         Returns:
-            What happened to each. What a current record says already adds its sources to that one.
+            What happened to each. Where a current record says the same, the sources support that
+            one.
 
         Raises:
-            InvalidInputError: no list of records.
+            InvalidInputError: no list of records, or nothing is stored of this user.
             StorageError: the ledger cannot be written; nothing was acknowledged.
         """
         return add_records.add_records(self._services, self.id, records, "import")
+
+    aadd_records = twin(add_records)
 
     @traced
     def search_records(
         self, query: str, k: int = 5, *, as_of: object = None, explain: bool = False
     ) -> list[RecordHit]:
-        """Find records without calling a model, best first.
+        """Find records without calling a model, best first; what no longer holds is labelled.
 
         Args:
             query: what to look for, in plain words.
-            k: the largest number of hits.
+            k: the largest number of hits; a record counts as one with what it superseded.
             as_of: what held at this time, instead of what holds now.
             explain: put each signal's value into the hits' `signals`.
 
@@ -295,21 +238,31 @@ class UserMemory(AsyncMethods):
         """
         return record_search.search_records(self._services, self.id, query, k, as_of, explain)
 
+    asearch_records = twin(search_records)
+
     def get_records(self, ids: str | Sequence[str]) -> list[Record]:
         """The records with these ids, whatever their status; unknown ids are left out."""
-        return record_history.get_records(self._services, self.id, message_ids(ids))
+        return self._read(record_history.get_records, message_ids(ids))
+
+    aget_records = twin(get_records)
 
     def get_conversation(self, ids: str | Sequence[str]) -> "list[Message]":
         """The messages with these ids, in the order asked; unknown ids are left out."""
-        return record_history.get_conversation(self._services, self.id, message_ids(ids))
+        return self._read(record_history.get_conversation, message_ids(ids))
 
-    def sessions(self) -> "list[message_queries.SessionSummary]":
+    aget_conversation = twin(get_conversation)
+
+    def sessions(self) -> list[message_queries.SessionSummary]:
         """All sessions at a glance, in the order they began."""
-        return record_history.list_sessions(self._services, self.id)
+        return self._read(message_queries.session_summaries)
+
+    asessions = twin(sessions)
 
     def export(self) -> list[dict[str, Any]]:
         """Every message as a JSON-shaped dict that `add` and `langmem-graph import` take back."""
-        return record_history.export_messages(self._services, self.id)
+        return self._read(record_history.export_messages)
+
+    aexport = twin(export)
 
     def export_records(
         self, *, as_of: object = None, history: bool = False
@@ -317,15 +270,20 @@ class UserMemory(AsyncMethods):
         """Every record that holds now, as a dict that `add_records` takes back; oldest first.
 
         Args:
-            as_of: what held at this time instead.
-            history: also what holds no longer.
+            as_of: what held at this time instead, as it was then.
+            history: also what holds no longer, with its `labels`, and what messages did to each
+                record (`changes`).
         """
         then = to_utc(as_of) if as_of is not None else None
-        return record_history.export_records(self._services, self.id, then, history=history)
+        return self._read(record_history.export_records, then, history=history)
+
+    aexport_records = twin(export_records)
 
     def files(self) -> list[str]:
         """The names of the profile, the index and the topic tracks, as `read_file` takes them."""
-        return list(topic_file_rows.stored_files(self._services, self.id))
+        return self._read(lambda connection: list(topic_file_rows.all_files(connection)))
+
+    afiles = twin(files)
 
     def read_file(self, name: str) -> str:
         """The profile (`profile.md`), the index (`index.md`) or a topic track, as Markdown.
@@ -335,47 +293,7 @@ class UserMemory(AsyncMethods):
         """
         return topic_file_rows.read_file(self._services, self.id, name)
 
-    @traced
-    def remember(self, text: str) -> Record:
-        """Store a sentence by hand: as a message of its own and as a record that cites it.
-
-        Raises:
-            InvalidInputError: no words, or more than `Settings.storage.max_record_chars`.
-        """
-        self._check_writable("remember")
-        return add_records.remember(self._services, self.id, text)
-
-    @traced
-    def forget(
-        self, *, record: str | None = None, message: str | None = None, session: str | None = None
-    ) -> ForgetReport:
-        """Delete a record, a message or a session with everything made of it, on the disk too.
-
-        Records made of a forgotten message are deleted; their other messages become pending again.
-        What a forgotten record had superseded holds again.
-
-        Raises:
-            InvalidInputError: not exactly one thing is named.
-        """
-        self._check_writable("forget")
-        named = {"record": record, "message": message, "session": session}
-        return deletion.forget(self._services, self.id, **named)
-
-    def history(self, record_id: str) -> "list[HistoryEntry]":
-        """Every change of a record and of those it replaced or was replaced by, oldest first."""
-        return record_history.history(self._services, self.id, record_id)
-
-    def undo(self, record_id: str) -> list[Record]:
-        """Take back the latest change that touched a record, in all records it touched.
-
-        Returns:
-            Those records as they are now; empty when there is nothing to take back.
-
-        Raises:
-            InvalidInputError: no such record, or later changes rest on it and must be undone first.
-        """
-        self._check_writable("undo")
-        return record_history.undo(self._services, self.id, record_id)
+    aread_file = twin(read_file)
 
     def as_retriever(self, *, k: int = 5, by: SearchBy = "message") -> "MemoryRetriever":
         """This memory as a LangChain retriever, sync and async; `k` and `by` as for searching."""
@@ -389,12 +307,18 @@ class UserMemory(AsyncMethods):
         self._check_writable("erase")
         return deletion.erase(self._services, self.id)
 
+    aerase = twin(erase)
+
     def doctor(self, *, sample: int = 200) -> Health:
         """Compare the ledger with the index, looking up `sample` vectors in Chroma (0: all)."""
         return doctor_and_rebuild.examine(self._services, self.id, sample)
+
+    adoctor = twin(doctor)
 
     @traced
     def rebuild(self, *, reembed: bool = False) -> Health:
         """Rebuild the index from the ledger's vectors; `reembed` also embeds every text anew."""
         self._check_writable("rebuild")
         return doctor_and_rebuild.rebuild(self._services, self.id, reembed)
+
+    arebuild = twin(rebuild)

@@ -7,15 +7,14 @@ text and occurrence, so that adding a whole conversation again adds nothing.
 
 import hashlib
 import json
-import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
 from langmem_graph.errors import InvalidInputError, MissingUserError
 from langmem_graph.reports import RejectedMessage
-from langmem_graph.schemas import Message, Role
+from langmem_graph.schemas import ORIGIN_OF_ROLE, Message, Origin, Role
 
 ROLES: dict[str, Role] = {
     "user": "user",
@@ -32,7 +31,18 @@ ROLES: dict[str, Role] = {
     "developer": "system",
 }
 MAX_ID_CHARS = 2_000
+_TRUST: dict[Origin, int] = {"user": 2, "assistant": 1, "tool": 0, "import": 0, "plumbing": 0}
+"""A message may be given an origin that is trusted less than that of its role, never more."""
+_TIME_KEYS = frozenset(
+    "time date datetime ts timestampms epoch unixtime when created createdat createtime sentat "
+    "senttime saidat postedat publishedat receivedat writtenat occurredat updatedat messagetime "
+    "messagedate msgtime".split()
+)
 _CALLS = "[calls"
+UNNAMED = "unnamed-"  # begins the ids that nodes and middleware give to messages without one
+_HANDOFF = frozenset(("__handoff_destination", "__is_handoff_back"))  # by langgraph-supervisor
+_TEXT_KEYS = ("text", "content", "transcript", "refusal")
+_CALL_BLOCKS = ("tool_use", "tool_call", "function_call")
 
 
 class UnusableMessageError(Exception):
@@ -40,33 +50,20 @@ class UnusableMessageError(Exception):
 
 
 def user_key(user_id: object) -> str:
-    """The user's id as text: `7` and `"7"` are the same user.
-
-    Raises:
-        MissingUserError: the id is empty or missing.
-    """
-    if isinstance(user_id, bool) or not isinstance(user_id, str | int):
-        raise MissingUserError(
-            f"A user id must be a non-empty string or an integer, not {user_id!r}. "
-            "Pass the id of the person whose memory this is: memory.user('alice')."
-        )
-    return _plain_text(str(user_id), "user id", MissingUserError)
+    """The user's id as text: `7` and `"7"` are the same user."""
+    hint = " Pass the id of the person whose memory this is: memory.user('alice')."
+    return _key(user_id, "user id", MissingUserError, hint)
 
 
 def session_key(session_id: object) -> str:
-    """The session's id as text.
-
-    Raises:
-        InvalidInputError: the id is empty or missing.
-    """
-    if isinstance(session_id, bool) or not isinstance(session_id, str | int):
-        raise InvalidInputError(
-            f"session_id must be a non-empty string or an integer, not {session_id!r}."
-        )
-    return _plain_text(str(session_id), "session_id", InvalidInputError)
+    """The session's id as text."""
+    return _key(session_id, "session_id", InvalidInputError)
 
 
-def _plain_text(text: str, what: str, error: type[InvalidInputError]) -> str:
+def _key(given: object, what: str, error: type[InvalidInputError], hint: str = "") -> str:
+    if isinstance(given, bool) or not isinstance(given, str | int):
+        raise error(f"The {what} must be a non-empty string or an integer, not {given!r}.{hint}")
+    text = str(given)
     if not text.strip():
         raise error(f"The {what} is empty. Give a non-empty string or an integer.")
     if not is_unicode(text):
@@ -84,11 +81,7 @@ def is_unicode(text: str) -> bool:
 
 
 def message_ids(ids: object) -> list[str]:
-    """One id or several as a list of texts.
-
-    Raises:
-        InvalidInputError: for anything else.
-    """
+    """One id or several as a list of texts."""
     several = [ids] if isinstance(ids, str | int) else ids
     if not isinstance(several, Iterable) or isinstance(several, bytes | Mapping):
         raise InvalidInputError(f"ids must be a message id or a list of them, not {ids!r}.")
@@ -96,64 +89,77 @@ def message_ids(ids: object) -> list[str]:
 
 
 def to_utc(value: object) -> datetime:
-    """A time as UTC. Takes datetime, date, ISO text or epoch seconds; naive times are UTC.
-
-    Raises:
-        InvalidInputError: for anything else.
-    """
+    """A time as UTC. Takes datetime, date, ISO text or epoch seconds; naive times are UTC."""
     try:
-        return _to_utc(value)
+        time = datetime.fromisoformat(value.strip()) if isinstance(value, str) else value
+        if isinstance(time, int | float) and not isinstance(time, bool):
+            return datetime.fromtimestamp(time, UTC)
+        if isinstance(time, date) and not isinstance(time, datetime):
+            return datetime(time.year, time.month, time.day, tzinfo=UTC)
+        if not isinstance(time, datetime):
+            raise ValueError(time)
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     except (ValueError, OverflowError, OSError) as error:
         raise InvalidInputError(
             f"Not a time: {value!r}. Give a datetime, ISO 8601 text or seconds since 1970."
         ) from error
 
 
-def _to_utc(value: object) -> datetime:
-    if isinstance(value, str):
-        value = datetime.fromisoformat(value.strip())
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        return datetime.fromtimestamp(value, UTC)
-    if isinstance(value, date) and not isinstance(value, datetime):
-        value = datetime(value.year, value.month, value.day)
-    if not isinstance(value, datetime):
-        raise ValueError(value)
-    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-
-
 def parse_messages(
-    messages: object, *, session_id: str, at: object, max_chars: int
-) -> tuple[list[Message], list[RejectedMessage]]:
-    """Parse the messages of one call; those that cannot be stored are returned with the reason.
+    messages: object, *, session_id: str, at: object, max_chars: int, origin: object = None
+) -> tuple[list[Message], list[RejectedMessage], Counter[str]]:
+    """The messages of one call, those that cannot be stored, and a count of blocks without text.
 
     Args:
         messages: LangChain messages, dicts or pairs, or a message or a dict alone.
         session_id: the session they all belong to.
         at: time of messages that carry none; None is now.
         max_chars: longest text accepted.
+        origin: whose words they are; None is by role. A message's own origin comes first.
+
+    Raises:
+        InvalidInputError: no list of messages, no time, or no origin.
     """
+    if origin is not None and origin not in _TRUST:
+        raise InvalidInputError(f"origin must be one of {', '.join(_TRUST)}, not {origin!r}.")
     default_at = datetime.now(UTC) if at is None else to_utc(at)
     occurrences: Counter[str] = Counter()
     accepted: list[Message] = []
     rejected: list[RejectedMessage] = []
+    lost: Counter[str] = Counter()
     for position, raw in enumerate(_as_sequence(messages)):
         fields: Mapping[str, Any] = {}
         try:
             fields = _fields(raw)
-            stated_at = fields.get("at") if fields.get("at") is not None else at
-            message = _message(fields, session_id, stated_at, default_at, max_chars)
+            stated_at = _stated_time(fields, at)
+            message = _message(fields, session_id, stated_at, default_at, max_chars, origin, lost)
             accepted.append(_named(message, stated_at is not None, occurrences))
         except (UnusableMessageError, InvalidInputError) as problem:
             given_id = fields.get("id")
             shown_id = str(given_id)[:MAX_ID_CHARS] if given_id is not None else None
             reason = str(problem)
             rejected.append(RejectedMessage(position=position, reason=reason, id=shown_id))
-    return accepted, rejected
+    return _with_handoffs(accepted), rejected, lost
+
+
+def _stated_time(fields: Mapping[str, Any], at: object) -> object:
+    """The message's own time, or that of the call; a key that is not known is not ignored."""
+    for name in ("at", "timestamp"):
+        if fields.get(name) is not None:
+            return fields[name]
+    for key, value in fields.items():
+        plain = str(key).replace("_", "").replace("-", "").lower()
+        if value is not None and plain in _TIME_KEYS:
+            raise UnusableMessageError(
+                f"{key!r} looks like a time, but the key of a message's time is 'at' "
+                "('timestamp' is taken too); rename it"
+            )
+    return at
 
 
 def text_of(raw: object) -> str:
     """A message's text as it is stored; empty where it has none."""
-    return "\n".join(part for part in _parts(_fields(raw).get("content")) if part.strip())
+    return _written_out(_fields(raw), Counter())
 
 
 def _as_sequence(messages: object) -> Sequence[object]:
@@ -188,14 +194,18 @@ def _fields(raw: object) -> Mapping[str, Any]:
     if role == "chat":  # LangChain's message of a speaker with any role
         chat_role = getattr(raw, "role", None)
         role, name = (chat_role, name) if chat_role in ROLES else ("assistant", name or chat_role)
+    additional = getattr(raw, "additional_kwargs", None) or {}
+    marks = getattr(raw, "response_metadata", None) or {}
     return {
         "role": role,
         "content": getattr(raw, "content", None),
         "id": getattr(raw, "id", None),
         "name": name,
-        "at": (getattr(raw, "additional_kwargs", None) or {}).get("at"),
+        "at": additional.get("at"),
+        "origin": additional.get("origin") if _HANDOFF.isdisjoint(marks) else "plumbing",
         "tool_calls": getattr(raw, "tool_calls", None),
         "tool_call_id": getattr(raw, "tool_call_id", None),
+        "audio": additional.get("audio"),
     }
 
 
@@ -205,6 +215,8 @@ def _message(
     stated_at: object,
     default_at: datetime,
     max_chars: int,
+    origin: object,
+    dropped: Counter[str],
 ) -> Message:
     """Validate one message's fields; its id is still empty when none was given."""
     role = ROLES.get(str(fields.get("role")))
@@ -213,7 +225,7 @@ def _message(
         known = ", ".join(name for name in ROLES if not name.endswith("Chunk"))
         raise UnusableMessageError(f"{problem}; use one of {known}")
     calls = _tool_calls(fields.get("tool_calls"))
-    text = _text(fields.get("content"), calls)
+    text = _text(fields, calls, dropped)
     if len(text) > max_chars:
         raise UnusableMessageError(
             f"{len(text):,} characters; at most {max_chars:,} (Settings.storage.max_message_chars)"
@@ -222,12 +234,27 @@ def _message(
         id=_optional_text(fields.get("id"), "id") or "",
         session_id=session_id,
         role=role,
+        origin=_origin(role, origin if fields.get("origin") is None else fields["origin"]),
         name=_optional_text(fields.get("name"), "name"),
         at=default_at if stated_at is None else to_utc(stated_at),
         text=text,
         tool_calls=calls,
         tool_call_id=_optional_text(fields.get("tool_call_id"), "tool_call_id"),
     )
+
+
+def _origin(role: Role, stated: object) -> Origin:
+    """The origin of a message; a caller may only lower the trust in it."""
+    by_role = ORIGIN_OF_ROLE[role]
+    origin = next((one for one in _TRUST if one == stated), None)
+    if stated is not None and origin is None:
+        raise UnusableMessageError(f"origin must be one of {', '.join(_TRUST)}, not {stated!r}")
+    if origin is not None and _TRUST[origin] > _TRUST[by_role]:
+        raise UnusableMessageError(
+            f"a message of role {role!r} cannot have the origin {origin!r}: its words are not the "
+            f"{origin}'s; only less trusted origins may be given"
+        )
+    return origin or by_role
 
 
 def _optional_text(value: object, what: str) -> str | None:
@@ -257,9 +284,11 @@ def _tool_calls(value: object) -> list[dict[str, Any]]:
     return calls
 
 
-def _text(content: object, calls: list[dict[str, Any]]) -> str:
+def _text(fields: Mapping[str, Any], calls: list[dict[str, Any]], dropped: Counter[str]) -> str:
     """A message's text; images and sounds have none, a bare tool call is written as text."""
-    text = "\n".join(part for part in _parts(content) if part.strip())
+    lost = Counter[str]()
+    text = _written_out(fields, lost)
+    dropped.update(kind for kind in lost.elements() if not calls or kind not in _CALL_BLOCKS)
     if not text.strip() and calls:
         text = "\n".join(f"{_CALLS} {json.dumps(call, ensure_ascii=False)}]" for call in calls)
     if not text.strip():
@@ -275,23 +304,51 @@ def is_bare_call(message: Message) -> bool:
     return is_call and bool(message.tool_calls)
 
 
-def _parts(content: object) -> list[str]:
-    if content is None:
-        return []
-    if isinstance(content, str):
-        return [content]
-    if not isinstance(content, list):
+def _written_out(fields: Mapping[str, Any], dropped: Counter[str]) -> str:
+    content = fields.get("content")
+    if not isinstance(content, str | list | None):
         raise UnusableMessageError(
             f"content must be text or a list of blocks, not {type(content).__name__}"
         )
-    return [part for block in content if (part := _block_text(block))]
+    spoken = [{"type": "audio", "audio": fields["audio"]}] if fields.get("audio") else []
+    return "\n".join(text for text in _texts([content, *spoken], dropped, "other") if text.strip())
 
 
-def _block_text(block: object) -> str:
+def _texts(block: object, dropped: Counter[str], kind: str, levels: int = 20) -> Iterator[str]:
+    """The texts of a content block and of those within it; what holds none is counted by type."""
+    parts: list[Any] = block if isinstance(block, list) and levels else []
     if isinstance(block, str):
-        return block
-    text = block.get("text") if isinstance(block, Mapping) else None
-    return text if isinstance(text, str) else ""
+        yield block
+    elif isinstance(block, Mapping):
+        kind = str(block.get("type") or kind)[:40]
+        if levels and "reasoning" not in kind and "thinking" not in kind:
+            parts = [block[key] for key in _TEXT_KEYS if isinstance(block.get(key), str | list)]
+            parts += [block[kind]] if isinstance(block.get(kind), dict) else []
+        dropped[kind] += not parts or "data" in block
+    for part in parts:
+        yield from _texts(part, dropped, kind, levels - 1)
+
+
+def _with_handoffs(messages: Sequence[Message]) -> list[Message]:
+    """The messages; answers of hand-offs, and calls that only these answer, are `plumbing`."""
+    asked = {str(call.get("id")) for m in messages for call in m.tool_calls if call.get("args")}
+    answers = {str(m.tool_call_id) for m in messages if _hands_over(m)} - asked
+    answers |= {str(m.tool_call_id) for m in messages if m.origin == "plumbing"}
+
+    def marked(m: Message) -> Message:
+        ids = {str(call.get("id")) for call in m.tool_calls if is_bare_call(m)} or {
+            str(m.tool_call_id)
+        }
+        return m.model_copy(update={"origin": "plumbing"}) if ids <= answers - {"None"} else m
+
+    return list(map(marked, messages))
+
+
+def _hands_over(message: Message) -> bool:
+    """Whether langgraph-swarm's `create_handoff_tool` answers so: by name and text of one agent."""
+    agent = message.text.removeprefix("Successfully transferred to ")
+    name = "transfer_to_" + "_".join(agent.split()).lower()
+    return message.role == "tool" and message.name == name and agent != message.text
 
 
 def _named(message: Message, has_time: bool, occurrences: Counter[str]) -> Message:

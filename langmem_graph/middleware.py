@@ -28,6 +28,8 @@ from langmem_graph.graphs.turn_memory import (
     pipelines_of,
 )
 from langmem_graph.graphs.user_identity import UserId, own_part, owner_of
+from langmem_graph.grounding.graph import checked_options
+from langmem_graph.grounding.state import Policy
 from langmem_graph.memory import Memory
 from langmem_graph.middleware_tool_calls import (
     Checked,
@@ -41,7 +43,7 @@ from langmem_graph.middleware_tool_calls import (
     refused,
     with_notes,
 )
-from langmem_graph.schemas import GroundedCall, RecallMode
+from langmem_graph.schemas import GroundedCall, Origin, RecallMode
 
 T = TypeVar("T")
 
@@ -72,22 +74,17 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     Args:
         memory: the memory to recall from and write to.
-        user_id: a fixed user or a function of the config. None takes `configurable.user_id`, the
-            runtime context's `user_id` or the authenticated user, which must agree.
-        k: messages to consider; default `Settings.context.k`.
-        max_tokens: budget of the context; default `Settings.context.max_tokens`.
-        extraction: when the memory's model, if it has one, extracts records from what was stored:
-            in the `background`, `inline` (the agent waits for it), or `manual`, by `user.flush()`.
-        read_your_writes: with a model, first extract this user's pending messages (model calls).
-        mode: with a model, `auto` or `reason` to reason over memory about the request; see
-            `UserMemory.recall`. Each step is sent as a custom stream event.
+        user_id: as for `create_recall_node`, like `k`, `max_tokens`, `read_your_writes` and `mode`.
+        extraction: as for `create_write_node`.
         report: put status, milliseconds and usage into the output's `memory_report`.
         fail_closed: raise when memory fails, instead of going on without it.
         ground_tools: with a model, calls of these tools are completed from memory before they run,
             and checked against it; 1 to 2 model calls each.
         on_contradiction: an argument that contradicts memory is used and noted below the tool's
             answer (`flag`), or the graph interrupts for a human before the call (`interrupt`;
-            resume with True, other arguments, or False).
+            resume with True, other arguments, or False). The human is also shown values that are
+            only offered.
+        policy: as for `UserMemory.ground`, like `trust` and `model_may_choose`.
 
     Raises:
         InvalidInputError: for an unusable option.
@@ -110,25 +107,33 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         fail_closed: bool = False,
         ground_tools: Sequence[Any] = (),
         on_contradiction: OnContradiction = "flag",
+        policy: Policy = "flag",
+        trust: Sequence[Origin] = ("user",),
+        model_may_choose: Sequence[str] = (),
     ) -> None:
         super().__init__()
         self._turn = TurnMemory(
             memory, user_id, k, max_tokens, fail_closed, extraction, read_your_writes, mode
         )
         self._grounded = GroundedTools(ground_tools, on_contradiction)
+        self._grounding = {"policy": policy, "trust": trust, "model_may_choose": model_may_choose}
+        checked_options(**self._grounding)
         if ground_tools:
             pipelines_of(memory, "ground_tools")  # raises where there is no model
         self._report = report
         self._contexts = _RunCache[str]()
         self._calls = _RunCache[Checked]()
 
-    def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> None:
-        """Drop the context that an earlier run of the same question has left."""
+    def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Drop the context and the report that an earlier run has left."""
         self._drop_context(state)
+        return {"memory_report": {}} if self._report else None
 
-    async def abefore_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> None:
+    async def abefore_agent(
+        self, state: MemoryAgentState, runtime: Runtime[Any]
+    ) -> dict[str, Any] | None:
         """Async twin of `before_agent`."""
-        self._drop_context(state)
+        return self.before_agent(state, runtime)
 
     def before_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Recall once per question; store new messages, so that a failing model loses nothing."""
@@ -179,7 +184,9 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
         def check() -> Checked:
             nonlocal cached
-            cached = cached or self._checked(request, self._turn.ground(tool, messages, config))
+            cached = cached or self._checked(
+                request, self._turn.ground(tool, messages, config, self._grounding)
+            )
             return cached
 
         question = once(lambda: question_of(check())) if self._grounded.asks else None
@@ -203,7 +210,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         async def check() -> Checked:
             nonlocal cached
             if cached is None:
-                grounded = await self._turn.aground(tool, messages, config)
+                grounded = await self._turn.aground(tool, messages, config, self._grounding)
                 cached = self._checked(request, grounded)
             return cached
 
@@ -271,10 +278,12 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     def _reports(
         self, state: MemoryAgentState, recalled: Report | None, written: Report
     ) -> dict[str, Any]:
-        """The update of `memory_report`: all writes of the turn together; a recall resets it."""
+        """The update of `memory_report`: the turn's recall, and all of its writes together."""
         if not self._report:
             return {}
-        earlier = {"recall": recalled} if recalled else state.get("memory_report") or {}
+        earlier = state.get("memory_report") or {}
+        if recalled and (recalled["status"] != "skipped" or not earlier):
+            earlier = {"recall": recalled}
         written = combined(earlier.get("write"), written)
         return {"memory_report": {**earlier, "write": written}}
 

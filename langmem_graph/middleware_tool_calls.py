@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any, Literal, get_args
 
 from langchain_core.messages import ToolMessage
@@ -10,29 +11,22 @@ from langgraph.func import task
 from langgraph.types import Command, interrupt
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.grounding.tool_schema import slot_name, slot_path, tool_spec
+from langmem_graph.grounding.derivations import states
+from langmem_graph.grounding.tool_schema import slot_name, slot_path
+from langmem_graph.llm.tool_specs import tool_spec
 from langmem_graph.retrieval.quoted_context import NOTED, as_data, plain_id
 from langmem_graph.runtime import emitter
-from langmem_graph.schemas import GroundedCall
-from langmem_graph.values.matching import supports
+from langmem_graph.schemas import GroundedCall, Grounding
 
 OnContradiction = Literal["flag", "interrupt"]
 """Whether the model is told after the call, or a human is asked before it."""
 Question = dict[str, Any] | None
-"""The `arguments` and `contradictions` that a human is asked about; None if there are none."""
+"""The `arguments`, `contradictions`, `offered` values and `sources` that a human is shown."""
 _log = logging.getLogger(__name__)
 
 
 class GroundedTools:
-    """The tools whose calls are completed and checked.
-
-    Args:
-        tools: LangChain tools, pydantic models, OpenAI functions or JSON schemas.
-        on_contradiction: what happens when an argument differs from what memory says.
-
-    Raises:
-        InvalidInputError: a tool or the option cannot be used, or two tools have one name.
-    """
+    """The tools whose calls are completed and checked; the options are the middleware's."""
 
     def __init__(self, tools: Sequence[Any], on_contradiction: OnContradiction) -> None:
         if on_contradiction not in get_args(OnContradiction):
@@ -61,14 +55,22 @@ class GroundedTools:
             return Checked(dict(arguments), [])
         sources = grounded.grounding.items()  # defaults are left to the tool
         paths = [slot_path(slot) for slot, source in sources if source.type != "default"]
-        completed, added = _merged(arguments, grounded.arguments, paths)
+        lacking = [slot_path(one.name) for one in grounded.missing]
+        whole = [path for path in paths if not _is_of_broken_list(path, lacking)]
+        completed, added = _merged(arguments, grounded.arguments, whole)
         notes = _contradictions(arguments, grounded, query)
         event = {"event": "memory_tool_call", "tool": name, "added": added}
         emitter()({**event, "contradictions": list(notes)})
         if not self.asks:
             for slot in notes:
                 _log.info("a tool call differs from memory in %s", slot)
-        return Checked(completed, list(notes.values()))
+        offered = {
+            slot: f"{as_data(str(one.value))}, said by {one.origin} ({_cited(one)})"
+            for slot, one in grounded.offered.items()
+            if _value_at(completed, slot) is None
+        }
+        shown = {slot: _cited(one) for slot, one in sources if one.type != "default"}
+        return Checked(completed, list(notes.values()), offered, shown)
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,10 @@ class Checked:
     arguments: dict[str, Any]
     notes: list[str]
     """Contradictions with memory, one line each."""
+    offered: dict[str, str] = field(default_factory=dict)
+    """Values that the user did not say, and who said them; they are not among the arguments."""
+    sources: dict[str, str] = field(default_factory=dict)
+    """The words from which each value of memory was taken, and their message."""
 
 
 def _merged(
@@ -102,17 +108,39 @@ def _contradictions(
 ) -> dict[str, str]:
     """A note for each slot that differs from memory, unless the request itself states its value."""
     notes = {}
-    for slot, source in grounded.grounding.items():
+    for slot, sources in _by_slot(grounded).items():
         value, remembered = _value_at(arguments, slot), _value_at(grounded.arguments, slot)
-        ids = source.message_ids or source.record_ids
-        if value is None or source.type != "explicit" or not ids or _same(value, remembered):
+        if value is None or _same(value, remembered):
             continue
-        if supports(query, value) or supports(source.text, value):  # also in another form
+        texts = [query, " ".join(source.text for source in sources)]
+        if any(states(text, value) for text in texts):  # also in another form
             continue
-        cited = f"{as_data(source.text)}, {', '.join(map(plain_id, ids))}"
+        cited = "; ".join(dict.fromkeys(map(_cited, sources)))
         said = f"memory says {as_data(str(remembered))} ({cited})"
         notes[slot] = f"{slot} was {as_data(str(value))}, but {said}"
     return notes
+
+
+def _by_slot(grounded: GroundedCall) -> dict[str, list[Grounding]]:
+    """Where each value of memory comes from; the items of a list together."""
+    found: dict[str, list[Grounding]] = {}
+    for name, source in grounded.grounding.items():
+        ids = source.message_ids or source.record_ids
+        if ids and source.type in ("explicit", "derived"):
+            names = takewhile(lambda part: not part.isdigit(), slot_path(name))
+            found.setdefault(slot_name(list(names)), []).append(source)
+    return found
+
+
+def _cited(source: Grounding) -> str:
+    ids = source.message_ids or source.record_ids
+    return ", ".join([as_data(source.text), *(map(plain_id, ids) if ids else ["the request"])])
+
+
+def _is_of_broken_list(path: tuple[str, ...], lacking: Sequence[tuple[str, ...]]) -> bool:
+    """True for a part of a list of which another part is missing: it would be sent incomplete."""
+    lists = [path[:place] for place, name in enumerate(path) if name.isdigit()]
+    return any(other[: len(one)] == one for one in lists for other in lacking)
 
 
 def _value_at(arguments: Mapping[str, Any], slot: str) -> Any:
@@ -137,10 +165,11 @@ def ask_human(name: str, question: Mapping[str, Any]) -> Checked | None:
 
 
 def question_of(checked: Checked) -> Question:
-    """The question for a human; None where nothing contradicts memory."""
-    if not checked.notes:
+    """The question for a human; None where nothing contradicts memory and nothing is offered."""
+    if not (checked.notes or checked.offered):
         return None
-    return {"arguments": checked.arguments, "contradictions": checked.notes}
+    shown = {"offered": checked.offered, "sources": checked.sources}
+    return {"arguments": checked.arguments, "contradictions": checked.notes, **shown}
 
 
 def once(work: Callable[[], Question]) -> Question:

@@ -6,22 +6,28 @@ A `Memory` without a model has no pipelines.
 import asyncio
 import logging
 from datetime import UTC, datetime
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from langmem_graph.causal.scorers import CausalScorer, create_causal_scorer
 from langmem_graph.errors import LangMemGraphError, for_log
-from langmem_graph.extraction.background_worker import BackgroundWorker, ExtractionRunner
+from langmem_graph.extraction.background_worker import (
+    BackgroundWorker,
+    ExtractionRunner,
+    ProgressReporter,
+)
 from langmem_graph.grounding.graph import GroundingRunner, grounding_request
 from langmem_graph.llm.chat_models import as_chat_model
 from langmem_graph.messages import to_utc
-from langmem_graph.reasoning.graph import OnEvent, ReasoningRunner
-from langmem_graph.reports import FlushReport
+from langmem_graph.reasoning.graph import ReasoningRunner
+from langmem_graph.reports import FlushReport, OnProgress
 from langmem_graph.runtime import LoopThread
-from langmem_graph.schemas import GroundedCall, Recall, RecallRequest
+from langmem_graph.schemas import GroundedCall
 from langmem_graph.storage.memory_services import Services
+from langmem_graph.threads import in_thread
 
 if TYPE_CHECKING:
-    from langmem_graph.grounding.state import GroundingState
+    pass
 
 _log = logging.getLogger(__name__)
 
@@ -29,13 +35,8 @@ _log = logging.getLogger(__name__)
 class Pipelines:
     """The runners of the extraction, reasoning and grounding graphs, and the background worker.
 
-    Each method has an asynchronous twin, which waits without blocking the caller's event loop and
-    ends the work when the caller is cancelled.
-
-    Args:
-        services: the memory's directory, embedder and settings.
-        model: a name that `init_chat_model` takes, or a chat model.
-        causal: scores possible causes; None looks for none.
+    Their coroutines run on `loop`, with its `run` or `arun`: a caller who is cancelled ends them.
+    `model` is a chat model or its name; without a `causal` scorer no causes are looked for.
     """
 
     def __init__(self, services: Services, model: Any, causal: CausalScorer | None) -> None:
@@ -44,13 +45,10 @@ class Pipelines:
         self.extraction = ExtractionRunner(services, self.model, causal)
         self.reasoning = ReasoningRunner(services, self.model)
         self.grounding = GroundingRunner(services, self.model)
-        settings = services.settings
-        self.worker = BackgroundWorker(
-            self.loop, self.extraction, settings.extraction.debounce_seconds
-        )
+        debounce = services.settings.extraction.debounce_seconds
+        self.worker = BackgroundWorker(self.loop, self.extraction, debounce)
         if not services.read_only:
             services.on_opened = self.worker.notify  # an earlier process may have left work due
-        self._closing_seconds = settings.storage.closing_seconds
 
     @classmethod
     def open(cls, services: Services, model: Any, causal: CausalScorer | str) -> Self:
@@ -65,67 +63,47 @@ class Pipelines:
             services.close()
             raise
 
-    def flush(self, user_id: str) -> FlushReport:
+    def flush(self, user_id: str, on_progress: OnProgress | None = None) -> FlushReport:
         """Run extraction on all pending messages of a user."""
-        return self.loop.run(self.extraction.flush(user_id, force=True))
+        reporter = ProgressReporter(on_progress)
+        try:
+            return self.loop.run(self._flush(user_id, reporter))
+        except KeyboardInterrupt:
+            self.loop.run(self._leave(user_id))
+            raise
 
-    async def aflush(self, user_id: str) -> FlushReport:
+    async def aflush(self, user_id: str, on_progress: OnProgress | None = None) -> FlushReport:
         """Async twin of `flush`."""
-        return await self.loop.arun(self.extraction.flush(user_id, force=True))
+        reporter = ProgressReporter(on_progress)
+        return await self.loop.arun(self._flush(user_id, reporter))
 
-    def drain(self, user_id: str, seconds: float | None) -> bool:
-        """Wait for the background worker; False when the time was not enough."""
-        return self.loop.run(self.worker.drained(user_id, seconds))
+    async def _flush(self, user_id: str, reporter: ProgressReporter) -> FlushReport:
+        report = await self.extraction.flush(user_id, force=True, reporter=reporter)
+        if reporter.stopped:  # no other task has run since the flush let go of its lock
+            self.worker.leave(user_id)
+        return report
 
-    async def adrain(self, user_id: str, seconds: float | None) -> bool:
-        """Async twin of `drain`."""
-        return await self.loop.arun(self.worker.drained(user_id, seconds))
+    async def _leave(self, user_id: str) -> None:
+        self.worker.leave(user_id)
 
-    def recall(self, user_id: str, request: RecallRequest, on_event: OnEvent | None) -> Recall:
-        """Run the read graph."""
-        return self.loop.run(self.reasoning.recall(user_id, request, on_event))
-
-    async def arecall(
-        self, user_id: str, request: RecallRequest, on_event: OnEvent | None
-    ) -> Recall:
-        """Async twin of `recall`."""
-        return await self.loop.arun(self.reasoning.recall(user_id, request, on_event))
-
-    def ground(
-        self, user_id: str, tool: Any, request: str, policy: object, at: object
+    async def ground(
+        self, user_id: str, tool: Any, request: str, at: object, options: dict[str, Any]
     ) -> GroundedCall:
-        """Run the grounding graph.
+        """Run the grounding graph."""
+        now = (datetime.now(UTC) if at is None else to_utc(at)).isoformat(timespec="minutes")
+        state = await in_thread(grounding_request, tool, request, now=now, **options)
+        return await self.grounding.ground(user_id, state)
 
-        Raises:
-            InvalidInputError: an unusable tool, request or option.
-        """
-        state = _grounding_state(tool, request, policy, at)
-        return self.loop.run(self.grounding.ground(user_id, state))
-
-    async def aground(
-        self, user_id: str, tool: Any, request: str, policy: object, at: object
-    ) -> GroundedCall:
-        """Async twin of `ground`."""
-        state = await asyncio.to_thread(_grounding_state, tool, request, policy, at)
-        return await self.loop.arun(self.grounding.ground(user_id, state))
-
-    def close(self) -> None:
-        """Extract the pending messages of this process within the time limit; others stay due."""
+    def close(self, until: float) -> None:
+        """Extract the pending messages of this process until then; others stay due."""
         users = self.worker.users()
-        if users and not self.loop.is_foreign:
-            self.loop.run(self._finish(users))
-        self.loop.close()
+        try:
+            if users and not self.loop.is_foreign:
+                self.loop.run(self._finish(users), until - monotonic())
+        except (TimeoutError, LangMemGraphError) as error:
+            _log.warning("background extraction did not finish and stays due: %s", for_log(error))
+        finally:
+            self.loop.close(until - monotonic())
 
     async def _finish(self, users: list[str]) -> None:
-        flushes = [self.extraction.flush(user_id, force=True) for user_id in users]
-        try:
-            await asyncio.wait_for(asyncio.gather(*flushes), self._closing_seconds)
-        except TimeoutError:
-            _log.warning("closing did not wait for all background extraction; it stays due")
-        except LangMemGraphError as error:
-            _log.warning("background extraction did not finish and stays due: %s", for_log(error))
-
-
-def _grounding_state(tool: Any, request: str, policy: object, at: object) -> "GroundingState":
-    now = datetime.now(UTC) if at is None else to_utc(at)
-    return grounding_request(tool, request, policy, now.isoformat(timespec="minutes"))
+        await asyncio.gather(*(self.extraction.flush(user_id, force=True) for user_id in users))

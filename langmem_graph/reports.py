@@ -1,5 +1,7 @@
-"""The reports of adding, extracting, forgetting, erasing and checking."""
+"""The reports of adding, extracting, model calls, forgetting, erasing and checking."""
 
+from collections.abc import Callable
+from datetime import datetime
 from typing import Literal
 
 from pydantic import Field
@@ -34,6 +36,8 @@ class AddReport(FrozenModel):
     rejected: list[RejectedMessage] = Field(default_factory=list)
     not_yet_embedded: list[str] = Field(default_factory=list)
     """Ids of stored messages that are found by their words only, until they are embedded."""
+    dropped: dict[str, int] = Field(default_factory=dict)
+    """How many content blocks of each type were not stored, because they hold no text."""
     warnings: list[str] = Field(default_factory=list)
     mode: Literal["retrieval"] = "retrieval"
     """`retrieval`: the messages were stored; no record was extracted from them yet."""
@@ -70,11 +74,13 @@ class ExtractionCounts(FrozenModel):
     known: int = 0
     """Proposals that a record states already; their sources were added to it."""
     updated: int = 0
-    """Records that superseded an older one, which is kept with its dates."""
-    merged: int = 0
-    """New records that join an older one with what adds to it."""
+    """Older records that hold no longer; they are kept with their dates."""
     refused: int = 0
     """Proposals that cannot be stored as records."""
+    refused_changes: int = 0
+    """Proposed changes of older records whose evidence failed a check; see `reasons`."""
+    held: int = 0
+    """Changes that were not carried out, because one message would let many records end."""
     given_up: int = 0
     """Messages for which the model never gave a usable answer; they remain stored."""
     causes: int = 0
@@ -89,11 +95,14 @@ class FlushReport(ExtractionCounts):
     """The result of extraction and its cost."""
 
     status: Literal["ok", "partial", "no_model"] = "ok"
-    """`partial`: some messages could not be extracted and stay pending. `no_model`: no model."""
+    """`partial`: some messages could not be extracted and stay pending, or the flush was stopped.
+    `no_model`: the memory has no model."""
     pending: int = 0
     """Messages whose extraction is not done."""
     problems: list[str] = Field(default_factory=list)
     """Model answers that could not be used, and what failed."""
+    dropped: list[str] = Field(default_factory=list)
+    """Parts of usable model answers that were left out or cut; the first 50."""
     llm_calls: int = 0
     repairs: int = 0
     """Calls that had to be made again; they are part of `llm_calls`."""
@@ -101,6 +110,51 @@ class FlushReport(ExtractionCounts):
     output_tokens: int = 0
     tokens_exact: bool = True
     milliseconds: float = 0.0
+
+
+class FlushForecast(FrozenModel):
+    """What a flush of all pending messages would read, and about what it would cost.
+
+    The tokens are estimates, rather too high: of as many calls as `calls_high`.
+    """
+
+    messages: int = 0
+    """Messages that the flush would read; without those that a running extraction reads now."""
+    turns: int = 0
+    """Completed turns among them: a user's message with the assistant's answer."""
+    sessions: int = 0
+    batches: int = 0
+    calls_low: int = 0
+    """One call for each batch."""
+    calls_high: int = 0
+    """Also second calls for some batches, the halving of batches with too much to tell, and the
+    calls for causes, topics and profile. Repetitions after unusable answers are not foreseen."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    tokens_exact: bool = True
+    """False where the tokens of the messages themselves are estimated too: there is no table."""
+    milliseconds: float = 0.0
+
+
+class FlushProgress(FrozenModel):
+    """How far a flush has come, after a batch or a round at its end; counts are of this flush."""
+
+    read: int
+    """Messages whose extraction is done."""
+    pending: int
+    """Messages whose extraction is not done."""
+    batches_done: int
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    stored: int
+    """New records."""
+    updated: int
+    """Older records that hold no longer."""
+    seconds: float
+
+
+OnProgress = Callable[[FlushProgress], object]
 
 
 class ForgetReport(FrozenModel):
@@ -114,6 +168,8 @@ class ForgetReport(FrozenModel):
     """Topic tracks and profile that cited deleted records; they are written anew."""
     read_again: int = 0
     """Remaining messages that are pending again, because a record made of them was deleted."""
+    traces_left: bool = False
+    """Deleted words are still in the ledger's log, which a reader uses; they go when it stops."""
 
 
 class Health(FrozenModel):
@@ -145,3 +201,31 @@ class EraseReport(FrozenModel):
     messages: int
     files: int
     bytes: int
+
+
+class CallNote(FrozenModel):
+    """One model call: what it was for, what it cost and what became of its answer."""
+
+    at: datetime
+    """When it was made, in UTC."""
+    purpose: str
+    """The step that made it."""
+    model: str
+    input_tokens: int
+    output_tokens: int
+    tokens_exact: bool
+    """False where the counts are estimates."""
+    milliseconds: float
+    repair: bool = False
+    """It was made because the answer before could not be used."""
+    problem: str | None = None
+    """Why its answer could not be used; None where it was used."""
+    refused: list[str] = Field(default_factory=list)
+    """Parts of its answer that were not taken, each with the reason."""
+
+
+class ModelCall(CallNote):
+    """A model call as the ledger keeps it."""
+
+    message_ids: list[str] = Field(default_factory=list)
+    """The messages that extraction read in it; none for other calls."""

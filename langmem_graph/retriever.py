@@ -10,6 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import Field
 
+from langmem_graph.retrieval.quoted_context import label_words
 from langmem_graph.schemas import MessageHit, SearchBy
 
 
@@ -41,10 +42,11 @@ class MemoryRetriever(BaseRetriever):
 
 def _documents(hits: list[MessageHit]) -> list[Document]:
     return [
-        Document(
-            id=hit.message_id,
-            page_content=hit.text,
-            metadata=hit.model_dump(mode="json", exclude={"text", "signals", "excerpt"}),
-        )
-        for hit in hits
+        Document(id=hit.message_id, page_content=hit.text, metadata=_metadata(hit)) for hit in hits
     ]
+
+
+def _metadata(hit: MessageHit) -> dict[str, Any]:
+    """Everything but the text; of a message that does not hold, the labels also in words."""
+    metadata = hit.model_dump(mode="json", exclude={"text", "signals", "excerpt"})
+    return metadata | ({"label": label_words(hit.labels).strip()} if hit.labels else {})

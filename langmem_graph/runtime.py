@@ -1,8 +1,7 @@
 """How steps run: the event loop of a `Memory`, threads for blocking calls, and graph nodes.
 
 A `Memory` runs its work with a model on one event loop in a thread of its own, so that callers may
-be synchronous or on any event loop. The chat model is called in a further thread, see
-`in_own_thread`. `as_node` turns a step into a LangGraph node.
+be synchronous or on any event loop. `as_node` turns a step into a LangGraph node.
 """
 
 import asyncio
@@ -11,7 +10,8 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, TypeVar
@@ -22,9 +22,11 @@ from pydantic import TypeAdapter
 
 from langmem_graph import tracing
 from langmem_graph.errors import ClosedMemoryError, ForkedProcessError, InvalidInputError, for_log
+from langmem_graph.threads import start_thread, without_exits
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
+MOMENT = 0.5  # seconds for the end of a loop, even where a closing has none left
 Event = dict[str, Any]
 """A stream event as a JSON object: its kind under `event`, and the fields of that kind."""
 
@@ -34,7 +36,7 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may close the memory inside
         self._pid = os.getpid()
         self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -45,53 +47,49 @@ class LoopThread:
 
         The work runs in an empty context: with the caller's, a LangGraph run would stream, save and
         limit it as part of itself.
-
-        Raises:
-            InvalidInputError: the caller is on the loop itself, and waiting would never end.
-            ClosedMemoryError: the loop was closed.
-            ForkedProcessError: this is a child process after `fork`.
         """
         try:
-            if threading.current_thread() is self._thread:
-                raise InvalidInputError(
-                    "This is called from inside the memory's own work (a callback such as on_event)"
-                    " and would wait for itself. Do it after the call has come back."
-                )
+            self._check()
             with self._lock:
-                self._check()
-                if self._loop is None:
-                    self._start()
-                assert self._loop is not None
+                if self._closed:
+                    raise ClosedMemoryError("This Memory is closed. Open it again: Memory(path).")
+                loop = self._loop or self._start()
                 empty = contextvars.Context()
                 empty.run(tracing.resume, tracing.current())  # only the span is handed over
-                return empty.run(asyncio.run_coroutine_threadsafe, work, self._loop)
-        except BaseException:
+                return empty.run(asyncio.run_coroutine_threadsafe, work, loop)
+        except BaseException as error:
             work.close()
+            if isinstance(error, RuntimeError):  # the program or the memory is at its end
+                raise ClosedMemoryError(f"The memory cannot work any more: {error}.") from error
             raise
 
     def _check(self) -> None:
-        if self._closed:
-            raise ClosedMemoryError("This Memory is closed. Open it again: Memory(path).")
-        if self.is_foreign:
-            raise ForkedProcessError(
-                "This Memory was opened before a fork; its loop is in the parent process. Open a "
-                "Memory in the child, against a Chroma server."
+        """Before the lock, which a thread may have held at a fork."""
+        if threading.current_thread() is self._thread:
+            raise InvalidInputError(
+                "This is called from inside the memory's own work (a callback such as on_event)"
+                " and would wait for itself. Do it after the call has come back."
             )
+        if self.is_foreign:
+            raise ForkedProcessError
 
     @property
     def is_foreign(self) -> bool:
         """Whether this is a child process after `fork`."""
         return self._pid != os.getpid()
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run work on the loop and wait for its result."""
+    def run(self, work: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
+        """Run work on the loop and wait for its result; an interrupt cancels the work."""
         future = self.submit(work)
         try:
-            return future.result()
+            return future.result(seconds)
         except CancelledError as error:
             raise ClosedMemoryError(
                 "The Memory was closed meanwhile; due work is done when it is opened again."
             ) from error
+        except BaseException as error:  # noqa: BLE001  # the work's, or an interrupt of the wait
+            future.cancel()
+            raise _told(future, error)  # noqa: B904  # mostly the same error
 
     async def arun(self, work: Coroutine[Any, Any, T]) -> T:
         """Run work on the loop and wait for its result without blocking the caller's loop."""
@@ -103,23 +101,43 @@ class LoopThread:
             if future.cancelled() and not (task and task.cancelling()):
                 raise ClosedMemoryError("The Memory was closed meanwhile.") from None
             raise
+        except BaseException as error:  # noqa: BLE001  # raised again
+            raise _told(future, error)  # noqa: B904  # mostly the same error
 
-    def _start(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=self._name, daemon=True)
-        self._thread.start()
+    def _start(self) -> asyncio.AbstractEventLoop:
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=_serve, args=(loop,), name=self._name, daemon=True)
+        thread.start()
+        self._loop, self._thread = loop, thread
+        return loop
 
-    def close(self) -> None:
-        """Cancel running work, then end the thread."""
+    def close(self, seconds: float) -> None:
+        """Cancel running work, then end the thread; what does not end in time is abandoned."""
+        if self.is_foreign:
+            return
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop, self._thread, self._closed = None, None, True
-        if loop is None or thread is None or self._pid != os.getpid():
+        if not loop or not thread or thread is threading.current_thread():
             return
-        asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result()
+        wait([asyncio.run_coroutine_threadsafe(_cancel_all(), loop)], max(seconds, MOMENT))
         loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+        thread.join(MOMENT)
+        if not thread.is_alive():
+            loop.close()
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    """Run the loop until it is stopped; an exit that one task raises ends that task alone."""
+    while True:
+        with suppress(SystemExit, KeyboardInterrupt):
+            return loop.run_forever()
+
+
+def _told(future: "Future[Any]", error: BaseException) -> BaseException:
+    """The error; where the work itself raised an exit, one of ours. An interrupt stays one."""
+    is_own = future.done() and not future.cancelled() and future.exception() is error
+    return without_exits(error) if is_own else error
 
 
 async def _cancel_all() -> None:
@@ -129,34 +147,6 @@ async def _cancel_all() -> None:
     await asyncio.gather(*others, return_exceptions=True)
     await asyncio.get_running_loop().shutdown_asyncgens()
     await asyncio.get_running_loop().shutdown_default_executor()
-
-
-async def in_own_thread(work: Callable[[], T]) -> T:
-    """Run blocking work in a thread, which is abandoned if the caller is cancelled.
-
-    Chat models are called this way, and not by their async methods: providers share async HTTP
-    connections between all models of a process, and these are bound to the loop that opened them.
-    Used on the memory's loop, they would break the application's own calls.
-    """
-    loop, done = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
-    context = contextvars.copy_context()
-
-    def settle(result: Any, error: BaseException | None) -> None:
-        if done.cancelled():
-            return
-        done.set_exception(error) if error else done.set_result(result)
-
-    def run() -> None:
-        try:
-            outcome: tuple[Any, BaseException | None] = (context.run(work), None)
-        except BaseException as error:  # noqa: BLE001  # raised again in the caller's coroutine
-            outcome = (None, error)
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, *outcome)
-
-    threading.Thread(target=run, daemon=True).start()
-    result: T = await done
-    return result
 
 
 @dataclass
@@ -201,12 +191,8 @@ def as_node(
 ) -> RunnableLambda[Any, Any]:
     """Make a LangGraph node, named after the step, that records a span.
 
-    It runs on the caller's event loop, or, under `invoke`, on an event loop of its own.
-
-    Args:
-        step: takes its dependencies, the state and the run, and returns the state's update.
-        deps: the step's dependencies.
-        user_of: gives the user of a run; it is called inside the run's context.
+    It runs on the caller's event loop, or, under `invoke`, on an event loop of its own. `user_of`
+    is called inside the run's context.
     """
 
     def node(state: Any, config: RunnableConfig) -> Any:
@@ -236,23 +222,16 @@ class StateForm:
 
     def load(self, state: Mapping[str, Any]) -> Any:
         """The state as a step takes it: with objects in place of their JSON."""
-        return self._converted(state, lambda adapter, value: adapter.validate_python(value))
+        kept = self._types_in(state).items()
+        return {**state, **{name: kind.validate_python(state[name]) for name, kind in kept}}
 
     def dump(self, update: Mapping[str, Any]) -> Any:
         """A step's update as the graph keeps it."""
-        return self._converted(
-            update, lambda adapter, value: adapter.dump_python(value, mode="json")
-        )
+        kept = self._types_in(update).items()
+        return {**update, **{n: kind.dump_python(update[n], mode="json") for n, kind in kept}}
 
-    def _converted(
-        self, state: Mapping[str, Any], convert: Callable[[TypeAdapter[Any], Any], Any]
-    ) -> dict[str, Any]:
-        return {
-            name: value
-            if value is None or name not in self.types
-            else convert(self.types[name], value)
-            for name, value in state.items()
-        }
+    def _types_in(self, state: Mapping[str, Any]) -> dict[str, TypeAdapter[Any]]:
+        return {n: kind for n, kind in self.types.items() if state.get(n) is not None}
 
     def step(self, step: Step) -> Step:
         """The step, over state in this form."""
@@ -263,14 +242,17 @@ class StateForm:
 
         return converted
 
-    def route(self, choose: Callable[[Any], T]) -> Callable[[Any], T]:
-        """The function of a conditional edge, over state in this form."""
+    def route(self, choose: Callable[[Any], T]) -> RunnableLambda[Any, T]:
+        """A conditional edge, over state in this form, that needs no thread under `ainvoke`."""
 
         @wraps(choose)
         def converted(state: Any) -> T:
             return choose(self.load(state))
 
-        return converted
+        async def aconverted(state: Any) -> T:
+            return converted(state)
+
+        return RunnableLambda(converted, aconverted, name=choose.__name__)
 
 
 OBJECTS = StateForm()
@@ -313,5 +295,4 @@ def run_apart(work: Coroutine[Any, Any, T]) -> T:
         tracing.resume(caller)
         return await work
 
-    with ThreadPoolExecutor(1, thread_name_prefix="langmem-graph-step") as pool:
-        return pool.submit(lambda: asyncio.run(inside())).result()
+    return contextvars.Context().run(start_thread, lambda: asyncio.run(inside())).result()

@@ -1,14 +1,21 @@
 """The public data models: messages, records, hits, recalls and grounded calls."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, computed_field, model_validator
 
 Role = Literal["user", "assistant", "tool", "system"]
-IndexStatus = Literal["ok", "degraded"]
+Origin = Literal["user", "assistant", "tool", "import", "plumbing"]
+"""Whose words a message holds. `import`: text from elsewhere, such as a document. `plumbing`:
+what a framework writes between agents; it is stored, but never found, quoted or extracted."""
+ORIGIN_OF_ROLE: dict[Role, Origin] = {
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "system": "import",
+}
+"""The origin of a message that is stored without one."""
 
 
 class FrozenModel(BaseModel):
@@ -17,12 +24,85 @@ class FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class Message(FrozenModel):
+ChangeRelation = Literal[
+    "replaces",
+    "ended",
+    "corrects",
+    "reschedules",
+    "cancels",
+    "completes",
+    "skips_once",
+    "adopts",
+    "confirms",
+    "details",
+]
+"""What a message does to an older record. `replaces`, `ended`, `corrects`, `reschedules`,
+`cancels` and `completes`: it no longer holds (`corrects`: it never did). `skips_once`: a routine is
+left out one time. `adopts`: a draft is settled. `confirms` and `details`: it holds on."""
+NO_LONGER: frozenset[ChangeRelation] = frozenset(
+    ("replaces", "ended", "corrects", "reschedules", "cancels", "completes")
+)
+"""The relations after which the older record no longer holds."""
+
+
+class Label(FrozenModel):
+    """Says that a statement does not hold now: since when, what holds instead, in whose words.
+
+    Labels are derived when something is read; undoing the change takes them away.
+    """
+
+    relation: ChangeRelation | None
+    """What happened to it, as `RecordChange` has it; None where it does not hold yet."""
+    statement: str
+    """The text of the record that does not hold."""
+    record_id: str
+    since: datetime | None = None
+    """Until when it held; of a correction, when it was corrected; of what does not hold yet, from
+    when on it will."""
+    replaced_by: str | None = None
+    """The text of what holds instead now, whatever lies between the two."""
+    newest_id: str
+    """The newest record of its chain; its own id where none took its place."""
+    quote: str = ""
+    """The words that changed it, as they stand in their message; empty for a change by hand."""
+    message_id: str | None = None
+    """The message of the quote."""
+    partial: bool = False
+    """True beside a text that also states other things, which may hold."""
+
+
+class Labelled(FrozenModel):
+    """Base of what is shown together with labels."""
+
+    labels: list[Label] = Field(default_factory=list)
+    """One for each of its statements that does not hold now."""
+
+    @property
+    def outdated(self) -> bool:
+        """True where nothing of it holds now."""
+        return bool(self.labels) and not any(label.partial for label in self.labels)
+
+
+class OriginatedModel(Labelled):
+    """Base of the models of messages: without an origin they get that of their role."""
+
+    role: Role
+    origin: Origin = "user"
+    """Whose words it holds; where it is not given, that of the role."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _origin_by_role(cls, fields: Any) -> Any:
+        if isinstance(fields, dict) and fields.get("origin") is None:
+            return {**fields, "origin": ORIGIN_OF_ROLE.get(fields.get("role", "user"), "user")}
+        return fields
+
+
+class Message(OriginatedModel):
     """One stored message, exactly as it was said."""
 
     id: str
     session_id: str
-    role: Role
     name: str | None = None
     """The speaker, where the caller named one."""
     at: datetime
@@ -32,12 +112,11 @@ class Message(FrozenModel):
     tool_call_id: str | None = None
 
 
-class MessageHit(FrozenModel):
+class MessageHit(OriginatedModel):
     """One message found by a search, best first; `score` compares hits of one search only."""
 
     message_id: str
     session_id: str
-    role: Role
     name: str | None = None
     at: datetime
     text: str
@@ -50,6 +129,8 @@ class MessageHit(FrozenModel):
     """Each signal's value before weighting, with `explain=True`."""
 
 
+Relation = Literal["semantic", "temporal", "causal", "entity"]
+"""How to search (Goal-Mem 2.2): by similarity, date, causal edges, or exact words."""
 SearchBy = Literal["message", "session"]
 """What a search ranks: messages, or sessions, each represented by its best message."""
 RecallMode = Literal["fast", "auto", "reason"]
@@ -64,7 +145,7 @@ class RecallReport(FrozenModel):
     """What a recall cost and how far its answer can be trusted."""
 
     mode: RecallMode = "fast"
-    status: IndexStatus = "ok"
+    status: Literal["ok", "degraded"] = "ok"
     warnings: list[str] = Field(default_factory=list)
     considered: int = 0
     """How many of the first `k` there were: messages, or with reasoning messages and records."""
@@ -77,6 +158,8 @@ class RecallReport(FrozenModel):
     output_tokens: int = 0
     problems: list[str] = Field(default_factory=list)
     """Model answers that could not be used."""
+    dropped: list[str] = Field(default_factory=list)
+    """Parts of usable model answers that were left out or cut; the first 50."""
     context_tokens: int = 0
     tokens_exact: bool = False
     """False where the count is a (safe, high) estimate."""
@@ -84,7 +167,7 @@ class RecallReport(FrozenModel):
     """Per stage, and `total`."""
 
 
-class Fact(FrozenModel):
+class Fact(Labelled):
     """The unit of reasoning: a record, a message, or the text of another store."""
 
     id: str
@@ -98,22 +181,39 @@ class Fact(FrozenModel):
     subject: str | None = None
     attribute: str | None = None
     confirmation: str = ""
+    day: date | None = None
+    """The day on which what it states takes place, where that is known."""
     likeness: float = 0.0
     """Cosine similarity to the query that found it, or 0."""
-    outdated: bool = False
-    """True for a message whose records are all superseded."""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def outdated(self) -> bool:
+        """True where nothing of it holds now."""
+        return super().outdated
 
 
 class Grounding(FrozenModel):
     """Where one argument of a tool call comes from."""
 
-    type: Literal["explicit", "inferred", "default"]
-    """`explicit`: copied byte for byte from a source. `default`: from the tool's schema."""
+    type: Literal["explicit", "derived", "inferred", "default"]
+    """`explicit`: it stands in a source. `derived`: code derived it from one. `inferred`: chosen by
+    the model, where the application lets it. `default`: from the tool's schema."""
+    derivation: str = ""
+    """Of a derived value, how: `date`, `number`, `unit`, `sum`, `spacing`, `joined`, `choice`."""
     record_ids: list[str] = Field(default_factory=list)
     message_ids: list[str] = Field(default_factory=list)
     """Both empty where the request itself states the value."""
     text: str = ""
-    """The words it was copied from, or that it follows from."""
+    """The words that it was taken from."""
+
+
+class Offered(Grounding):
+    """A value that somebody other than the user said: it is not sent before a human has agreed."""
+
+    value: Any
+    origin: Origin
+    """Whose words they are; `user` for a record that is a draft or was inferred."""
 
 
 class MissingSlot(FrozenModel):
@@ -122,7 +222,7 @@ class MissingSlot(FrozenModel):
     name: str
     reason: str
     values: list[str] = Field(default_factory=list)
-    """The value of each source, where sources disagree."""
+    """What each source says, where sources disagree; or what is offered."""
 
 
 class GroundedCall(FrozenModel):
@@ -132,7 +232,9 @@ class GroundedCall(FrozenModel):
     arguments: dict[str, Any]
     """Valid by the tool's schema, except for what is missing or has a warning."""
     grounding: dict[str, Grounding] = Field(default_factory=dict)
-    """By argument; `guest.email` names a part of a nested object."""
+    """By single value; `guest.email` is a part of an object, `lines.0.amount` one of a list."""
+    offered: dict[str, Offered] = Field(default_factory=dict)
+    """Values that are not in `arguments`, since the user did not say them."""
     missing: list[MissingSlot] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)
     llm_calls: int = 0
@@ -153,9 +255,19 @@ class Risk(FrozenModel):
 
     claim: str
     basis: Literal["memory", "world"]
-    """`world`: general knowledge, without evidence in memory."""
+    """`memory`: facts speak against the request. `world`: general knowledge that no fact bears
+    out; the context leaves it out."""
     facts: list[str] = Field(default_factory=list)
-    """Ids of the facts found for it, best first."""
+    """Ids of the facts that speak against the request."""
+
+
+class Row(FrozenModel):
+    """One of the answers to a question for several, or one set of values that fit together."""
+
+    values: dict[str, str]
+    """By variable, or by `item`."""
+    facts: list[str]
+    """Ids of the facts that state them."""
 
 
 class Reasoning(FrozenModel):
@@ -164,7 +276,13 @@ class Reasoning(FrozenModel):
     status: GoalStatus | None = None
     """None where nothing had to be proved."""
     bindings: dict[str, str] = Field(default_factory=dict)
-    """Variables and the entities found for them."""
+    """Variables and the entities found for them; of several rows, those of the first."""
+    rows: list[Row] = Field(default_factory=list)
+    """All that was found, where several things were asked for; at most 12 from the goal loop."""
+    complete: Literal[True, "unknown"] = "unknown"
+    """True where nothing that the request asks for was seen to be missing."""
+    spans: list[str] = Field(default_factory=list)
+    """How long it is between two days that were asked for, computed by code."""
     unresolved: list[str] = Field(default_factory=list)
     """Variables without a value, as `(name:type)`."""
     conflicts: list[Conflict] = Field(default_factory=list)
@@ -200,7 +318,33 @@ Confirmation = Literal["confirmed", "draft", "inferred"]
 Status = Literal["active", "superseded", "discarded", "expired"]
 
 
-class Record(FrozenModel):
+class RecordChange(FrozenModel):
+    """A change that a message made to a record, with the words that made it."""
+
+    record_id: str
+    """The older record."""
+    relation: ChangeRelation
+    by_record_id: str | None = None
+    """The record that holds instead, or that the older one is kept beside (`details`)."""
+    by_text: str | None = None
+    """Its text."""
+    since: datetime | None = None
+    """From when on it no longer holds; of `skips_once`, the occurrence that is left out."""
+    message_id: str
+    quote: str
+    """Words of that message, exactly as they stand in it; empty for a change made by hand."""
+    agreed_message_id: str | None = None
+    """Where the quote is a proposal of the assistant's: the user's message that accepts it."""
+    agreed_quote: str | None = None
+    made_by: str
+    """The model, or `user` for a change made by hand."""
+    at: datetime
+    """When it was made."""
+    change: str
+    """The history entries of the same change are undone with it."""
+
+
+class Record(Labelled):
     """A statement extracted from messages, with its sources; a change never deletes it."""
 
     record_id: str
@@ -212,7 +356,7 @@ class Record(FrozenModel):
     subject: str | None = None
     """Whom or what it is about."""
     attribute: str | None = None
-    """What it states of the subject; only a record of both the same supersedes another."""
+    """What it states of the subject, in a few words, such as `home`."""
     confirmation: Confirmation = "confirmed"
     """`draft`: proposed, not agreed; `inferred`: not said in these words."""
     status: Status = "active"
@@ -225,9 +369,12 @@ class Record(FrozenModel):
     scene: str | None = None
     entities: list[str] = Field(default_factory=list)
     values: list[dict[str, Any]] = Field(default_factory=list)
-    """Numbers, dates, names and the like; each `raw` is an exact part of a source message."""
+    """Numbers, dates, codes and the like: `value` as in the text, `raw` as in a message, and of
+    those that a model read, a grade: `verbatim`, `resolved` or `unsupported`."""
     message_ids: list[str] = Field(min_length=1)
     """The messages it was extracted from; never empty."""
+    supporting_ids: list[str] = Field(default_factory=list)
+    """Those of them that only say it again: without them the record stays."""
     supersedes: list[str] = Field(default_factory=list)
     superseded_by: list[str] = Field(default_factory=list)
     refines: list[str] = Field(default_factory=list)
@@ -236,7 +383,7 @@ class Record(FrozenModel):
     updated_at: datetime
 
 
-class RecordHit(FrozenModel):
+class RecordHit(Labelled):
     """One record found by a search, best first; `score` compares hits of one search only."""
 
     record_id: str
@@ -266,32 +413,9 @@ class HistoryEntry(FrozenModel):
     reason: str | None = None
     before: dict[str, Any] | None = None
     """The fields that changed, as they were; None when the record was made."""
-
-
-@dataclass(frozen=True)
-class RecallRequest:
-    """Request of a recall; None takes the default of the settings."""
-
-    query: str
-    mode: RecallMode = "auto"
-    k: int | None = None
-    """Number of facts of the first look-up."""
-    max_tokens: int | None = None
-    """Token budget of the context."""
-    in_view: Sequence[str] = ()
-    """Ids and texts of messages that the model sees anyway; they are not quoted again."""
-    now: str | None = None
-    """ISO time of the request; None is the present."""
-
-
-def message_row(message: Message) -> dict[str, Any]:
-    """A message as the row that `add` and `langmem-graph import` take."""
-    fields = message.model_dump(mode="json", exclude_defaults=True)
-    return {"id": fields.pop("id"), "content": fields.pop("text"), **fields}
-
-
-def record_row(record: Record) -> dict[str, Any]:
-    """A record as the row that `add_records` takes."""
-    derived = {"superseded_by", "created_at", "updated_at"}
-    fields = record.model_dump(mode="json", exclude=derived, exclude_defaults=True)
-    return {"text": fields.pop("text"), "source_message_ids": fields.pop("message_ids"), **fields}
+    relation: ChangeRelation | None = None
+    """What a message did to the record; None where no message is known to have changed it."""
+    message_id: str | None = None
+    """That message."""
+    quote: str | None = None
+    """Its words that made the change; empty for a change made by hand."""

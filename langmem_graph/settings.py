@@ -55,14 +55,11 @@ class ExtractionSettings(_Group):
         ge=200,
         description="Of a longer message the model is shown the beginning and the end.",
     )
-    background_records: int = Field(10, ge=0, description="Shown while extracting (NapMem).")
-    neighbours: int = Field(8, ge=1, description="Older records compared with a new one (NapMem).")
-    neighbours_in_all: int = Field(24, ge=1, description="Older records shown in one call; ours.")
-    neighbour_floor: float = Field(
-        0.45, description="Cosine from which an older record is worth comparing; for MiniLM, ours."
+    records_shown: int = Field(
+        30, ge=0, description="Older records shown while extracting, so that they can change; ours."
     )
-    same_floor: float = Field(
-        0.8, description="Cosine from which a record may be skipped as already known; ours."
+    records_reconciled: int = Field(
+        10, ge=1, description="Further records shown in the second call of a batch; ours."
     )
     cluster_max_distance: float | None = Field(
         None,
@@ -95,7 +92,11 @@ class ReasoningSettings(_Group):
         description="Ways to split a request that are tried (Goal-Mem's B_max: 1 is enough).",
     )
     subgoal_facts: int = Field(6, ge=1, description="Facts looked up for one subgoal; ours.")
-    round_facts: int = Field(24, ge=1, description="Facts shown to the model in one round; ours.")
+    plan_facts: int = Field(
+        80, ge=1, description="Best facts shown to the planning call; measured, docs/reasoning.md."
+    )
+    plan_tokens: int = Field(4_000, ge=200, description="Tokens of these facts together; ours.")
+    round_facts: int = Field(40, ge=1, description="Facts shown to the model in one round; ours.")
     refinements: int = Field(
         2, ge=1, description="Refinements of one open subgoal in one round; ours."
     )
@@ -105,7 +106,7 @@ class ReasoningSettings(_Group):
     risks: int = Field(5, ge=1, le=5, description="Risks looked for per request (ActMem).")
     risk_facts: int = Field(10, ge=1, description="Facts looked up for them (ActMem 1.3).")
     risk_floor: float = Field(
-        0.3, description="Cosine from which a fact is shown beside a risk; for MiniLM, ours."
+        0.3, description="Cosine from which a fact found for a risk is examined; for MiniLM, ours."
     )
     graph_facts: int = Field(
         8, ge=0, description="Facts added along the graph's edges; ActMem measured 5.21 a query."
@@ -116,7 +117,7 @@ class ReasoningSettings(_Group):
     use_semantic_edges: bool = Field(True, description="False: semantic edges are not followed.")
     use_profile: bool = Field(True, description="False: the context leaves the profile out.")
     max_calls: int = Field(
-        10, ge=1, description="Model calls of one recall; 7 at most without repairs."
+        10, ge=1, description="Model calls of one recall; 5 to 7 at most without repairs."
     )
     max_tokens: int = Field(40_000, ge=1_000, description="Tokens of those calls together.")
     seconds: float = Field(
@@ -149,7 +150,7 @@ class StorageSettings(_Group):
     closing_seconds: float = Field(
         10.0,
         ge=0,
-        description="How long `close` waits for background extraction; the rest stays due.",
+        description="How long `close` works on what is due, and with `erase` waits for calls.",
     )
 
 
@@ -169,10 +170,12 @@ class Settings(_Group):
     reasoning: ReasoningSettings = ReasoningSettings()
     storage: StorageSettings = StorageSettings()
 
+    embed_seconds: float = Field(
+        20.0, gt=0, description="Time limit of one call of the embedder; then words alone find."
+    )
     encoding: str = Field("o200k_base", description="tiktoken encoding that counts tokens.")
     structured_method: Literal["json_schema", "function_calling", "json_mode"] | None = Field(
-        None,
-        description="How the model is asked for structured answers; None is its own default.",
+        None, description="How the model is asked for structured answers; None is its own default."
     )
     event_minutes: int = Field(
         EVENT_MINUTES, ge=1, description="Length of an appointment whose end nobody named; ours."

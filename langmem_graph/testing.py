@@ -8,12 +8,11 @@ import itertools
 import json
 import re
 import time
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolCall
@@ -23,13 +22,10 @@ from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel, Field, PrivateAttr
 
-__all__ = ["HashEmbeddings", "ScriptedChatModel", "each_turn", "recite"]
+__all__ = ["HashEmbeddings", "ScriptedChatModel", "alias_of", "each_turn", "recite"]
 _USAGE = UsageMetadata(input_tokens=10, output_tokens=5, total_tokens=15)
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _QUOTE = re.compile(r'^- (?P<day>\S+) \S+ user \[.*?\]: (?P<words>".*")$', re.MULTILINE)
-
-
-def _counters() -> dict[str, Iterator[int]]:
-    return defaultdict(itertools.count)
 
 
 class ScriptedChatModel(BaseChatModel):
@@ -45,7 +41,8 @@ class ScriptedChatModel(BaseChatModel):
       dict or as an object, where the question asks for a schema;
     - an exception, which is raised;
     - a function that returns one of these. In `script` it is given the messages, in `answers` the
-      text of the question (the first user message).
+      text of the question (the first user message). Answers to `Extraction` and `Reconciliation`
+      name messages and records by aliases that are new in each call: see `alias_of`.
 
     Args:
         script: answers in order, the last one repeated; or one function of the messages.
@@ -79,7 +76,7 @@ class ScriptedChatModel(BaseChatModel):
     requests: list[list[BaseMessage]] = Field(default_factory=list)
     asked: list[tuple[str, str]] = Field(default_factory=list)
     _calls: Iterator[int] = PrivateAttr(default_factory=lambda: itertools.count(1))
-    _given: dict[str, Iterator[int]] = PrivateAttr(default_factory=_counters)
+    _given: Counter[str] = PrivateAttr(default_factory=Counter)
 
     @property
     def _llm_type(self) -> str:
@@ -98,24 +95,14 @@ class ScriptedChatModel(BaseChatModel):
         """
         if ls_structured_output_format is not None:
             options["schema"] = tools[0]
-        return self.bind(tools=list(tools), **options)
+        return self.bind(tools=list(map(convert_to_openai_tool, tools)), **options)
 
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **options: Any,
-    ) -> ChatResult:
+    def _generate(self, messages: list[BaseMessage], *_: Any, **options: Any) -> ChatResult:
         message = self._answer(messages, options.get("schema"))
         return ChatResult(generations=[ChatGeneration(message=message)])
 
     def _stream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **options: Any,
+        self, messages: list[BaseMessage], *_: Any, **options: Any
     ) -> Iterator[ChatGenerationChunk]:
         message = self._answer(messages, options.get("schema"))
         is_plain = isinstance(message.content, str) and not message.tool_calls
@@ -140,7 +127,8 @@ class ScriptedChatModel(BaseChatModel):
 
     def _next(self, name: str, answers: Any, given: Any) -> Any:
         if isinstance(answers, list):
-            answers = answers[min(next(self._given[name]), len(answers) - 1)]
+            self._given[name] += 1
+            answers = answers[min(self._given[name], len(answers)) - 1]
         return answers(given) if callable(answers) else answers
 
 
@@ -168,6 +156,46 @@ def _message(answer: Any, name: str | None, number: int) -> AIMessage:
     made.usage_metadata = made.usage_metadata or UsageMetadata(**_USAGE)
     made.response_metadata = {"model_name": "scripted", **made.response_metadata}
     return made
+
+
+def alias_of(question: str, words: str, kind: str = "m") -> str:
+    """The alias under which a question shows a message or a record, for a scripted answer.
+
+    Extraction draws its aliases at random for each call, so an answer cannot know them: it is a
+    function of the question.
+
+    Args:
+        question: what the model is shown.
+        words: words of the message or record; the first line that says them is taken.
+        kind: the letter of the alias: `m` is a new message, `b` one that was said before, `n` a
+            record.
+
+    Raises:
+        LookupError: no line of this kind says these words.
+
+    Example:
+        >>> from langmem_graph import Memory
+        >>> from langmem_graph.testing import ScriptedChatModel, alias_of
+        >>> def found(question):
+        ...     if "aisle" not in question:
+        ...         return {"memories": []}
+        ...     sources = [alias_of(question, "an aisle seat")]
+        ...     return {"memories": [{"text": "Alice takes an aisle seat.", "sources": sources}]}
+        >>> import tempfile
+        >>> model = ScriptedChatModel(answers={"Extraction": found})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with Memory(folder, model=model, embeddings="hash") as memory:
+        ...         alice = memory.user("alice")
+        ...         added = alice.add([("user", "I always take an aisle seat.")], session_id="s")
+        ...         report = alice.flush()
+        ...         [record["text"] for record in alice.export_records()]
+        ['Alice takes an aisle seat.']
+    """
+    line = re.compile(rf"^\[?({re.escape(kind)}\d+)\b(.*)$", re.MULTILINE)
+    for found in line.finditer(question):
+        if any(words in json.loads(text) for text in _STRING.findall(found[2])):
+            return found[1]
+    raise LookupError(f"The question shows no line {kind}… that says {words!r}.")
 
 
 def each_turn(*answers: Any) -> Callable[[Sequence[BaseMessage]], Any]:

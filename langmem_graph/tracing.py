@@ -54,12 +54,9 @@ class Span:
 
 @contextmanager
 def span(step: str, user: str = "", **attributes: int | float | str | bool) -> Iterator[Span]:
-    """Record a span `langmem_graph.<step>` around the block.
+    """Record a span `langmem_graph.<step>` around the block; of the user, a hash is recorded.
 
-    Args:
-        step: the name of what is done.
-        user: whose memory it is; the name of the user's folder, a hash, is recorded.
-        attributes: counts and names, never a user's text.
+    The attributes are counts and names, never a user's text.
     """
     tracer = _tracer()
     if tracer is None:

@@ -9,6 +9,7 @@ import pytest
 from langchain_core.embeddings import Embeddings
 
 from langmem_graph.memory import Memory
+from langmem_graph.storage.memory_services import Services
 from langmem_graph.testing import HashEmbeddings
 
 # Read when the console is made: lines are not broken, wherever the tests run.
@@ -37,6 +38,15 @@ class TroubledEmbeddings(Embeddings):
         return self.embed_documents([text])[0]
 
 
+@pytest.fixture(autouse=True)
+def _known_aliases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scripted answers cite m1, n1 and so on; real aliases are drawn at random."""
+    from langmem_graph.extraction import batch_view, reconcile_records
+
+    for module in (batch_view, reconcile_records):
+        monkeypatch.setattr(module, "draw_first_alias", lambda: 1)
+
+
 @pytest.fixture
 def troubled() -> TroubledEmbeddings:
     return TroubledEmbeddings()
@@ -44,8 +54,9 @@ def troubled() -> TroubledEmbeddings:
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
-    with Memory(tmp_path / "memory", embeddings="hash") as opened:
-        yield opened
+    opened = Memory(tmp_path / "memory", embeddings="hash")
+    yield opened
+    let_go(opened)
 
 
 @pytest.fixture
@@ -61,8 +72,15 @@ def reopen(tmp_path: Path) -> Iterator[Callable[..., Memory]]:
         return opened[-1]
 
     yield open_again
-    while opened:
-        opened.pop().close()
+    let_go(*opened)
+
+
+def let_go(*memories: Memory) -> None:
+    """Close memories that no test opens again: what is due, such as an index, is left undone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Services, "_finish_due_work", lambda *_: None)
+        for memory in memories:
+            memory.close()
 
 
 def said(text: str, **fields: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper, parser
 
-from langmem_graph.embeddings.minilm import PROGRAM, WEIGHTS, find_model_files
+from langmem_graph.embeddings.minilm import PROGRAM, WEIGHTS, model_folder
 
 LAYERS = 6
 HEADS = 12
@@ -157,4 +157,4 @@ def _constants() -> dict[str, NDArray[np.float32] | NDArray[np.int64]]:
 
 
 if __name__ == "__main__":
-    PROGRAM.write_bytes(program(find_model_files().weights))
+    PROGRAM.write_bytes(program((model_folder() / WEIGHTS).resolve()))

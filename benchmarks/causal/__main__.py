@@ -12,11 +12,12 @@ from contextlib import contextmanager
 import numpy as np
 
 from benchmarks import common
+from benchmarks.causal.hugging_face import HuggingFaceModel
 from benchmarks.causal.local_server import started
 from benchmarks.causal.pairs import KINDS, PARTS, Group, load, shared_words
 from benchmarks.causal.reading import Reading, Scores
 from benchmarks.metrics.statistics import auc, bootstrap_interval
-from langmem_graph.causal.local_models import HuggingFaceModel, LlamaServer
+from langmem_graph.causal.local_models import LlamaServer
 from langmem_graph.causal.scorers import PMI_MIN, TokenLogProbs
 
 ROUNDS = 2_000
@@ -55,7 +56,7 @@ def _arguments() -> argparse.Namespace:
     way = made.add_mutually_exclusive_group(required=True)
     way.add_argument("--server", help="a running llama-server, such as http://127.0.0.1:8080")
     way.add_argument("--start", action="store_true", help="start one here, with SmolLM2-135M")
-    way.add_argument("--model", help="a causal model of transformers (extra `causal`)")
+    way.add_argument("--model", help="a causal model of transformers, with torch installed")
     return made.parse_args()
 
 

@@ -10,14 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from benchmarks.data.files import find, in_layout, only, read_all
-from benchmarks.data.items import (
-    BenchDataError,
-    Conversation,
-    DataSet,
-    Question,
-    Session,
-    ToolGoal,
-)
+from benchmarks.data.items import BenchDataError, Conversation, DataSet, Question, Session, ToolGoal
 from benchmarks.metrics.tool_calls import GoldSlot, SlotType, gold_slots
 from langmem_graph.schemas import SearchBy
 

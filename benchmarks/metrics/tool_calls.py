@@ -15,8 +15,8 @@ from unicodedata import normalize
 from rapidfuzz.distance import Levenshtein
 
 from benchmarks.metrics.answers import bleu1, token_f1, words
-from langmem_graph.values.matching import supports
-from langmem_graph.values.verbatim import find_values
+from benchmarks.metrics.soft_matching import supports
+from benchmarks.metrics.value_patterns import find_values
 
 SlotType = Literal["explicit", "inferred", "default"]
 """Where a gold value comes from: said, to be concluded, or the schema's own."""

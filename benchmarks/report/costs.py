@@ -7,11 +7,7 @@ from benchmarks.log import Log, Row
 from benchmarks.report.figures import by_system
 
 _TOKENS = ("calls", "input_tokens", "output_tokens")
-_TITLES = {
-    "calls": "calls",
-    "input_tokens": "prompt tokens",
-    "output_tokens": "completion tokens",
-}
+_TITLES = {"calls": "calls", "input_tokens": "prompt tokens", "output_tokens": "completion tokens"}
 
 
 def cost_tables(

@@ -8,13 +8,7 @@ from benchmarks.data.items import DataSet
 from benchmarks.data.locomo import ADVERSARIAL
 from benchmarks.log import Row
 from benchmarks.metrics import ranking
-from benchmarks.report.figures import (
-    breakdown,
-    by_system,
-    interval,
-    mean,
-    mean_of_means,
-)
+from benchmarks.report.figures import breakdown, by_system, interval, mean, mean_of_means
 
 MAIN_CUT = 10
 _MEASURES = {

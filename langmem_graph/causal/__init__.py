@@ -11,8 +11,7 @@ Example:
     ```
 """
 
-from typing import TYPE_CHECKING, Any
-
+from langmem_graph.causal.local_models import LlamaServer
 from langmem_graph.causal.scorers import (
     PMI_MIN,
     CausalScorer,
@@ -29,14 +28,10 @@ from langmem_graph.causal.scorers import (
     create_causal_scorer,
 )
 
-if TYPE_CHECKING:
-    from langmem_graph.causal.local_models import HuggingFaceModel, LlamaServer
-
 __all__ = [
     "PMI_MIN",
     "CausalScorer",
     "ContrastScorer",
-    "HuggingFaceModel",
     "LlamaServer",
     "NoScorer",
     "Pair",
@@ -49,11 +44,3 @@ __all__ = [
     "calibrate",
     "create_causal_scorer",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name in ("HuggingFaceModel", "LlamaServer"):
-        from langmem_graph.causal import local_models  # slow to import, and seldom used
-
-        return getattr(local_models, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,36 +1,21 @@
-"""Local language models for the causal scorers: Hugging Face in this process, or a llama-server.
+"""A llama-server as the language model of the causal scorers.
 
-Both tell the mean negative log-likelihood of a continuation after a prefix.
+It tells the mean negative log-likelihood of a continuation after a prefix.
 """
 
-import threading
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from itertools import groupby, takewhile
 from statistics import fmean
 from typing import Any, Self
 
 import httpx
 
-from langmem_graph.errors import CausalModelError, InvalidInputError, MissingExtraError
+from langmem_graph.errors import CausalModelError
 
 Token = tuple[int, bool]
 """The id of a token, and whether it consists of whole characters."""
 TIMEOUT_SECONDS = 60.0
 _NOT_FOUND, _UNAUTHORIZED = (404, 405, 501), (401, 403)
-
-
-def check_texts(prefix: str, continuation: str) -> None:
-    """Refuse an empty prefix or continuation.
-
-    Raises:
-        InvalidInputError: one of the two is empty.
-    """
-    if not prefix.strip() or not continuation.strip():
-        raise InvalidInputError(
-            "A causal score needs text before and after: got"
-            f" {prefix[:40]!r} and {continuation[:40]!r}. Leave out records without text."
-        )
 
 
 def shared_start(prefix: Sequence[object], whole: Sequence[object]) -> int:
@@ -41,72 +26,6 @@ def shared_start(prefix: Sequence[object], whole: Sequence[object]) -> int:
     """
     pairs = zip(prefix, whole, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
-class HuggingFaceModel:
-    """A causal language model of `transformers`, loaded at its first use, on the CPU.
-
-    It counts every token, also one that is only a part of a character.
-
-    Args:
-        model: a name on the hub, such as `gpt2-large`, the paper's (ActMem 1.2), or a folder.
-        options: passed to both `from_pretrained` calls, such as `revision` or `gguf_file`.
-    """
-
-    def __init__(self, model: str, **options: Any) -> None:
-        self.model_name = model
-        self._options = options
-        self._loading = threading.Lock()
-
-    def nll(self, prefix: str, continuation: str) -> float:
-        """Mean nats per token of the continuation.
-
-        Raises:
-            InvalidInputError: one of the two is empty.
-            MissingExtraError: transformers or torch is not installed.
-            CausalModelError: the model cannot be loaded, or the text is too long for it.
-        """
-        check_texts(prefix, continuation)
-        with self._loading:
-            torch, tokenizer, model = self._loaded
-        whole = tokenizer(prefix + continuation)["input_ids"]
-        start = shared_start(tokenizer(prefix)["input_ids"], whole)
-        self._check(model, start, len(whole))
-        with torch.inference_mode():
-            logits = model(torch.tensor([whole])).logits[0, start - 1 : -1].float()
-        return float(torch.nn.functional.cross_entropy(logits, torch.tensor(whole[start:])))
-
-    def _check(self, model: Any, start: int, length: int) -> None:
-        limit = getattr(model.config, "max_position_embeddings", None)
-        if limit and length > limit:
-            raise CausalModelError(
-                f"{self.model_name} reads {limit} tokens at most, the pair has {length}."
-            )
-        if not 0 < start < length:
-            raise CausalModelError(
-                f"The tokenizer of {self.model_name} leaves nothing before or after the cut."
-            )
-
-    @cached_property
-    def _loaded(self) -> tuple[Any, Any, Any]:
-        """The torch module, the tokenizer and the model."""
-        try:
-            import torch
-            from transformers import AutoModelForCausalLM, AutoTokenizer
-        except ImportError as error:
-            raise MissingExtraError(
-                f"HuggingFaceModel needs transformers and torch ({error}):"
-                ' pip install "langmem-graph[causal]"'
-            ) from error
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(self.model_name, **self._options)
-            model = AutoModelForCausalLM.from_pretrained(self.model_name, **self._options)
-        except Exception as error:  # files, hub, formats: each raises errors of its own
-            raise CausalModelError(
-                f"The causal model {self.model_name!r} cannot be loaded"
-                f" ({type(error).__name__}: {error}). Name a model of the hub or a folder."
-            ) from error
-        return torch, tokenizer, model.eval()
 
 
 class LlamaServer:
@@ -134,11 +53,9 @@ class LlamaServer:
         """Mean nats per token of the continuation.
 
         Raises:
-            InvalidInputError: one of the two is empty.
-            CausalModelError: there is no server, it is no llama-server or too old, it requires a
-                key, or the texts do not fit its context.
+            CausalModelError: one of the two is empty, there is no server, it is no llama-server or
+                too old, it requires a key, or the texts do not fit its context.
         """
-        check_texts(prefix, continuation)
         whole = self._tokens(prefix + continuation)
         start = shared_start(self._tokens(prefix), whole)
         ids = [token for token, _ in whole]

@@ -5,7 +5,6 @@ chat model's own verdicts. None of them tells cause from effect: with its texts 
 causal pair in three scores higher (docs/causal.md). So the caller takes the direction from time.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -16,6 +15,7 @@ from typing import Literal, Protocol, get_args, runtime_checkable
 import numpy as np
 
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.threads import in_thread
 
 ScorerName = Literal["pmi", "contrast", "contrast+later", "verifier", "none"]
 Pair = tuple[str, str]
@@ -44,7 +44,6 @@ class TokenLogProbs(Protocol):
             continuation: the text that is scored, with its leading space.
 
         Raises:
-            InvalidInputError: one of the two is empty.
             CausalModelError: the model cannot be reached or used.
         """
 
@@ -67,7 +66,7 @@ class CausalScorer(Protocol):
 
     async def ascore(self, pairs: Sequence[Pair]) -> list[float]:
         """Async twin of `score`, in a thread."""
-        return await asyncio.to_thread(self.score, pairs)
+        return await in_thread(self.score, pairs)
 
 
 @dataclass(frozen=True)
@@ -203,7 +202,7 @@ def create_causal_scorer(
     if lm is None:
         raise InvalidInputError(
             f"The causal scorer {chosen!r} reads a local language model: give"
-            " `lm=LlamaServer(url)` or `lm=HuggingFaceModel(name)`, or choose 'verifier' or 'none'."
+            " `lm=LlamaServer(url)`, or choose 'verifier' or 'none'."
         )
     if chosen == "pmi":
         return PmiScorer(lm)
@@ -252,9 +251,7 @@ async def acalibrate(
     seed: int = 0,
 ) -> float:
     """Async twin of `calibrate`, in a thread."""
-    return await asyncio.to_thread(
-        calibrate, scorer, texts, percentile=percentile, pairs=pairs, seed=seed
-    )
+    return await in_thread(calibrate, scorer, texts, percentile=percentile, pairs=pairs, seed=seed)
 
 
 def _random_pairs(texts: Sequence[str], pairs: int, seed: int) -> list[Pair]:

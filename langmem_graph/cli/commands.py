@@ -2,72 +2,37 @@
 
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 import typer
 
 from langmem_graph import __version__
 from langmem_graph.cli import demo as demo_command
-from langmem_graph.cli import printing
+from langmem_graph.cli import printing, read_backlog
 from langmem_graph.cli import show as show_command
 from langmem_graph.cli.import_files import import_file
+from langmem_graph.cli.options import (
+    DEFAULT_DIRECTORY,
+    BaseUrlOption,
+    ChromaOption,
+    DirectoryOption,
+    EmbeddingsOption,
+    JsonOption,
+    ModelOption,
+    UserOption,
+    YesOption,
+    opened,
+)
 from langmem_graph.cli.printing import print_json
-from langmem_graph.errors import LangMemGraphError, MemoryLockedError, TokenCountWarning
-from langmem_graph.memory import Memory
+from langmem_graph.cli.serve_mcp import mcp
+from langmem_graph.errors import InvalidInputError, LangMemGraphError, TokenCountWarning
+from langmem_graph.reports import FlushReport
 from langmem_graph.retrieval.quoted_context import plain_json
 from langmem_graph.schemas import SearchBy
 
-app = typer.Typer(
-    help="Long-term memory for LangGraph agents: import, search and look after it.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-)
-
-UserOption = Annotated[
-    str, typer.Option("--user", "-u", envvar="LANGMEM_GRAPH_USER", help="Whose memory.")
-]
-DirectoryOption = Annotated[
-    Path, typer.Option("--memory", "-m", envvar="LANGMEM_GRAPH_DIR", help="The memory's directory.")
-]
-ChromaOption = Annotated[
-    str | None,
-    typer.Option("--chroma", envvar="LANGMEM_GRAPH_CHROMA", help="URL of a Chroma server."),
-]
-EmbeddingsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--embeddings", envvar="LANGMEM_GRAPH_EMBEDDINGS", help="Embedder; default MiniLM."
-    ),
-]
-BaseUrlOption = Annotated[
-    str | None, typer.Option("--base-url", help="Any OpenAI-compatible server.")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-DEFAULT_DIRECTORY = Path("memory")
-
-
-@contextmanager
-def _opened(
-    directory: Path,
-    chroma: str | None = None,
-    embeddings: str | None = None,
-    *,
-    model: Any = None,
-    read_only: bool = False,
-) -> Iterator[Memory]:
-    """An open memory; with `read_only` it works beside a running app."""
-    try:
-        memory = Memory(
-            directory, chroma=chroma, model=model, embeddings=embeddings, read_only=read_only
-        )
-    except MemoryLockedError as error:
-        raise MemoryLockedError(f"{error} (search, show and export work beside it.)") from error
-    with memory:
-        yield memory
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich")
 
 
 def _show_version(wanted: bool) -> None:
@@ -121,7 +86,7 @@ def chat(
     limits = {"max_tokens": max_tokens} if max_tokens else {}
     chosen = chat_models.load_chat_model(model, base_url, **limits)
     reasoner = chosen if reason else None
-    with _opened(directory, chroma, embeddings, model=reasoner) as memory:
+    with opened(directory, chroma, embeddings, model=reasoner) as memory:
         talk.run(memory, user, chosen)
 
 
@@ -129,15 +94,35 @@ def chat(
 def import_(
     file: Annotated[Path, typer.Argument(help="Chat JSONL or a ChatGPT export.")],
     user: UserOption,
+    read: Annotated[bool, typer.Option("--read", help="Then let a model read, as flush.")] = False,
+    yes: YesOption = False,
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
     directory: DirectoryOption = DEFAULT_DIRECTORY,
     chroma: ChromaOption = None,
     embeddings: EmbeddingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Add the conversations of a file, each message at its own time."""
-    with _opened(directory, chroma, embeddings) as memory:
+    reader = read_backlog.load_reader(model, base_url) if read else None
+    if read and reader is None:
+        raise InvalidInputError(read_backlog.NO_MODEL)
+    with opened(directory, chroma, embeddings) as memory:
         totals = import_file(memory.user(user), file, quiet=as_json)
-    print_json(totals) if as_json else printing.show_import(totals, file, user)
+    if not as_json:
+        printing.show_import(totals, file, user)
+    elif not read:
+        print_json(totals)
+
+    def show_both(report: FlushReport) -> None:
+        if as_json:
+            print_json({**totals, "read": printing.plain(report)})
+        else:
+            printing.show_flush(user, report)
+
+    if read:
+        with opened(directory, chroma, embeddings, model=reader) as memory:
+            read_backlog.read_backlog(memory, user, show_both, yes=yes, quiet=as_json)
 
 
 @app.command()
@@ -152,7 +137,7 @@ def search(
     as_json: JsonOption = False,
 ) -> None:
     """Find messages. Works beside a running app."""
-    with _opened(directory, embeddings=embeddings, read_only=True) as memory:
+    with opened(directory, embeddings=embeddings, read_only=True) as memory:
         hits = memory.user(user).search_conversation(
             query, k, by=cast(SearchBy, by), explain=explain
         )  # checked there
@@ -163,9 +148,7 @@ def search(
 def explain(
     question: Annotated[str, typer.Argument(help="A question, or something to be done.")],
     user: UserOption,
-    model: Annotated[
-        str | None, typer.Option("--model", envvar="LANGMEM_GRAPH_MODEL", help="Reasons.")
-    ] = None,
+    model: ModelOption = None,
     base_url: BaseUrlOption = None,
     directory: DirectoryOption = DEFAULT_DIRECTORY,
     embeddings: EmbeddingsOption = None,
@@ -176,7 +159,7 @@ def explain(
     from langmem_graph.llm import chat_models
 
     chosen = chat_models.load_chat_model(model, base_url)
-    with _opened(directory, embeddings=embeddings, model=chosen, read_only=True) as memory:
+    with opened(directory, embeddings=embeddings, model=chosen, read_only=True) as memory:
         if chosen is None:
             printing.note(
                 "No language model: set OPENAI_API_KEY, or name one with --model or --base-url. "
@@ -202,7 +185,7 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show the layers of a user's memory, down to the messages. Works beside a running app."""
-    with _opened(directory, read_only=True) as memory:
+    with opened(directory, read_only=True) as memory:
         room = memory.user(user)
         if session is not None:
             show_command.show_session(room, session, as_json)
@@ -224,7 +207,7 @@ def doctor(
     as_json: JsonOption = False,
 ) -> None:
     """Compare the ledger with the index. Exit code 1 when something needs doing."""
-    with _opened(directory, chroma, embeddings) as memory:
+    with opened(directory, chroma, embeddings) as memory:
         health = memory.user(user).doctor(sample=0 if every else 200)
     print_json(health) if as_json else printing.show_health(user, health)
     raise typer.Exit(0 if health.ok else 1)
@@ -242,7 +225,7 @@ def rebuild(
     as_json: JsonOption = False,
 ) -> None:
     """Make the index anew from the ledger."""
-    with _opened(directory, chroma, embeddings) as memory, printing.errors.status("rebuilding"):
+    with opened(directory, chroma, embeddings) as memory, printing.errors.status("rebuilding"):
         health = memory.user(user).rebuild(reembed=reembed)
     print_json(health) if as_json else printing.show_health(user, health)
 
@@ -250,21 +233,19 @@ def rebuild(
 @app.command()
 def flush(
     user: UserOption,
-    model: Annotated[
-        str, typer.Option("--model", envvar="LANGMEM_GRAPH_MODEL", help="Reads the messages.")
-    ],
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
+    yes: YesOption = False,
     directory: DirectoryOption = DEFAULT_DIRECTORY,
     chroma: ChromaOption = None,
     embeddings: EmbeddingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let a model read what it has not read yet: records, topics, profile."""
-    with (
-        _opened(directory, chroma, embeddings, model=model) as memory,
-        printing.errors.status("reading"),
-    ):
-        report = memory.user(user).flush()
-    print_json(report) if as_json else printing.show_flush(user, report)
+    """Let a model read what it has not read yet: records, topics, profile. Ctrl-C stops it."""
+    reader = read_backlog.load_reader(model, base_url)
+    show_report = print_json if as_json else partial(printing.show_flush, user)
+    with opened(directory, chroma, embeddings, model=reader) as memory:
+        read_backlog.read_backlog(memory, user, show_report, yes=yes, quiet=as_json)
 
 
 @app.command()
@@ -279,46 +260,46 @@ def forget(
     as_json: JsonOption = False,
 ) -> None:
     """Delete one record, message or session for good, with everything made of it."""
-    with _opened(directory, chroma, embeddings) as memory:
+    with opened(directory, chroma, embeddings) as memory:
         report = memory.user(user).forget(record=record, message=message, session=session)
+    if not report.messages and not report.records:
+        raise InvalidInputError("Nothing was deleted: there is no such message, record or session.")
     print_json(report) if as_json else printing.show_forgotten(user, report)
 
 
 @app.command()
-def mcp(
-    user: Annotated[
-        str | None, typer.Option("--user", "-u", envvar="LANGMEM_GRAPH_USER", help="Whose memory.")
-    ] = None,
-    http: Annotated[bool, typer.Option("--http", help="Serve HTTP instead of stdio.")] = False,
-    host: Annotated[str, typer.Option(help="With --http: where to listen.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="With --http: where to listen.")] = 8765,
-    user_header: Annotated[
-        str | None,
-        typer.Option(help="With --http, instead of --user: the header in which a proxy names it."),
-    ] = None,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(help="With --http: a name under which clients reach it; repeatable."),
-    ] = None,
-    allow_forget: Annotated[
-        bool, typer.Option("--allow-forget", help="Also offer to delete records.")
-    ] = False,
-    model: Annotated[
-        str | None, typer.Option("--model", envvar="LANGMEM_GRAPH_MODEL", help="Reads what is due.")
-    ] = None,
+def correct(
+    record: Annotated[str, typer.Argument(help="The id of the record that is wrong.")],
+    text: Annotated[str, typer.Argument(help="The sentence that is right.")],
+    user: UserOption,
     directory: DirectoryOption = DEFAULT_DIRECTORY,
     chroma: ChromaOption = None,
     embeddings: EmbeddingsOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Serve the memory tools to MCP clients, over stdio or HTTP."""
-    from langmem_graph.cli import serve_mcp as serving  # its package comes with an extra
-    from langmem_graph.mcp.transports import protocol_output
+    """Replace a record that was never right; `undo` takes it back."""
+    with opened(directory, chroma, embeddings) as memory:
+        right = memory.user(user).correct(record, text)
+    print_json(right) if as_json else printing.show_records([right])
 
-    place = serving.Place(http, host, port, user_header, allow_host or [])
-    serving.check(user, place)
-    opening = _opened(directory, chroma, embeddings, model=model)
-    with protocol_output() as output, opening as memory:
-        serving.serve(memory, user, allow_forget, place, output)
+
+@app.command()
+def undo(
+    user: UserOption,
+    record: Annotated[str | None, typer.Option(help="A record: its latest change.")] = None,
+    message: Annotated[str | None, typer.Option(help="A message: all that it caused.")] = None,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    chroma: ChromaOption = None,
+    embeddings: EmbeddingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take back the latest change of a record, or all that one message caused."""
+    with opened(directory, chroma, embeddings) as memory:
+        touched = memory.user(user).undo(record, message=message)
+    print_json(touched) if as_json else printing.show_records(touched)
+
+
+app.command()(mcp)
 
 
 @app.command()
@@ -328,7 +309,7 @@ def export(
     directory: DirectoryOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Write every message and record as chat JSONL. Works beside a running app."""
-    with _opened(directory, read_only=True) as memory:
+    with opened(directory, read_only=True) as memory:
         rows = memory.user(user).export() + memory.user(user).export_records(history=True)
     lines = "".join(f"{plain_json(row)}\n" for row in rows)
     if output is None:
@@ -349,7 +330,7 @@ def erase(
     """Delete everything of a user, for good."""
     if not yes:
         typer.confirm(f"Erase everything of {user!r} in {directory}?", abort=True)
-    with _opened(directory, chroma, "hash") as memory:  # erasing embeds nothing
+    with opened(directory, chroma, "hash") as memory:  # erasing embeds nothing
         report = memory.user(user).erase()
     print_json(report) if as_json else printing.show_erased(user, report)
 
@@ -360,5 +341,5 @@ def main() -> None:
     try:
         app()
     except (LangMemGraphError, OSError) as error:
-        printing.fail(str(error))
+        printing.fail(" ".join(str(error).split()))
         sys.exit(2)

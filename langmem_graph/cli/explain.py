@@ -6,7 +6,7 @@ from typing import Any
 from rich.text import Text
 from rich.tree import Tree
 
-from langmem_graph.cli.printing import console, note, printable
+from langmem_graph.cli.printing import console, label_line, note, printable
 from langmem_graph.schemas import Fact, Recall
 
 Children = dict[str | None, list[dict[str, Any]]]
@@ -108,4 +108,5 @@ def _add_facts(tree: Tree, ids: list[str], facts: dict[str, Fact]) -> None:
             continue
         when = f"{fact.at:%Y-%m-%d} " if fact.at else ""
         source = printable(f"  [{', '.join(fact.message_ids) or fact.id}]")
-        tree.add(Text.assemble((when, "yellow"), printable(fact.text), (source, "dim")))
+        label = (label_line(fact), "red")
+        tree.add(Text.assemble((when, "yellow"), printable(fact.text), (source, "dim"), label))

@@ -1,14 +1,14 @@
 """`langmem-graph import`: adds a file's sessions one by one, with a progress bar."""
 
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-from langmem_graph.cli.printing import errors
+from langmem_graph.cli.printing import progress_bar
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.importers.detect import read_conversations, read_records
+from langmem_graph.importers import read_conversations, read_records
 from langmem_graph.memory import UserMemory
 from langmem_graph.reports import AddReport
 
@@ -22,8 +22,8 @@ def import_file(user: UserMemory, file: Path, *, quiet: bool = False) -> dict[st
     conversations = [talk for talk in read_conversations(file) if talk.messages]
     totals: Counter[str] = Counter(sessions=len(conversations))
     reasons: list[str] = []
-    with _progress(quiet) as progress:
-        task = progress.add_task("importing", total=sum(len(t.messages) for t in conversations))
+    with _bar(user, sum(len(talk.messages) for talk in conversations), quiet) as advance_to:
+        done = 0
         for talk in conversations:
             try:
                 report = user.add(talk.messages, session_id=talk.session_id)
@@ -33,7 +33,8 @@ def import_file(user: UserMemory, file: Path, *, quiet: bool = False) -> dict[st
                 continue
             _count(totals, report)
             reasons += [f"{talk.session_id}: {r.reason}" for r in report.rejected]
-            progress.advance(task, len(talk.messages))
+            done += len(talk.messages)
+            advance_to(done)
     reasons += _import_records(user, file, totals)
     return {**totals, "reasons": reasons[:MAX_REASONS]}
 
@@ -54,13 +55,14 @@ def _count(totals: Counter[str], report: AddReport) -> None:
         totals[name] += len(getattr(report, name))
 
 
-def _progress(quiet: bool) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=errors,
-        disable=quiet,
-        transient=True,
-    )
+@contextmanager
+def _bar(user: UserMemory, total: int, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """A progress bar; it also moves while the messages of one long conversation are embedded."""
+    services = user._services  # same package
+    with progress_bar(quiet) as bar:
+        task = bar.add_task("importing", total=total)
+        services.on_embedded = lambda count: bar.advance(task, count)
+        try:
+            yield lambda done: bar.update(task, completed=done)
+        finally:
+            services.on_embedded = None

@@ -1,6 +1,6 @@
 """Prints the commands' results: as JSON for scripts, or as panels, trees and tables."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +9,13 @@ from pydantic import BaseModel
 from rich.console import Console, Group
 from rich.markup import escape
 from rich.panel import Panel
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
-from rich.tree import Tree
 
-from langmem_graph.reports import EraseReport, FlushReport, ForgetReport, Health
-from langmem_graph.retrieval.quoted_context import plain_json
-from langmem_graph.schemas import HistoryEntry, Message, MessageHit, Record
-from langmem_graph.storage.message_queries import SessionSummary
+from langmem_graph.reports import EraseReport, FlushForecast, FlushReport, ForgetReport, Health
+from langmem_graph.retrieval.quoted_context import label_words, plain_json
+from langmem_graph.schemas import Labelled, Message, MessageHit, Record
 
 console = Console()
 errors = Console(stderr=True)
@@ -38,6 +37,11 @@ def note(text: str) -> None:
     console.print(Text(printable(text), style="dim"))
 
 
+def note_error(text: str) -> None:
+    """Print one dim line to standard error."""
+    errors.print(Text(printable(text), style="dim"))
+
+
 def fail(text: str) -> None:
     """Print an error to standard error."""
     errors.print(Text.assemble(("error: ", "bold red"), printable(text)))
@@ -53,11 +57,17 @@ def _plain(text: str) -> str:
     return escape(printable(text))
 
 
+def label_line(shown: Labelled) -> str:
+    """What no longer holds of it, in brackets; empty where all of it holds."""
+    return printable(label_words(shown.labels))
+
+
 def note_messages(messages: Sequence[Message], indent: str = "") -> None:
     """One dim line for each message: date, speaker, id and text."""
     for message in messages:
         who = message.name or message.role
-        note(f"{indent}{message.at:%Y-%m-%d} {who} [{message.id}]: {message.text}")
+        label = label_line(message)
+        note(f"{indent}{message.at:%Y-%m-%d} {who} [{message.id}]{label}: {message.text}")
 
 
 def show_hits(query: str, hits: Sequence[MessageHit]) -> None:
@@ -77,15 +87,17 @@ def _hit(hit: MessageHit) -> Group:
         (f"{hit.at:%Y-%m-%d %H:%M}  ", "yellow"),
         (printable(hit.name or hit.role), "bold"),
         (printable(f"   {hit.session_id} · {hit.message_id}"), "dim"),
+        (label_line(hit), "red"),
     )
-    lines = [head, Text(_short(hit.excerpt or hit.text))]
+    lines = [head, Text(short(hit.excerpt or hit.text))]
     if hit.signals:
         shown = "  ".join(f"{name} {value:.2f}" for name, value in hit.signals.items())
         lines.append(Text(shown, style="dim"))
     return Group(*lines)
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
+    """The beginning of the text, on one line."""
     flat = " ".join(printable(text).split())
     return flat if len(flat) <= LONGEST else f"{flat[:LONGEST]}…"
 
@@ -107,59 +119,39 @@ def show_import(totals: dict[str, Any], file: Path, user: str) -> None:
     note(f'Try: langmem-graph search "…" --user {user}')
 
 
-def show_layers(
-    user: str,
-    health: Health,
-    sessions: Sequence[SessionSummary],
-    records: Sequence[dict[str, Any]],
-    files: dict[str, str],
-    as_of: str | None,
-) -> None:
-    """The layers of a user's memory as a tree: files, records, conversations."""
-    when = f" as of {as_of}" if as_of else ""
-    tree = Tree(Text(printable(f"memory of {user}{when}"), style="bold"))
-    if files:
-        branch = tree.add("files (show --file NAME)")
-        for name in files:
-            branch.add(Text(printable(name)))
-    branch = tree.add(f"records: {len(records):,} (show --record ID)")
-    for record in records:
-        branch.add(_record_line(record))
-    layer = tree.add(f"conversations: {health.messages:,} messages in {health.sessions:,} sessions")
-    for session in sessions:
-        dates = f"{session.first_at:%Y-%m-%d} – {session.last_at:%Y-%m-%d}"
-        name = f"{printable(session.session_id)} "
-        layer.add(Text.assemble(name, (f"{session.messages} · {dates}", "dim")))
-    by = printable(health.embedder or "no embedder yet")
-    tree.add(Text(f"vectors: {health.vectors:,} by {by}"))
-    console.print(tree)
-
-
-def _record_line(record: dict[str, Any]) -> Text:
-    sources = ", ".join(record["source_message_ids"])
-    about = f"{record.get('kind', 'fact')} [{record['record_id']}]"
-    return Text.assemble(
-        (f"{record['said_at'][:10]} ", "yellow"),
-        printable(record["text"]),
-        (printable(f"  {about} from {sources}"), "dim"),
+def show_forecast(user: str, forecast: FlushForecast) -> None:
+    """What is pending, and what reading it may cost; on standard error."""
+    if not forecast.messages:
+        errors.print(f"No messages of [bold]{_plain(user)}[/] wait.")
+        return
+    errors.print(
+        f"{forecast.messages:,} messages of [bold]{_plain(user)}[/] wait, in {forecast.turns:,} "
+        f"turns of {forecast.sessions:,} sessions. To read them takes {forecast.calls_low:,} to "
+        f"{forecast.calls_high:,} model calls, about {forecast.input_tokens:,} tokens in and "
+        f"{forecast.output_tokens:,} out at most."
     )
 
 
-def show_record(
-    found: Sequence[Record],
-    history: Sequence[HistoryEntry],
-    messages: Callable[[Sequence[str]], Sequence[Message]],
-) -> None:
-    """A record, its history, and the messages it was extracted from."""
-    for record in found:
-        until = f" to {record.valid_to:%Y-%m-%d}" if record.valid_to else ""
+def progress_bar(quiet: bool = False) -> Progress:
+    """A progress bar on standard error, which counts what is done of what."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=errors,
+        disable=quiet,
+        transient=True,
+    )
+
+
+def show_records(touched: Sequence[Record]) -> None:
+    """Records that were changed, as they are now."""
+    if not touched:
+        note("Nothing was changed.")
+    for record in touched:
         console.print(Text(printable(record.text), style="bold"))
-        since = f"{record.valid_from:%Y-%m-%d}{until}"
-        note(f"{record.kind}, {record.confirmation}, {record.status}: {since}")
-        for entry in history:
-            why = f": {entry.reason}" if entry.reason else ""
-            note(f"  {entry.at:%Y-%m-%d} {entry.op} {entry.record_id} by {entry.by}{why}")
-        note_messages(messages(record.message_ids), "  ")
+        note(f"  {record.record_id}: {record.status}")
 
 
 def show_flush(user: str, report: FlushReport) -> None:
@@ -169,7 +161,7 @@ def show_flush(user: str, report: FlushReport) -> None:
         return
     console.print(
         f"Read {report.read:,} messages of [bold]{_plain(user)}[/]: {report.stored:,} records new, "
-        f"{report.updated:,} updated, {report.merged:,} merged, {report.known:,} known, "
+        f"{report.updated:,} older ones no longer hold, {report.known:,} known, "
         f"{report.topics:,} topics changed; {report.pending:,} messages wait."
     )
     note(
@@ -178,31 +170,23 @@ def show_flush(user: str, report: FlushReport) -> None:
     )
     for problem in report.problems:
         note(f"  problem: {problem}")
+    for line in report.dropped:
+        note(f"  dropped: {line}")
 
 
 def show_forgotten(user: str, report: ForgetReport) -> None:
     """What was deleted."""
-    if not report.messages and not report.records:
-        note("Nothing was deleted: there is no such message, record or session.")
-        return
     console.print(
-        f"Forgot of [bold]{_plain(user)}[/]: {report.messages:,} messages, {report.records:,} "
-        f"records; {report.restored:,} records are true again."
+        f"Deleted for user [bold]{_plain(user)}[/]: messages {report.messages:,}, records "
+        f"{report.records:,}. Records that hold again: {report.restored:,}."
     )
-
-
-def show_session(messages: Sequence[dict[str, Any]]) -> None:
-    """One session, message by message."""
-    for row in messages:
-        who = row.get("name") or row["role"]
-        at, name = (f"{row['at'][:16]} ", "yellow"), (printable(who), "bold")
-        console.print(Text.assemble(at, name, printable(f"  {row['id']}")))
-        console.print(Text(printable(row["content"])))
+    if report.traces_left:
+        note("Deleted words stay in the ledger's log until another program stops reading it.")
 
 
 def show_health(user: str, health: Health) -> None:
     """The ledger compared with the index, and what to do."""
-    table = Table(title=f"memory of {_plain(user)}", title_justify="left", show_header=False)
+    table = Table(title=f"memory of user {_plain(user)}", title_justify="left", show_header=False)
     for name, value in health.model_dump(exclude={"problems"}).items():
         table.add_row(name.replace("_", " "), Text(printable(str(value))))
     console.print(table)

@@ -1,61 +1,81 @@
-"""`langmem-graph mcp`: checks the options and serves the memory tools."""
+"""The command `langmem-graph mcp`: whose memory is served, and over what."""
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TextIO
+from typing import Annotated, Any
 
+import typer
+
+from langmem_graph.cli.options import (
+    DEFAULT_DIRECTORY,
+    BaseUrlOption,
+    ChromaOption,
+    DirectoryOption,
+    EmbeddingsOption,
+    ModelOption,
+    opened,
+)
+from langmem_graph.cli.read_backlog import load_reader
 from langmem_graph.errors import InvalidInputError, MissingUserError
-from langmem_graph.mcp.server import create_mcp_server
-from langmem_graph.mcp.transports import serve_http, serve_stdio
-from langmem_graph.memory import Memory
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where to serve; the other fields need `http`."""
+def mcp(
+    user: Annotated[
+        str | None, typer.Option("--user", "-u", envvar="LANGMEM_GRAPH_USER", help="Whose memory.")
+    ] = None,
+    http: Annotated[bool, typer.Option("--http", help="Serve HTTP instead of stdio.")] = False,
+    host: Annotated[str, typer.Option(help="With --http: where to listen.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="With --http: where to listen.")] = 8765,
+    user_header: Annotated[
+        str | None,
+        typer.Option(help="With --http, instead of --user: the header in which a proxy names it."),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="With --http: a name under which clients reach it; repeatable."),
+    ] = None,
+    session_idle: Annotated[
+        float, typer.Option(min=0.1, help="With --http: seconds until an unused session ends.")
+    ] = 1_800,
+    allow_forget: Annotated[
+        bool, typer.Option("--allow-forget", help="Also offer to delete records.")
+    ] = False,
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    chroma: ChromaOption = None,
+    embeddings: EmbeddingsOption = None,
+) -> None:
+    """Serve the memory tools to MCP clients, over stdio or HTTP."""
+    from langmem_graph.mcp import (  # its packages come with an extra
+        create_mcp_server,
+        protocol_output,
+        serve_http,
+        serve_stdio,
+    )
 
-    http: bool
-    host: str
-    port: int
-    user_header: str | None
-    allowed_hosts: Sequence[str]
+    _check_whose(user, user_header, http)
+    reader = load_reader(model, base_url) if base_url else model
+    opening = opened(directory, chroma, embeddings, model=reader)
+    with protocol_output() as output, opening as memory:
+        logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")  # to standard error
+        logging.getLogger("langmem_graph").setLevel(logging.INFO)
+        server = create_mcp_server(memory, user_id=user, allow_forget=allow_forget)
+        if not http:
+            serve_stdio(server, output)
+            return
+        where: dict[str, Any] = {"host": host, "port": port, "allowed_hosts": allow_host or ()}
+        serve_http(server, memory, user_header=user_header, session_idle=session_idle, **where)
 
 
-def check(user: str | None, place: Place) -> None:
-    """Check that the options name the user, or the header that does, before anything is opened.
-
-    Raises:
-        InvalidInputError: `user_header` without HTTP, or beside a user.
-        MissingUserError: neither a user nor a header is named.
-    """
-    if place.user_header is not None and not place.http:
+def _check_whose(user: str | None, user_header: str | None, http: bool) -> None:
+    """Check that the options name the user, or the header that does, before anything is opened."""
+    if user_header is not None and not http:
         raise InvalidInputError("--user-header needs --http: over stdio there are no headers.")
-    if place.user_header is not None and user is not None:
+    if user_header is not None and user is not None:
         raise InvalidInputError(
             "Both --user (or LANGMEM_GRAPH_USER) and --user-header: name the user in one way."
         )
-    if place.user_header is None and user is None:
+    if user_header is None and user is None:
         raise MissingUserError(
             "Whose memory? Give --user; with --http behind a proxy, --user-header NAME."
         )
-
-
-def serve(
-    memory: Memory, user: str | None, allow_forget: bool, place: Place, output: TextIO
-) -> None:
-    """Serve until the client leaves or the process is stopped."""
-    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")  # to standard error
-    logging.getLogger("langmem_graph").setLevel(logging.INFO)
-    server = create_mcp_server(memory, user_id=user, allow_forget=allow_forget)
-    if not place.http:
-        serve_stdio(server, output)
-        return
-    serve_http(
-        server,
-        memory,
-        host=place.host,
-        port=place.port,
-        user_header=place.user_header,
-        allowed_hosts=place.allowed_hosts,
-    )

@@ -1,65 +1,83 @@
 """Wraps any LangChain embedder: its name, checked unit vectors, and pieces of long texts."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from time import monotonic
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from langmem_graph.errors import EmbeddingError, InvalidInputError
+from langmem_graph.threads import start_thread
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
+T = TypeVar("T")
 Vectors = NDArray[np.float32]
 Span = tuple[int, int]
 PIECE_CHARS = 1_000  # for embedders that do not say where to split: about 250 tokens of English
+MOST_SILENT = 2  # calls without an answer since the last one; then the embedder is left alone
 NAME_FIELDS = ("model_name", "model", "model_id", "repo_id", "deployment")
-
-
-@runtime_checkable
-class Splitter(Protocol):
-    """An embedder that can split texts so that each piece fits its context window."""
-
-    def split(self, text: str) -> list[Span]:
-        """Character spans that together cover the text, each within the window."""
 
 
 class Embedder:
     """Wraps LangChain `Embeddings`; its vectors are finite, of unit length and of one size."""
 
     def __init__(self, embeddings: "Embeddings") -> None:
-        self._embeddings = embeddings
+        self.embeddings = embeddings
         self.name = _name(embeddings)
+        self.seconds = 20.0  # the time limit of one call
+        self._silent: list[Future[Any]] = []
+        self._rests_until = 0.0
+        self.size: int | None = None
+        """The size that vectors must have; None is any."""
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors of shape (texts, size).
 
         Raises:
-            EmbeddingError: the embedder raised an error or its answer is unusable.
+            EmbeddingError: the embedder raised an error, its answer is unusable, or it gave none.
         """
-        try:
-            answer = self._embeddings.embed_documents(list(texts))
-        except Exception as error:  # every provider raises errors of its own
-            raise EmbeddingError(f"{self.name} failed: {type(error).__name__}: {error}") from error
+        answer = self._ask(lambda: self.embeddings.embed_documents(list(texts)))
         return self._checked(answer, len(texts))
 
     def embed_query(self, text: str) -> Vectors:
         """The unit vector of a query, of shape (size,)."""
-        try:
-            answer = self._embeddings.embed_query(text)
-        except Exception as error:
-            raise EmbeddingError(f"{self.name} failed: {type(error).__name__}: {error}") from error
+        answer = self._ask(lambda: self.embeddings.embed_query(text))
         vector: Vectors = self._checked([answer], 1)[0]
         return vector
 
+    def _ask(self, call: Callable[[], T]) -> T:
+        """The embedder's answer, from a thread that is abandoned when the time is over.
+
+        After two calls without an answer the embedder is left alone, then tried by one call.
+        """
+        self._silent = [one for one in self._silent if one.running()]
+        if len(self._silent) >= MOST_SILENT and monotonic() < self._rests_until:
+            raise EmbeddingError(f"{self.name} gave no answers and is not asked for a while.")
+        self._rests_until = monotonic() + 3 * self.seconds
+        answer = start_thread(call)
+        try:
+            result = answer.result(self.seconds)
+        except Exception as error:  # every provider raises errors of its own
+            text = f"{self.name} failed: {type(error).__name__}: {error}"
+            if answer.running():
+                self._silent.append(answer)
+                text = f"{self.name} gave no answer within {self.seconds:g} seconds."
+            raise EmbeddingError(text) from error
+        self._silent.clear()
+        return result
+
     def spans(self, text: str, limit: int) -> list[Span]:
-        """Where to split a text so that every piece fits the embedder's window."""
-        if isinstance(self._embeddings, Splitter):
-            try:
-                return self._embeddings.split(text)[:limit] or [(0, len(text))]
-            except Exception as error:
-                raise EmbeddingError(f"{self.name} cannot split a text: {error}") from error
+        """Where to split a text so that every piece fits the embedder's window.
+
+        An embedder may say so itself by a method `split`, as MiniLM does.
+        """
+        split: Callable[[str], list[Span]] | None = getattr(self.embeddings, "split", None)
+        if split is not None:
+            return self._ask(lambda: split(text)[:limit] or [(0, len(text))])
         return _split_at_spaces(text)[:limit]
 
     def _checked(self, answer: object, expected: int) -> Vectors:
@@ -67,9 +85,11 @@ class Embedder:
             vectors = np.asarray(answer, dtype=np.float32)
         except (TypeError, ValueError) as error:
             raise EmbeddingError(f"{self.name} returned no rows of numbers: {error}") from error
-        if vectors.ndim != 2 or vectors.shape[0] != expected or vectors.shape[1] == 0:
+        size = vectors.shape[1] if vectors.ndim == 2 else 0
+        if not size or vectors.shape[0] != expected or size != (self.size or size):
+            said = f"; index['dims'] says {self.size}" if self.size else ""
             raise EmbeddingError(
-                f"{self.name} returned shape {vectors.shape} for {expected} texts."
+                f"{self.name} returned shape {vectors.shape} for {expected} texts{said}."
             )
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         if not np.all(np.isfinite(lengths)) or not np.all(lengths > 0):
@@ -109,15 +129,14 @@ def load_embedder(embeddings: "Embeddings | str | None") -> Embedder:
         from langmem_graph.embeddings.minilm import MiniLMEmbeddings
 
         return Embedder(MiniLMEmbeddings())
-    if isinstance(embeddings, str):
-        return Embedder(embeddings_by_name(embeddings))
     from langchain_core.embeddings import Embeddings
 
-    if not isinstance(embeddings, Embeddings):
+    given = embeddings_by_name(embeddings) if isinstance(embeddings, str) else embeddings
+    if not isinstance(given, Embeddings):
         raise InvalidInputError(
-            f"embeddings must be a LangChain Embeddings object, a name or None, not {embeddings!r}."
+            f"embeddings must be a LangChain Embeddings object, a name or None, not {given!r}."
         )
-    return Embedder(embeddings)
+    return Embedder(given)
 
 
 def embeddings_by_name(name: str) -> "Embeddings":
@@ -127,17 +146,11 @@ def embeddings_by_name(name: str) -> "Embeddings":
 
         return HashEmbeddings()
     from langchain.embeddings import init_embeddings
-    from langchain_core.embeddings import Embeddings
 
     try:
-        embeddings = init_embeddings(name)
+        return init_embeddings(name)
     except Exception as error:  # every provider raises errors of its own
         raise InvalidInputError(
             f"No embedder {name!r}: {type(error).__name__}: {error} Give 'provider:model', e.g. "
             "'openai:text-embedding-3-small', or a LangChain Embeddings object."
         ) from error
-    if not isinstance(embeddings, Embeddings):
-        raise InvalidInputError(
-            f"{name!r} is not an embedder. Give 'provider:model' or a LangChain Embeddings object."
-        )
-    return embeddings

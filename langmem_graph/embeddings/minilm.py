@@ -14,7 +14,6 @@ import hashlib
 import importlib
 import os
 import threading
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -42,22 +41,14 @@ PROGRAM = Path(__file__).with_name("minilm.onnx")  # the graph; tools/minilm_gra
 WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 
 
-@dataclass(frozen=True)
-class ModelFiles:
-    """The two files the embedder needs."""
-
-    weights: Path
-    tokenizer: Path
-
-
 def cache_directory() -> Path:
     """`$LANGMEM_GRAPH_CACHE`, else `~/.cache/langmem-graph`."""
     chosen = os.environ.get(CACHE_VARIABLE)
     return Path(chosen) if chosen else Path.home() / ".cache" / "langmem-graph"
 
 
-def find_model_files() -> ModelFiles:
-    """The model's files, which are downloaded at their first use if no package provides them.
+def model_folder() -> Path:
+    """The folder of the model's two files, downloaded at their first use if no package has them.
 
     Raises:
         ModelFileError: none of the three places has them, or a file is damaged.
@@ -65,7 +56,7 @@ def find_model_files() -> ModelFiles:
     folder = _installed_package() or _cached_or_downloaded()
     for name, sha256 in SHA256.items():
         _check(folder / name, sha256)
-    return ModelFiles(weights=(folder / WEIGHTS).resolve(), tokenizer=folder / TOKENIZER)
+    return folder
 
 
 def _installed_package() -> Path | None:
@@ -184,14 +175,15 @@ class MiniLMEmbeddings(Embeddings):
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self._threads
         options.inter_op_num_threads = 1
-        options.add_session_config_entry(WEIGHTS_FOLDER, str(self._files.weights.parent))
+        weights = (self._folder / WEIGHTS).resolve()
+        options.add_session_config_entry(WEIGHTS_FOLDER, str(weights.parent))
         return onnxruntime.InferenceSession(
             PROGRAM.read_bytes(), options, providers=["CPUExecutionProvider"]
         )
 
     @cached_property
-    def _files(self) -> ModelFiles:
-        return find_model_files()
+    def _folder(self) -> Path:
+        return model_folder()
 
     @cached_property
     def _tokenizer(self) -> Any:
@@ -208,6 +200,6 @@ class MiniLMEmbeddings(Embeddings):
     def _load_tokenizer(self) -> Any:
         from tokenizers import Tokenizer
 
-        tokenizer = Tokenizer.from_file(str(self._files.tokenizer))
+        tokenizer = Tokenizer.from_file(str(self._folder / TOKENIZER))
         tokenizer.no_padding()
         return tokenizer

@@ -1,5 +1,7 @@
 """Runs the extraction graph until nothing is due: for a flush, and in the background.
 
+The run that finds no batch left makes causes, topics and the profile, where they are due.
+
 `ExtractionRunner` does one flush on the memory's event loop, `BackgroundWorker` schedules flushes
 while new messages arrive (NapMem 5.2). `create_write_graph` runs the same graph as a subgraph; all
 of them add up their batches in `Totals`, from which the `FlushReport` is made.
@@ -8,13 +10,14 @@ of them add up their batches in `Totals`, from which the `FlushReport` is made.
 import asyncio
 import logging
 from collections import defaultdict
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel, Field
 
 from langmem_graph.causal.scorers import CausalScorer
-from langmem_graph.errors import LangMemGraphError, for_log
+from langmem_graph.errors import InvalidInputError, LangMemGraphError, NothingStoredError, for_log
 from langmem_graph.extraction.state import (
     Counts,
     ExtractionDependencies,
@@ -23,10 +26,11 @@ from langmem_graph.extraction.state import (
     usage_of,
 )
 from langmem_graph.llm.structured_calls import Usage, model_runner
-from langmem_graph.reports import FlushReport
+from langmem_graph.reports import FlushProgress, FlushReport, OnProgress
 from langmem_graph.runtime import LoopThread, configured_user
 from langmem_graph.storage import pending_messages
 from langmem_graph.storage.memory_services import Services
+from langmem_graph.threads import in_thread
 from langmem_graph.tracing import labelled
 
 if TYPE_CHECKING:
@@ -47,7 +51,7 @@ class Totals(BaseModel, frozen=True):
     failed: bool = False
     """A batch could not be extracted and stays pending."""
     more: bool = True
-    """Another batch may be due, and may be extracted now."""
+    """Another batch may be due, or a round of causes, topics and the profile."""
 
     def plus(self, state: ExtractionState, milliseconds: float) -> "Totals":
         """The totals with one more run of the extraction graph.
@@ -55,13 +59,14 @@ class Totals(BaseModel, frozen=True):
         After a failed batch there is no more to do: the next one may fail in the same way.
         """
         failed, batches = bool(state.get("failed")), self.batches + 1
+        goes_on = bool(state.get("batch") or state.get("again"))
         return Totals(
             batches=batches,
             counts=self.counts + counts_of(state),
-            usage=self.usage + usage_of(state),
+            usage=self.usage + replace(usage_of(state), calls_made=[]),
             milliseconds=self.milliseconds + milliseconds,
             failed=self.failed or failed,
-            more=bool(state.get("batch")) and not failed and batches < MAX_BATCHES,
+            more=goes_on and not failed and batches < MAX_BATCHES,
         )
 
     def report(self, pending: int, *, force: bool, stopped: bool = False) -> FlushReport:
@@ -79,6 +84,7 @@ class Totals(BaseModel, frozen=True):
             status="partial" if self.failed or stopped or (force and pending) else "ok",
             pending=pending,
             problems=self.usage.problems,
+            dropped=self.usage.dropped,
             llm_calls=self.usage.calls,
             repairs=self.usage.repairs,
             input_tokens=self.usage.input_tokens,
@@ -87,6 +93,52 @@ class Totals(BaseModel, frozen=True):
             milliseconds=self.milliseconds,
             **self.counts.model_dump(),
         )
+
+
+class ProgressReporter:
+    """Calls `on_progress` after each batch of one flush, and after each round at its end.
+
+    Args:
+        on_progress: returns False to stop the flush; None is never called.
+
+    Attributes:
+        stopped: the flush shall stop after the current batch.
+        problem: the error that `on_progress` raised.
+
+    Raises:
+        InvalidInputError: `on_progress` cannot be called.
+    """
+
+    def __init__(self, on_progress: OnProgress | None = None) -> None:
+        if on_progress is not None and not callable(on_progress):
+            raise InvalidInputError(f"on_progress must be a function, not {on_progress!r}.")
+        self._on_progress = on_progress
+        self._start = perf_counter()
+        self._batches = 0
+        self.stopped = False
+        self.problem: str | None = None
+
+    def tell(self, totals: Totals, pending: int, *, is_batch: bool) -> None:
+        """Tell how far the flush has come; `is_batch` is False after a round at its end."""
+        if self._on_progress is None:
+            return
+        self._batches += is_batch
+        progress = FlushProgress(
+            read=totals.counts.read,
+            pending=pending,
+            batches_done=self._batches,
+            calls=totals.usage.calls,
+            input_tokens=totals.usage.input_tokens,
+            output_tokens=totals.usage.output_tokens,
+            stored=totals.counts.stored,
+            updated=totals.counts.updated,
+            seconds=perf_counter() - self._start,
+        )
+        try:
+            self.stopped = self._on_progress(progress) is False
+        except BaseException as error:  # noqa: BLE001  # an exit would end the memory's own thread
+            self.stopped = True
+            self.problem = f"on_progress: {type(error).__name__}: {error}"
 
 
 class ExtractionRunner:
@@ -107,17 +159,36 @@ class ExtractionRunner:
         self._graph: CompiledStateGraph[Any, Any, Any, Any] | None = None
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    async def flush(self, user_id: str, *, force: bool) -> FlushReport:
-        """Extract every batch that is due, or with `force` all pending messages."""
+    async def flush(
+        self, user_id: str, *, force: bool, reporter: ProgressReporter | None = None
+    ) -> FlushReport:
+        """Extract every batch that is due, or with `force` all pending messages.
+
+        Args:
+            user_id: whose messages are extracted.
+            force: a batch need not be full.
+            reporter: is told after each batch how far the flush has come, and may stop it.
+        """
         start, totals = perf_counter(), Totals()
+        reporter = reporter or ProgressReporter()
         async with self._locks[user_id]:
-            while totals.more:
-                totals = totals.plus(await self._extract_batch(user_id, force), 0.0)
-        pending = await self._services.in_room(
-            user_id, lambda room: room.database.read(pending_messages.count_unread)
-        )
+            while totals.more and not reporter.stopped:
+                done = await self._extract_batch(user_id, force)
+                await in_thread(log_calls, self._services, user_id, done)
+                totals = totals.plus(done, 0.0)
+                if usage_of(done).calls and not totals.failed:
+                    pending = await self._pending(user_id)
+                    reporter.tell(totals, pending, is_batch=bool(done.get("batch")))
+            pending = await self._pending(user_id)
         elapsed = (perf_counter() - start) * 1_000
-        return totals.model_copy(update={"milliseconds": elapsed}).report(pending, force=force)
+        timed = totals.model_copy(update={"milliseconds": elapsed})
+        report = timed.report(pending, force=force, stopped=reporter.stopped)
+        problems = [reporter.problem] if reporter.problem else []
+        return report.model_copy(update={"problems": [*report.problems, *problems]})
+
+    async def _pending(self, user_id: str) -> int:
+        count = pending_messages.count_unread
+        return await in_thread(self._services.read, user_id, count, 0)
 
     async def _extract_batch(self, user_id: str, force: bool) -> ExtractionState:
         from langmem_graph.extraction.graph import build, new_run, private
@@ -129,9 +200,17 @@ class ExtractionRunner:
         config["configurable"] = {"user_id": user_id}
         try:
             return cast(ExtractionState, await self._graph.ainvoke(begun, config))
+        except NothingStoredError:  # the user was erased meanwhile
+            return begun
         except BaseException:  # also when cancelled: the batch must not stay claimed
-            await asyncio.to_thread(give_back_claim, self._services, user_id, begun)
+            await in_thread(give_back_claim, self._services, user_id, begun)
             raise
+
+
+def log_calls(services: Services, user_id: str, done: ExtractionState) -> None:
+    """Log the model calls of one run of the extraction graph, with the messages that they read."""
+    batch = done.get("batch")
+    services.log_calls(user_id, usage_of(done).calls_made, batch.items if batch else ())
 
 
 def give_back_claim(services: Services, user_id: str, begun: ExtractionState) -> None:
@@ -174,6 +253,14 @@ class BackgroundWorker:
         await self._schedule(user_id)
         _, unfinished = await asyncio.wait([self._tasks[user_id]], timeout=seconds)
         return not unfinished
+
+    def leave(self, user_id: str) -> None:
+        """Drop what is scheduled for this user; new messages schedule it again."""
+        task = self._tasks.pop(user_id, None)
+        if task is not None:
+            task.cancel()
+        self._notified.discard(user_id)
+        self._urgent.discard(user_id)
 
     async def _schedule(self, user_id: str) -> None:
         running = self._tasks.get(user_id)

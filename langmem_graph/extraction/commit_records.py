@@ -1,43 +1,54 @@
-"""commit: store a batch's records, their history and the end of its pending state (NapMem 5.2).
+"""commit: store a batch's records, carry out its changes, and end its pending state.
 
 All of it is one transaction: a killed process has done everything or nothing, and in the second
-case the batch is extracted again.
+case the batch is extracted again. A change keeps the former values and the words that made it, so
+that it can be undone.
 """
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from langmem_graph.extraction.claim_batch import TURNS_READ
-from langmem_graph.extraction.extract_records import SCENE
+from langmem_graph.extraction.claim_due_batch import TURNS_READ
 from langmem_graph.extraction.state import (
     Candidate,
     Counts,
-    Decision,
     ExtractionDependencies,
     ExtractionState,
+    Proposal,
     counts_of,
 )
 from langmem_graph.runtime import StepRun
+from langmem_graph.schedule.schedule_changes import with_skipped
+from langmem_graph.schemas import NO_LONGER, Record
 from langmem_graph.storage import (
     pending_messages,
+    record_changes,
     record_queries,
     record_writes,
     tables_and_migrations,
 )
-from langmem_graph.storage.add_records import Draft, UnusableRecordError, draft, with_free_id
+from langmem_graph.storage.add_records import UnusableRecordError, draft
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.storage.record_writes import REFINES, Change
+from langmem_graph.storage.record_changes import NewChange
+from langmem_graph.storage.record_queries import aware
+from langmem_graph.storage.record_writes import REFINES, Change, Draft, naive
 from langmem_graph.storage.tables_and_migrations import RECORDS
 from langmem_graph.storage.user_room import Room
 
 MADE_BY = "model"
-_RECORD_FIELDS = {"text", "kind", "facet", "project", "subject", "attribute", "entities", "values"}
-_COUNT_OF_ACTION = {"store": "stored", "update": "updated", "merge": "merged"}
+_TOLD = ("relation", "message", "quote", "agreed_message", "agreed_quote")
+"""What a proposal and a stored change have in common."""
+_RECORD_FIELDS = {"text", "kind", "facet", "project", "subject", "attribute"}
 
 
 async def commit(
     deps: ExtractionDependencies, state: ExtractionState, run: StepRun
 ) -> ExtractionState:
-    """Carry out the decisions, then embed the records that are new or have changed."""
+    """Store the records and carry out the changes, then embed what is new or has changed."""
     services = deps.services
 
     def work(room: Room) -> ExtractionState:
@@ -56,78 +67,193 @@ def _commit(
     batch, by = state["batch"], state["claimed_by"]
     ours = batch is not None and pending_messages.still_claimed(connection, batch.items, by=by)
     if batch is None or not ours or pending_messages.generation(connection) != state["generation"]:
-        pending_messages.free_claims_of(
-            connection, by
-        )  # extracted by another run, or partly forgotten
+        # extracted by another run, or partly forgotten
+        pending_messages.free_claims_of(connection, by)
         return [], counts_of(state)
-    counts, made = counts_of(state).plus(read=len(batch.items)), list[list[int]]()
-    decisions = state.get("decisions", [])
-    for candidate, decision in zip(state.get("candidates", []), decisions, strict=True):
-        changed, counts = _carry_out(connection, services, candidate, decision, counts)
-        made.append(changed)
-    _chain(connection, decisions, made)
+    proposals, candidates = state.get("proposals", []), state.get("candidates", [])
+    begins = {p.by: p.since for p in proposals if p.since and _begins_then(p, candidates)}
+    counts = counts_of(state).plus(read=len(batch.items))
+    made, counts = _store(connection, services, candidates, begins, counts)
+    changed = {one.n for one in made.values()}
+    for n, proposal in _numbered(proposals, made):
+        done = _carry_out(connection, n, proposal, made, services.settings.time_zone)
+        changed |= done
+        if done and proposal.relation in NO_LONGER:
+            counts = counts.plus(updated=1)
     pending_messages.mark_read(connection, batch.items)
     turns = int(tables_and_migrations.get_meta(connection, TURNS_READ) or 0) + batch.turns
     tables_and_migrations.set_meta(connection, TURNS_READ, str(turns))
-    tables_and_migrations.set_meta(connection, SCENE, state.get("scene", ""))
-    return sorted({n for changed in made for n in changed}), counts
+    return sorted(changed), counts
 
 
-def _chain(connection: Connection, decisions: list[Decision], made: list[list[int]]) -> None:
-    """Let each of several new values of one attribute supersede the one before it."""
-    for place, decision in enumerate(decisions):
-        for earlier in decision.replaces:
-            if made[place] and made[earlier]:
-                facts = record_queries.facts_of(connection, [made[place][0]])
-                at = record_queries.aware(facts[made[place][0]].valid_from)
-                change = Change.new(MADE_BY, "said later in the same conversation")
-                record_writes.supersede(connection, made[earlier][0], made[place][0], at, change)
+class _Made(NamedTuple):
+    """The record of a candidate, and the change that made it: what it ends is undone with it."""
+
+    n: int
+    change: Change
+
+
+Made = dict[int | None, _Made]
+"""By a candidate's place in the answer."""
+
+
+def _numbered(proposals: list[Proposal], made: Made) -> Iterator[tuple[int, Proposal]]:
+    """The proposals with the numbers of their older records; those of the batch have one now."""
+    for proposal in proposals:
+        former = made.get(proposal.former) if proposal.former is not None else None
+        n = former.n if former else proposal.record
+        if n is not None:
+            yield n, proposal
+
+
+def _begins_then(proposal: Proposal, candidates: list[Candidate | None]) -> bool:
+    """True where the new statement holds from the day that the change names.
+
+    What takes place once holds as soon as it was said: the day is that of the event.
+    """
+    if proposal.relation not in ("replaces", "reschedules") or proposal.by is None:
+        return False
+    new = candidates[proposal.by] if proposal.by < len(candidates) else None
+    if new is None:
+        return False
+    is_timed = new.event_time is not None or proposal.relation == "reschedules"
+    return not is_timed or "recurrence" in (new.event_time or {})
+
+
+def _store(
+    connection: Connection,
+    services: Services,
+    candidates: list[Candidate | None],
+    begins: Mapping[int | None, datetime],
+    counts: Counts,
+) -> tuple[Made, Counts]:
+    """Store the candidates; one that a record says already becomes a further source of it.
+
+    `begins` says from when on a candidate holds that takes a record's place, where that was said.
+    """
+    made: Made = {}
+    for place, candidate in enumerate(candidates):
+        if candidate is None:
+            continue
+        try:
+            new = _draft(connection, services, candidate, begins.get(place))
+        except UnusableRecordError as problem:
+            counts = counts.plus(str(problem), refused=1)
+            continue
+        change = Change.new(MADE_BY)
+        n, is_new = record_writes.store(connection, new, change)
+        made[place] = _Made(n, change)
+        counts = counts.plus(**{"stored" if is_new else "known": 1})
+    return made, counts
+
+
+def _draft(
+    connection: Connection, services: Services, candidate: Candidate, begins: datetime | None
+) -> Draft:
+    messages = record_queries.message_numbers(connection, candidate.source_ids)
+    given = candidate.memory.model_dump(include=_RECORD_FIELDS)
+    fields = {name: value for name, value in given.items() if value}
+    fields |= {"confirmation": candidate.confirmation, "event_time": candidate.event_time}
+    fields |= {"source_message_ids": candidate.source_ids, "values": candidate.values}
+    if begins is not None:
+        fields["valid_from"] = begins
+    new = draft(fields, messages, services.settings.storage.max_record_chars, MADE_BY)
+    return replace(new, record=new.record.model_copy(update={"said_at": candidate.said_at}))
 
 
 def _carry_out(
+    connection: Connection, n: int, proposal: Proposal, made: Made, zone: str | None
+) -> set[int]:
+    """Carry out one change; returns the older records and others that have changed by it."""
+    successor = made.get(proposal.by)
+    by = successor.n if successor else None
+    found = record_queries.records_by_number(connection, [n] if by is None else [n, by])
+    old, new = found.get(n), found.get(by) if by is not None else None
+    if old is None or by == n or (by is None and proposal.by is not None):
+        return set()
+    change = successor.change if successor else Change.new(MADE_BY)
+    change = replace(change, reason=f"{proposal.relation}: “{proposal.quote}”")
+    written = _new_change(n, proposal, by)
+    if proposal.held:
+        record_changes.write(connection, written, change, held=True)
+        return set()
+    if by is not None and new and proposal.relation == "replaces" and new.said_at < old.said_at:
+        # what was said first was stored last: the stored record is the one that holds
+        record_writes.supersede(connection, by, n, old.valid_from, change)
+        turned = replace(written, record=by, by_record=n, since=naive(old.valid_from))
+        record_changes.write(connection, turned, change)
+        return {by}
+    if not _apply(connection, n, proposal, old, new, by, change, zone):
+        return set()
+    record_changes.write(connection, written, change)
+    return {n}
+
+
+def confirm_held(connection: Connection, message: int, zone: str | None) -> set[int]:
+    """Carry out the changes of a message that were held; the numbers of the records changed.
+
+    What no longer holds meanwhile stays as it is.
+    """
+    changed = set[int]()
+    for row in record_changes.take_held(connection, message):
+        named = {row.record, *([row.by_record] if row.by_record else [])}
+        if record_queries.active(connection, named) != named:
+            continue
+        change = Change.new(row.made_by)
+        made: Made = {0: _Made(row.by_record, change)} if row.by_record else {}
+        told = {name: getattr(row, name) for name in (*_TOLD, "record")}
+        proposal = Proposal(**told, by=0 if made else None, since=aware(row.since))
+        changed |= _carry_out(connection, row.record, proposal, made, zone)
+    return changed
+
+
+def _new_change(n: int, proposal: Proposal, by: int | None) -> NewChange:
+    told = proposal.model_dump(include=set(_TOLD))
+    return NewChange(record=n, by_record=by, since=naive(proposal.since), **told)
+
+
+def _apply(
     connection: Connection,
-    services: Services,
-    candidate: Candidate,
-    decision: Decision,
-    counts: Counts,
-) -> tuple[list[int], Counts]:
-    """Store one candidate; returns the records that are new or have changed, and the counts."""
-    if decision.reason:
-        counts = counts.plus(decision.reason)
-    if decision.action == "known":
-        for n in decision.targets:
-            record_writes.add_sources(connection, n, candidate.source_ns)
-        return [], counts.plus(known=1)
-    try:
-        new = _draft(connection, services, candidate)
-    except UnusableRecordError as problem:
-        return [], counts.plus(str(problem), refused=1)
-    equal = record_writes.active_with_hash(connection, [new.content_hash]).get(new.content_hash)
-    if equal is not None:  # another candidate of this batch, or a record of another process
-        record_writes.add_sources(connection, equal, new.sources)
-        return [], counts.plus(known=1)
-    changed = _insert(connection, with_free_id(connection, new), decision)
-    return changed, counts.plus(**{_COUNT_OF_ACTION[decision.action]: 1})
+    n: int,
+    proposal: Proposal,
+    old: Record,
+    new: Record | None,
+    by: int | None,
+    change: Change,
+    zone: str | None,
+) -> bool:
+    """Change the older record; False where nothing had to be changed."""
+    relation = proposal.relation
+    said_at = record_queries.said_at(connection, proposal.agreed_message or proposal.message)
+    if relation in NO_LONGER:
+        until = _until(proposal, old, new, said_at)
+        if by is None:
+            record_writes.end_record(connection, n, "end", until, change)
+        else:
+            record_writes.supersede(connection, n, by, until, change)
+    elif relation in ("confirms", "adopts"):
+        sources = [m for m in (proposal.message, proposal.agreed_message) if m is not None]
+        record_writes.add_sources(connection, n, sources, supporting=True)
+        adopted = {"confirmation": "confirmed"} if relation == "adopts" else {}
+        op = "adopt" if adopted else "confirm"
+        record_writes.change_record(connection, n, op, change, adopted)
+    elif relation == "skips_once":
+        day = proposal.since.isoformat() if proposal.since else None
+        event = with_skipped(old.event_time, day, said_at, zone)
+        if event is None:
+            return False
+        record_writes.change_record(connection, n, "skip", change, {"event": event})
+    elif by is not None:
+        record_writes.add_link(connection, by, n, REFINES)
+    return relation != "details" or by is not None
 
 
-def _insert(connection: Connection, new: Draft, decision: Decision) -> list[int]:
-    """Insert the record and link it with those that it supersedes or refines."""
-    change = Change.new(MADE_BY, decision.reason)
-    n = record_writes.insert_record(connection, new.record, new.content_hash, new.sources, change)
-    for target in record_queries.active(connection, decision.targets):
-        record_writes.supersede(connection, target, n, new.record.valid_from, change)
-        if decision.action == "merge":
-            cited = record_queries.citing(connection, [target]).get(target, [])
-            record_writes.add_sources(connection, n, cited)
-    for target in decision.refines:
-        record_writes.add_link(connection, n, target, REFINES)
-    return [n, *decision.targets]
-
-
-def _draft(connection: Connection, services: Services, candidate: Candidate) -> Draft:
-    messages = record_queries.message_numbers(connection, candidate.source_ids)
-    given = candidate.model_dump(include=_RECORD_FIELDS)
-    fields = {name: value for name, value in given.items() if value}
-    fields |= {"confirmation": candidate.confirmation, "event_time": candidate.event_time}
-    fields["source_message_ids"] = candidate.source_ids
-    return draft(fields, messages, services.settings.storage.max_record_chars, MADE_BY)
+def _until(proposal: Proposal, old: Record, new: Record | None, said_at: datetime) -> datetime:
+    """Until when the older record held; what was never right held at no time."""
+    if proposal.relation == "corrects":
+        return old.valid_from
+    is_routine = "recurrence" in (old.event_time or {})
+    if proposal.relation in ("reschedules", "cancels", "completes") and not is_routine:
+        return max(said_at, old.valid_from)
+    begins = new.valid_from if new is not None and proposal.since is None else None
+    return max(proposal.since or begins or said_at, old.valid_from)

@@ -1,113 +1,150 @@
-"""extract: the model proposes records for a batch of new messages (NapMem 5.4, ActMem 1.2).
+"""extract: one call reads a batch (NapMem 5.4, ActMem 1.2, RealMem, Mem2ActBench 3.3).
 
-The prompt names messages by short aliases. A proposal that cites no new message is dropped. One
-that rests on a bare agreement may also cite the assistant's message before the batch (RealMem).
+The model sees the new messages, what was said shortly before, and records that they may change. It
+answers with statements worth remembering and with changes of the records shown. Only what was shown
+can be cited: a statement that cites no new message is dropped, and so is a change of anything else.
 """
 
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.extraction.batch_view import batch_question, read_view
 from langmem_graph.extraction.state import (
     Batch,
+    BatchView,
     Candidate,
+    Counts,
     ExtractionDependencies,
     ExtractionState,
+    Proposal,
+    ShownMessage,
     usage_of,
 )
-from langmem_graph.llm.answer_schemas import Extraction, NewMemory
+from langmem_graph.llm.answer_schemas import MOST_MEMORIES, Extraction, NewMemory, ProposedChange
 from langmem_graph.llm.structured_calls import load_prompt
-from langmem_graph.retrieval.quoted_context import LONGEST_NAME, as_data, indented, plain_id
 from langmem_graph.runtime import StepRun
-from langmem_graph.schedule.time_phrases import granularity_of, written_event
-from langmem_graph.schedule.times import zone_of
-from langmem_graph.schemas import Message
-from langmem_graph.settings import Settings
-from langmem_graph.storage import (
-    message_queries,
-    pending_messages,
-    record_queries,
-    tables_and_migrations,
-)
+from langmem_graph.schedule.model_written_times import read_day, written_event
+from langmem_graph.storage import pending_messages
 from langmem_graph.storage.user_room import Room
 
-SCENE = "scene"
-_COPIED_FIELDS = {"kind", "facet", "project", "subject", "attribute", "entities"}
-
-
-@dataclass(frozen=True)
-class _View:
-    """What the prompt shows to the model."""
-
-    messages: dict[str, tuple[int, Message]]
-    """Numbers and messages by alias; m0 is the assistant's message before the first new one."""
-    known: list[str]
-    """Texts of the newest records, as background."""
-    scene: str
-    """What the conversation was about so far, in the model's words."""
-    zone: str | None
-    """The time zone of the dates shown: that of the user's "tomorrow"."""
+_ALIAS = re.compile(r"([bmn]?)(\d+)")
 
 
 async def extract(
     deps: ExtractionDependencies, state: ExtractionState, run: StepRun
 ) -> ExtractionState:
-    """Propose records for the batch."""
+    """Propose records and changes for the batch; a batch with too much to tell is halved."""
     batch, usage, settings = state["batch"], usage_of(state), deps.services.settings
-    if batch is None:
-        return {}
-    view = await deps.services.in_room(run.user, lambda room: _view(room, batch, settings))
-    question = _question(view, settings.extraction.message_chars)
-    answer = await deps.runner.ask(Extraction, load_prompt("extract"), question, usage)
-    if answer is None:
-        return {"usage": usage, "failed": "extract"}
-    proposed = [_candidate(memory, view) for memory in answer.memories if _is_usable(memory.text)]
-    return {
-        "candidates": [candidate for candidate in proposed if candidate is not None],
-        "scene": answer.scene or view.scene,
-        "usage": usage,
-    }
+    while batch is not None:
+        claimed = batch
+
+        def show(room: Room, claimed: Batch = claimed) -> BatchView:
+            return read_view(room, deps.services.embedder, claimed, settings, deps.first_alias)
+
+        view = await deps.services.in_room(run.user, show)
+        question = batch_question(view, settings.extraction.message_chars)
+        answer = await deps.runner.ask(Extraction, extract_prompt("extract"), question, usage)
+        if answer is None:
+            return {"usage": usage, "failed": "extract", "batch": batch}
+        half = _half(batch, view) if len(answer.memories) >= MOST_MEMORIES else None
+        if half is None:
+            return {"batch": batch, "view": view, "usage": usage, **_read(answer, view)}
+        await deps.services.in_room(run.user, _freeing(batch, half))
+        batch = half
+    return {}
 
 
-def _view(room: Room, batch: Batch, settings: Settings) -> _View:
-    items = batch.items
-    background = settings.extraction.background_records
-    with room.database.read_transaction() as connection:
-        new = message_queries.messages_by_number(connection, items)
-        before = pending_messages.message_before(connection, items[0], batch.session)
-        recent = record_queries.all_numbers(connection)[-background:] if background else []
-        known = record_queries.texts_of(connection, recent)
-        scene = tables_and_migrations.get_meta(connection, SCENE) or ""
-        numbers = record_queries.message_numbers(connection, [before.id] if before else [])
-    shown = {f"m{place}": (n, new[n]) for place, n in enumerate(items, 1) if n in new}
-    if before:
-        shown = {"m0": (numbers[before.id][0], before), **shown}
-    return _View(shown, [known[n] for n in recent], scene, settings.time_zone)
+def extract_prompt(name: str) -> str:
+    """The prompt of this name with the rules of changes, which two calls have in common."""
+    return f"{load_prompt(name)}\n{load_prompt('changes')}"
 
 
-def _question(view: _View, message_chars: int) -> str:
-    known = "".join(f"- {as_data(text)}\n" for text in view.known) or "- nothing\n"
-    earlier = [f"(earlier) {_line('m0', view, message_chars)}"] if "m0" in view.messages else []
-    new = [_line(alias, view, message_chars) for alias in view.messages if alias != "m0"]
-    return (
-        f"Scene so far: {view.scene or 'none'}\nAlready known:\n{known}"
-        f"New messages:\n{chr(10).join(earlier + new)}"
+def _half(batch: Batch, view: BatchView) -> Batch | None:
+    """The first half of the batch, which ends after an answer; None where it cannot be halved."""
+    shown = [one for one in view.messages.values() if one.is_new]
+    middle = len(shown) // 2
+    ends = [i + 1 for i, one in enumerate(shown[:-1]) if one.message.role == "assistant"]
+    if not ends:
+        return None
+    items = tuple(one.n for one in shown[: min(ends, key=lambda end: abs(end - middle))])
+    turns = sum(one.message.role == "assistant" for one in shown[: len(items)])
+    update = {"items": items, "turns": min(turns, batch.turns)}
+    return batch.model_copy(update=update)
+
+
+def _freeing(whole: Batch, half: Batch) -> Callable[[Room], None]:
+    """Work that gives back the messages of the second half."""
+    rest = [n for n in whole.items if n not in half.items]
+
+    def work(room: Room) -> None:
+        with room.database.write_transaction() as connection:
+            pending_messages.free(connection, rest)
+
+    return work
+
+
+def _read(answer: Extraction, view: BatchView) -> ExtractionState:
+    """What of the answer can be used, and why the rest cannot."""
+    reasons: list[str] = []
+    candidates = [_candidate(memory, view, reasons) for memory in answer.memories]
+    proposals = list(read_changes(_placed(answer, reasons), view, reasons))
+    refused = sum(candidate is None for candidate in candidates)
+    counts = Counts(refused=refused, reasons=reasons)
+    found: ExtractionState = {"candidates": candidates, "proposals": proposals, "counts": counts}
+    return {**found, "look_for": answer.look_for}
+
+
+def _placed(answer: Extraction, reasons: list[str]) -> list[ProposedChange]:
+    """The changes, each naming its memory by the place among those that could be read."""
+    placed = list[ProposedChange]()
+    for change in answer.changes:
+        by = None if change.by is None else answer.place_of("memories", change.by)
+        if by is None and change.by is not None:
+            reasons.append(f"A change names a memory that could not be read: {change.by}")
+            continue
+        placed.append(
+            change.model_copy(update={"by": by, "record": _placed_record(answer, change)})
+        )
+    return placed
+
+
+def _placed_record(answer: Extraction, change: ProposedChange) -> str:
+    """What the change is of: an alias, or the place of an earlier memory among those read."""
+    if not change.record.isdecimal() or int(change.record) >= MOST_MEMORIES:
+        return change.record
+    place = answer.place_of("memories", int(change.record))
+    return change.record if place is None else str(place)
+
+
+def _candidate(memory: NewMemory, view: BatchView, reasons: list[str]) -> Candidate | None:
+    """The proposal as a candidate; None where it says nothing or cites no new message."""
+    cited = list(_cited(memory.sources, view))
+    if not _is_usable(memory.text) or not any(one.is_new for one in cited):
+        reasons.append(f"A memory cites no new message: {memory.text[:80]}")
+        return None
+    cited.sort(key=lambda one: one.n)
+    return Candidate(
+        memory=memory.model_copy(update={"text": " ".join(memory.text.split())}),
+        source_ns=[one.n for one in cited],
+        source_ids=[one.message.id for one in cited],
+        said_at=max(one.message.at for one in cited),
+        event_time=_event_time(memory, cited, view.zone, reasons),
+        confirmation="draft" if memory.draft else "confirmed",
     )
 
 
-def _line(alias: str, view: _View, message_chars: int) -> str:
-    """One message of the prompt; its lines are indented, so that none looks like a message."""
-    message = view.messages[alias][1]
-    speaker = plain_id((message.name or message.role)[:LONGEST_NAME])
-    text = indented(_shortened(message.text, message_chars))
-    at = message.at.astimezone(zone_of(view.zone))
-    return f"[{alias}] {at:%Y-%m-%d %H:%M} {speaker}: {text}"
+def _cited(aliases: Sequence[str], view: BatchView) -> Iterator[ShownMessage]:
+    for alias in dict.fromkeys(map(_plain_alias, aliases)):
+        if alias in view.messages:
+            yield view.messages[alias]
 
 
-def _shortened(text: str, limit: int) -> str:
-    if len(text) <= limit:
-        return text
-    return f"{text[: limit // 2]}\n[… {len(text) - limit:,} characters …]\n{text[-limit // 2 :]}"
+def _plain_alias(alias: str, letter: str = "m") -> str:
+    """An alias as it was shown: models also write `[m7]`, `M7` or `7`."""
+    found = _ALIAS.search(alias.casefold())
+    return f"{found[1] or letter}{found[2]}" if found else alias
 
 
 def _is_usable(text: str) -> bool:
@@ -116,29 +153,43 @@ def _is_usable(text: str) -> bool:
     return bool(words) and (len(words) < 20 or len(set(words)) > len(words) // 3)
 
 
-def _candidate(memory: NewMemory, view: _View) -> Candidate | None:
-    """The proposal as a candidate; None where it cites no new message."""
-    sources = [alias for alias in memory.sources if alias in view.messages]
-    if not set(sources) - {"m0"}:
-        return None
-    cited = [view.messages[alias] for alias in sources]
-    return Candidate(
-        text=" ".join(memory.text.split()),
-        **memory.model_dump(include=_COPIED_FIELDS),
-        event_time=_event_time(memory, view.zone),
-        confirmation="draft" if memory.draft else "confirmed",
-        source_ns=sorted({n for n, _ in cited}),
-        source_ids=sorted({message.id for _, message in cited}),
-        said_at=max(message.at for _, message in cited),
-    )
-
-
-def _event_time(memory: NewMemory, zone: str | None) -> dict[str, Any] | None:
+def _event_time(
+    memory: NewMemory, cited: Sequence[ShownMessage], zone: str | None, reasons: list[str]
+) -> dict[str, Any] | None:
     """When it takes place, as JSON; None where the model gave no usable day or time."""
-    if granularity_of(memory.when) in ("month", "year"):  # would overlap everything in so long
+    if not memory.when and not memory.recurrence:
         return None
+    said_at = max(one.message.at for one in cited)
     try:
-        event = written_event(memory.when, memory.until, memory.recurrence, zone)
-    except InvalidInputError:
+        event = written_event(memory.when, memory.until, memory.recurrence, zone, said_at)
+    except InvalidInputError as error:
+        reasons.append(f"A time cannot be read: {error}")
+        return None
+    if event.granularity in ("month", "year"):  # would overlap everything in so long
         return None
     return event.model_dump(mode="json", exclude_none=True)
+
+
+def read_changes(
+    changes: Sequence[ProposedChange], view: BatchView, reasons: list[str]
+) -> Iterator[Proposal]:
+    """The proposed changes with their aliases resolved; those that name nothing shown are noted."""
+    for change in changes:
+        record = view.records.get(_plain_alias(change.record, "n"))
+        former = int(change.record) if change.record.isdecimal() and record is None else None
+        message = view.messages.get(_plain_alias(change.message))
+        if (record is None and former is None) or message is None:
+            reasons.append(f"A change names what was not shown: {change.record}, {change.message}")
+            continue
+        agreed = view.messages.get(_plain_alias(change.agreed_message))
+        yield Proposal(
+            record=record[0] if record else None,
+            former=former,
+            relation=change.relation,
+            by=change.by,
+            since=read_day(change.since, view.zone) if change.since else None,
+            message=message.n,
+            quote=change.quote,
+            agreed_message=agreed.n if agreed else None,
+            agreed_quote=change.agreed_quote if agreed else None,
+        )

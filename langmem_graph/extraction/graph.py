@@ -1,7 +1,8 @@
 """The extraction graph: from a claimed batch of messages to records, edges, topics and a profile.
 
-Each step is in the module of its name (`give_back` in `claim`). A batch that cannot be extracted is
-given back and stays pending.
+A run reads one batch. Only a run that finds no batch due goes on to causes, topics and the profile,
+so that these are made once for a session or a flush. A batch that cannot be extracted is given back
+and stays pending.
 """
 
 from collections.abc import Callable
@@ -13,21 +14,24 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from langmem_graph.extraction.claim_batch import claim, give_back
+from langmem_graph.extraction.claim_due_batch import claim, give_back
 from langmem_graph.extraction.commit_records import commit
 from langmem_graph.extraction.extract_records import extract
+from langmem_graph.extraction.link_causally import causal
 from langmem_graph.extraction.link_records import link
-from langmem_graph.extraction.reconcile_records import reconcile
-from langmem_graph.extraction.state import ExtractionDependencies, ExtractionState, counts_of
+from langmem_graph.extraction.plan_round import plan_round
+from langmem_graph.extraction.reconcile_records import compare, reconcile
+from langmem_graph.extraction.state import ExtractionDependencies, ExtractionState
 from langmem_graph.extraction.update_profile import profile
 from langmem_graph.extraction.update_schedule import schedule
 from langmem_graph.extraction.update_topics import topics
 from langmem_graph.extraction.verify_values import verify
-from langmem_graph.runtime import Step, as_node
+from langmem_graph.runtime import OBJECTS, Step, as_node
 
 STEPS: tuple[Step, ...] = (
-    *(claim, extract, give_back, verify, reconcile),
-    *(commit, link, schedule, topics, profile),
+    *(claim, extract, give_back, compare, reconcile, verify),
+    *(commit, link, schedule),
+    *(plan_round, causal, topics, profile),
 )
 RECURSION_LIMIT = len(STEPS) + 2
 """Enough for every step once; the graph has no loop."""
@@ -49,12 +53,15 @@ def build(
     for step in STEPS:
         builder.add_node(step.__name__, as_node(step, deps, user_of))
     builder.add_edge(START, "claim")
-    builder.add_conditional_edges("claim", _is_due)
-    builder.add_conditional_edges("extract", _is_readable)
-    always = ("verify", "reconcile", "commit", "link", "schedule", "topics")
-    for earlier, later in pairwise(always):
+    builder.add_conditional_edges("claim", OBJECTS.route(_is_due))
+    builder.add_conditional_edges("extract", OBJECTS.route(_is_readable))
+    builder.add_conditional_edges("compare", OBJECTS.route(_is_near))
+    builder.add_edge("reconcile", "verify")
+    for earlier, later in pairwise(("verify", "commit", "link", "schedule", END)):
         builder.add_edge(earlier, later)
-    builder.add_conditional_edges("topics", _has_changed)
+    builder.add_conditional_edges("plan_round", OBJECTS.route(_is_round_due))
+    builder.add_conditional_edges("causal", OBJECTS.route(_goes_on))
+    builder.add_conditional_edges("topics", OBJECTS.route(_is_last))
     builder.add_edge("profile", END)
     builder.add_edge("give_back", END)
     return builder.compile(name="extraction")
@@ -75,16 +82,31 @@ def new_run(*, force: bool) -> ExtractionState:
     return {"force": force, "claimed_by": uuid4().hex, "failed": None}
 
 
-def _is_due(state: ExtractionState) -> Literal["extract", "topics", "__end__"]:
-    """Without a due batch, a flush still repeats a round of topics that had failed."""
-    if state["batch"]:
-        return "extract"
-    return "topics" if state.get("force") else "__end__"
+def _is_due(state: ExtractionState) -> Literal["extract", "plan_round"]:
+    return "extract" if state["batch"] else "plan_round"
 
 
-def _is_readable(state: ExtractionState) -> Literal["verify", "give_back"]:
-    return "give_back" if state.get("failed") else "verify"
+def _is_readable(state: ExtractionState) -> Literal["compare", "give_back"]:
+    return "give_back" if state.get("failed") else "compare"
 
 
-def _has_changed(state: ExtractionState) -> Literal["profile", "__end__"]:
-    return "profile" if counts_of(state).topics else "__end__"
+def _is_near(state: ExtractionState) -> Literal["reconcile", "verify"]:
+    """A second call only where a new statement is near a record that was not shown."""
+    return "reconcile" if state.get("unseen") else "verify"
+
+
+def _is_round_due(state: ExtractionState) -> Literal["causal", "profile", "__end__"]:
+    if state.get("round_due"):
+        return "causal"
+    return "profile" if state.get("profile_owed") else "__end__"
+
+
+def _goes_on(state: ExtractionState) -> Literal["topics", "__end__"]:
+    """Where the model cannot be reached, no other step calls it."""
+    return "topics" if state.get("round_due") else "__end__"
+
+
+def _is_last(state: ExtractionState) -> Literal["profile", "__end__"]:
+    """The profile is written after the last round of topics."""
+    goes_on = state.get("round_due") and not state.get("again")
+    return "profile" if goes_on else "__end__"

@@ -1,87 +1,103 @@
-"""The private state of the extraction graph for one batch, and what its steps work with.
+"""The private state of the extraction graph, and what its steps work with.
 
 All types here are frozen: a step returns new copies. The graph has no checkpoints; what leaves it,
-leaves it as JSON (`model_dump(mode="json")`, `Usage.as_dict()`).
+leaves it as JSON (`model_dump(mode="json")`).
 """
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, TypedDict
+from typing import Any, TypedDict
 
 from pydantic import BaseModel, Field
 
 from langmem_graph.causal.scorers import CausalScorer
+from langmem_graph.llm.answer_schemas import NewMemory
 from langmem_graph.llm.structured_calls import ModelRunner, Usage
 from langmem_graph.reports import ExtractionCounts
-from langmem_graph.schemas import Confirmation, Facet, Kind
+from langmem_graph.schemas import ChangeRelation, Confirmation, Message, Record
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.values.verbatim import Value
-
-Action = Literal["store", "known", "skip", "update", "merge"]
-"""`known` adds the candidate's sources to an older record. `skip` is the model's proposal to do so,
-which `settle` turns into `known` or `store`."""
 
 
 class Batch(BaseModel, frozen=True, extra="forbid"):
-    """Pending messages of one session that are extracted together."""
+    """Pending messages that are extracted together: of one session, or of several ended ones."""
 
     items: tuple[int, ...]
-    """Numbers of the messages, in order; never empty."""
-    session: int
+    """Numbers of the messages, session by session; never empty."""
     turns: int
     """Completed turns in it: messages of the user with the assistant's answer."""
-    ends_session: bool
-    """The session has ended, and this is its last batch."""
+
+
+@dataclass(frozen=True)
+class ShownMessage:
+    """A message as the model sees it, under an alias."""
+
+    n: int
+    message: Message
+    is_new: bool
+    """False for what was said before the batch, which the model sees for understanding only."""
+
+
+@dataclass(frozen=True)
+class BatchView:
+    """What one call shows to the model; only what was shown can be cited or changed."""
+
+    messages: dict[str, ShownMessage]
+    records: dict[str, tuple[int, Record]]
+    """Records that the messages may change, with their numbers."""
+    zone: str | None
+    """The time zone of the dates shown: that of the user's "tomorrow"."""
 
 
 class Candidate(BaseModel, frozen=True, extra="forbid"):
     """A statement that the model proposes to remember, on its way to becoming a record."""
 
-    text: str
-    """One standalone sentence."""
-    kind: Kind
-    facet: Facet
-    project: str
-    """Empty where it belongs to none; so may be `subject` and `attribute`."""
-    subject: str
-    attribute: str
-    """What of the subject it states; `settle` may replace it by an older record's name for it."""
-    entities: list[str]
-    event_time: dict[str, Any] | None
-    """When it takes place, as JSON; None where the model gave no usable day or time."""
-    confirmation: Confirmation
+    memory: NewMemory
+    """As the model wrote it."""
     source_ns: list[int]
     """Numbers of the messages that it cites; never empty."""
     source_ids: list[str]
-    """Ids of the same messages, sorted."""
+    """Ids of the same messages, in the same order."""
     said_at: datetime
     """When the last of these messages was sent."""
-    said: str = ""
-    """The texts of these messages, one after another; set by `verify`, as is what follows."""
-    speakers: list[str] = Field(default_factory=list)
-    """Names of the users who wrote them."""
-    values: list[Value] = Field(default_factory=list)
-    """Numbers, dates, codes and the like of `text` that occur in these messages word for word."""
+    event_time: dict[str, Any] | None = None
+    """When it takes place, as JSON; None where the model gave no usable day or time."""
+    confirmation: Confirmation = "confirmed"
+    values: list[dict[str, Any]] = Field(default_factory=list)
+    """Each value of the text with the words of the message it comes from; set by `verify`."""
+
+    def as_record(self) -> Record:
+        """The record that it would become, without an id, for the checks of changes."""
+        at = dict.fromkeys(("said_at", "valid_from", "created_at", "updated_at"), self.said_at)
+        return Record(
+            record_id="",
+            text=self.memory.text,
+            kind=self.memory.kind,
+            subject=self.memory.subject,
+            confirmation=self.confirmation,
+            event_time=self.event_time,
+            message_ids=self.source_ids,
+            **at,
+        )
 
 
-class Decision(BaseModel, frozen=True, extra="forbid"):
-    """What becomes of one candidate: proposed by the model in `reconcile`, checked by `settle`."""
+class Proposal(BaseModel, frozen=True, extra="forbid"):
+    """A change of an older record that the model proposes, with aliases resolved."""
 
-    action: Action
-    targets: list[int] = Field(default_factory=list)
-    """Numbers of the older records concerned."""
-    attribute: str = ""
-    """The attribute's name among older records; empty leaves the candidate's."""
-    text: str = ""
-    """The joined sentence that the model proposes with `merge`."""
-    likeness: dict[int, float] = Field(default_factory=dict)
-    """The cosine of the candidate and each target."""
-    reason: str | None = None
-    """Why it was decided this way, for the records' history."""
-    refines: list[int] = Field(default_factory=list)
-    """Older records that still hold and that the new record makes more precise."""
-    replaces: list[int] = Field(default_factory=list)
-    """Places of candidates of the same batch whose records this one supersedes."""
+    record: int | None
+    """Number of the older record."""
+    former: int | None = None
+    """Without a number: the place of the candidate that is the older record."""
+    relation: ChangeRelation
+    by: int | None = None
+    """Place of the candidate that holds instead."""
+    since: datetime | None = None
+    message: int
+    """Number of the message that makes the change."""
+    quote: str
+    agreed_message: int | None = None
+    agreed_quote: str | None = None
+    held: bool = False
+    """It waits for somebody to confirm it."""
 
 
 class Counts(ExtractionCounts):
@@ -109,11 +125,16 @@ class ExtractionState(TypedDict, total=False):
     """The name under which this run claims messages; no other run has it."""
     batch: Batch | None
     """None where nothing is due."""
-    candidates: list[Candidate]
-    decisions: list[Decision]
-    """One for each candidate."""
-    scene: str
-    """What the conversation is about, as background of the next batch."""
+    view: BatchView
+    """What the model was shown, in all calls of the batch together."""
+    candidates: list[Candidate | None]
+    """By their place in the model's answer; None for one that cannot be used."""
+    proposals: list[Proposal]
+    """Changes of older records, as proposed by the model; after `verify`, as carried out."""
+    look_for: list[str]
+    """What the messages change and no record tells that the first call showed."""
+    unseen: list[int]
+    """Records near a candidate, or what was looked for, that the first call did not show."""
     changed: list[int]
     """Records that are new or have changed."""
     usage: Usage
@@ -121,6 +142,13 @@ class ExtractionState(TypedDict, total=False):
     generation: str
     """The ledger's generation when the batch was claimed. Forgetting changes it, and then the run
     stores nothing."""
+    round_due: bool
+    """Without a due batch: causes, topics and the profile are to be made now. The step that cannot
+    reach the model sets it to False."""
+    profile_owed: bool
+    """Without a due batch: a track was written after the profile."""
+    again: bool
+    """Another run has more of the round to do."""
     failed: str | None
     """The step that got no usable answer; the batch stays pending."""
 
@@ -133,6 +161,8 @@ class ExtractionDependencies:
     runner: ModelRunner
     causal: CausalScorer | None = None
     """Scores possible causes; with None, causal edges are not looked for."""
+    first_alias: int | None = None
+    """The number of the first alias of each call; None draws one at random."""
 
 
 def usage_of(state: ExtractionState) -> Usage:

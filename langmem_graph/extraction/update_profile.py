@@ -1,82 +1,173 @@
-"""profile: say who the user is, in at most 2,000 characters, from the topic tracks (NapMem 5.2).
+"""profile: say who the user is, in at most 2,000 characters (NapMem 5.2).
 
-The step runs after a topic round that changed a track. An unusable answer leaves the old profile as
-it is.
+It is written anew from the old one, the topic tracks and the records that say something lasting,
+once in a round and only where one of these has changed. An unusable answer leaves it as it is.
 """
 
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from sqlalchemy import Connection
+
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.extraction.plan_round import MIN_CHANGED
 from langmem_graph.extraction.state import ExtractionDependencies, ExtractionState, usage_of
-from langmem_graph.extraction.update_topics import Round, is_unchanged, read_round, track_line
+from langmem_graph.extraction.topic_round import (
+    StoredFiles,
+    may_be_stored,
+    stored_files,
+    track_line,
+)
 from langmem_graph.llm.answer_schemas import ProfileText
 from langmem_graph.llm.structured_calls import load_prompt
-from langmem_graph.retrieval.quoted_context import indented
+from langmem_graph.retrieval.quoted_context import as_data, indented
 from langmem_graph.runtime import StepRun
-from langmem_graph.storage import pending_messages, topic_file_rows
+from langmem_graph.schedule.times import zone_of
+from langmem_graph.schemas import Record
+from langmem_graph.storage import record_queries, round_checkpoints, topic_file_rows
+from langmem_graph.storage.round_checkpoints import ProfileSeen
 from langmem_graph.storage.user_room import Room
 from langmem_graph.topics.track_and_profile_files import (
     INDEX,
     PROFILE,
     ProfileFile,
+    file_name,
+    profile_problems,
     render,
     render_index,
 )
-from langmem_graph.topics.validate_round import validate_round
+
+MAX_LASTING = 40
+"""Lasting records that are shown, the newest; own figure, as are the following."""
+MAX_NARRATIVES = 8
+"""Changed tracks whose whole narrative is shown: those that changed last."""
+MAX_FAILURES = 3
+"""After so many unusable answers the profile stays as it is until something changes again."""
+
+
+@dataclass(frozen=True)
+class ProfileRound:
+    """What the profile is written from."""
+
+    files: StoredFiles
+    changed: list[str]
+    """Names of the tracks that changed since the profile was written."""
+    lasting: list[Record]
+    """Records that hold now and say what the user is like, prefers or asks for, oldest first."""
+    topics_seen: int
+    before: ProfileSeen
+    now: ProfileSeen
+    """What the ledger will note once the profile is written."""
 
 
 async def profile(
     deps: ExtractionDependencies, state: ExtractionState, run: StepRun
 ) -> ExtractionState:
-    """Write the profile anew."""
+    """Write the profile anew, where a track or a lasting record has changed."""
     services, usage = deps.services, usage_of(state)
-    begun = await services.in_room(run.user, read_round)
-    prompt, question = load_prompt("profile"), _question(begun)
+    if deps.runner.is_spent(usage):
+        return {"again": True}
+    begun = await services.in_room(run.user, _read_round)
+    if begun is None:
+        return {}
+    prompt, question = load_prompt("profile"), _question(begun, services.settings.time_zone)
+    unreachable = usage.unreachable
     answer = await deps.runner.ask(
         ProfileText, prompt, question, usage, lambda answer: _problem(begun, answer)
     )
-    if answer is not None:
-        written = _profile(begun, answer)
-        await services.in_room(run.user, lambda room: _write(room, begun, written, state))
+    if answer is not None or usage.unreachable == unreachable:
+        written = _profile(begun, answer) if answer else None
+        await services.in_room(run.user, lambda room: _finish(room, begun, written, state))
     return {"usage": usage}
 
 
-def _question(begun: Round) -> str:
-    old = begun.profile.text if begun.profile else "none"
-    tracks = [track_line(track) for track in begun.tracks.values()]
-    return "\n".join(["Old profile:", f"    {indented(old)}", "Topic tracks:", *tracks])
+def _read_round(room: Room) -> ProfileRound | None:
+    """Read what the profile is written from, in one transaction; None where nothing has changed."""
+    with room.database.read_transaction() as connection:
+        before = round_checkpoints.profile_seen(connection)
+        written = topic_file_rows.tracks_written(connection)
+        changed = [one.n for one in round_checkpoints.changed_since(connection, before.entry)]
+        many = len(changed) >= MIN_CHANGED and round_checkpoints.lasting(connection, changed)
+        if written == before.tracks and not many:
+            return None
+        files = stored_files(connection)
+        rewritten = {name for name, at in written.items() if before.tracks.get(name) != at}
+        return ProfileRound(
+            files=files,
+            changed=[n for n, track in files.tracks.items() if file_name(track) in rewritten],
+            lasting=_lasting(connection),
+            topics_seen=round_checkpoints.topics_seen(connection),
+            before=before,
+            now=ProfileSeen(round_checkpoints.last_entry(connection), written),
+        )
 
 
-def _profile(begun: Round, answer: ProfileText) -> ProfileFile:
-    known = [name for name in dict.fromkeys(answer.topics) if name in begun.tracks]
+def _lasting(connection: Connection) -> list[Record]:
+    """The newest lasting records that hold now and are settled, oldest first."""
+    every = round_checkpoints.lasting(connection, record_queries.all_numbers(connection, None))
+    holding = record_queries.current(connection, every)
+    newest = [n for n in every if n in holding][-MAX_LASTING:]
+    records = record_queries.records_by_number(connection, newest)
+    return [records[n] for n in newest if records[n].confirmation != "draft"]
+
+
+def _question(begun: ProfileRound, zone: str | None) -> str:
+    today = datetime.now(zone_of(zone))
+    old = begun.files.profile.text if begun.files.profile else "none"
+    told = sorted(begun.changed, key=lambda name: begun.files.tracks[name].updated_at)
+    narratives = told[-MAX_NARRATIVES:]
+    tracks = [
+        f"{track_line(track)}\n    {indented(track.narrative)}"
+        if track.name in narratives
+        else track_line(track)
+        for track in begun.files.tracks.values()
+    ]
+    lasting = [
+        f"- {record.said_at:%Y-%m-%d} ({record.kind}) {as_data(record.text)}"
+        for record in begun.lasting
+    ]
+    return "\n".join(
+        [
+            f"Today: {today:%A %Y-%m-%d}",
+            *("Old profile:", f"    {indented(old)}"),
+            *("Topic tracks:", *(tracks or ["- none"])),
+            *("Lasting records:", *(lasting or ["- none"])),
+        ]
+    )
+
+
+def _profile(begun: ProfileRound, answer: ProfileText) -> ProfileFile:
+    known = [name for name in dict.fromkeys(answer.topics) if name in begun.files.tracks]
     return ProfileFile(
         text=answer.text,
         topics=known,
-        version=begun.profile.version + 1 if begun.profile else 1,
+        version=begun.files.profile.version + 1 if begun.files.profile else 1,
         updated_at=datetime.now(UTC),
     )
 
 
-def _problem(begun: Round, answer: ProfileText) -> str | None:
+def _problem(begun: ProfileRound, answer: ProfileText) -> str | None:
     """Why the answer cannot be used; the model is told once."""
+    if not answer.text.strip():
+        return "the profile is empty; write what is known of the user"
     try:
         written = _profile(begun, answer)
     except InvalidInputError as error:
         return str(error)
-    tracks = list(begun.tracks.values())
-    checked = validate_round(tracks, written, begun.active, begun.superseded_by)
-    return "; ".join(checked.problems) or None
+    return "; ".join(profile_problems(written, begun.files.tracks)) or None
 
 
-def _write(room: Room, begun: Round, written: ProfileFile, state: ExtractionState) -> None:
-    """Store the profile, unless something was forgotten or another run has written topics since.
-
-    The run that writes topics last reads its round for the profile after that, and so makes the
-    profile from all of them.
-    """
-    index = render_index(list(begun.tracks.values()), written)
+def _finish(
+    room: Room, begun: ProfileRound, written: ProfileFile | None, state: ExtractionState
+) -> None:
+    """Store the profile; None, an unusable answer, is counted."""
     with room.database.write_transaction() as connection:
-        if pending_messages.generation(connection) != state["generation"]:
+        if not may_be_stored(connection, begun.topics_seen, begun.files, state):
             return
-        if is_unchanged(connection, begun):
+        seen = begun.now
+        if written is not None:
+            index = render_index(list(begun.files.tracks.values()), written)
             topic_file_rows.write_files(connection, {PROFILE: render(written), INDEX: index})
+        elif (failures := begun.before.failures + 1) < MAX_FAILURES:
+            seen = replace(begun.before, failures=failures)
+        round_checkpoints.note_profile(connection, seen)

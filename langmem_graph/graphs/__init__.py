@@ -2,17 +2,6 @@
 
 Nodes: `create_recall_node` before the model call, `create_write_node` after it. Graphs:
 `create_recall_graph`, `create_write_graph`, `create_goal_graph` and `create_grounding_graph`.
-
-Example:
-    ```python
-    def chat(state: MemoryState) -> dict:
-        return {"messages": model.invoke(with_memory(state))}
-
-    builder = StateGraph(MessagesState)
-    builder.add_sequence([
-        ("recall", create_recall_node(memory)), chat, ("write", create_write_node(memory)),
-    ])
-    ```
 """
 
 from langmem_graph.graphs.goal_graph import create_goal_graph

@@ -17,7 +17,7 @@ from langchain_core.messages import (
 )
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.messages import text_of
+from langmem_graph.messages import UNNAMED, text_of
 from langmem_graph.retrieval.quoted_context import NOTED, OPENING
 
 MARK = {"langmem_graph": "recalled"}
@@ -28,11 +28,7 @@ applications trim long conversations, and memory must then bring the beginning b
 
 
 def messages_in(state: Any, key: str = "messages") -> list[BaseMessage]:
-    """The conversation in a graph's state: a dict, a dataclass or a pydantic model.
-
-    Raises:
-        InvalidInputError: the state has no such key, or holds no messages there.
-    """
+    """The conversation in a graph's state: a dict, a dataclass or a pydantic model."""
     value = value_in(state, key)
     if value is None:
         has = ", ".join(state) if isinstance(state, Mapping) else type(state).__name__
@@ -69,7 +65,7 @@ def worth_keeping(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """
     answers = {m.tool_call_id for m in messages if isinstance(m, ToolMessage) and not was_said(m)}
     kept = [_without_note(m) for m in messages if was_said(m) and not _calls_memory(m, answers)]
-    return [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in kept]
+    return [m if m.id else m.model_copy(update={"id": f"{UNNAMED}{uuid4()}"}) for m in kept]
 
 
 def _without_note(message: BaseMessage) -> BaseMessage:
@@ -94,11 +90,11 @@ def _call_ids(message: AIMessage) -> set[str | None]:
 
 def question_in(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
     """The question: the user's last consecutive messages; empty where there are none."""
-    start, end = _question_span(messages)
+    start, end = question_span(messages)
     return messages[start:end]
 
 
-def _question_span(messages: Sequence[BaseMessage]) -> tuple[int, int]:
+def question_span(messages: Sequence[BaseMessage]) -> tuple[int, int]:
     """Start and end of the question; both the number of messages where there is none."""
     said = [isinstance(m, HumanMessage) and was_said(m) for m in messages]
     if not any(said):
@@ -137,7 +133,7 @@ def place(messages: Sequence[BaseMessage], context: str) -> list[BaseMessage]:
 
     A tool call and its results stay together. Without a context or a question nothing is placed.
     """
-    start, _ = _question_span(messages)
+    start, _ = question_span(messages)
     if not context or start == len(messages):
         return list(messages)
     start = _before_open_calls(messages, start)

@@ -1,10 +1,10 @@
 """`create_goal_graph`: Goal-Mem's backward chaining over any retriever."""
 
-import asyncio
 import hashlib
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from langchain_core.documents import Document
@@ -12,7 +12,6 @@ from langchain_core.retrievers import BaseRetriever
 from langgraph.graph.state import CompiledStateGraph
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.llm.answer_schemas import Relation
 from langmem_graph.llm.chat_models import as_chat_model
 from langmem_graph.llm.structured_calls import model_runner
 from langmem_graph.messages import to_utc
@@ -20,8 +19,9 @@ from langmem_graph.reasoning import goal_loop
 from langmem_graph.reasoning.state import JSON, GoalDependencies, GoalQuestion
 from langmem_graph.retrieval.facts import LONGEST, spelling
 from langmem_graph.runtime import StepRun
-from langmem_graph.schemas import Fact
+from langmem_graph.schemas import Fact, Relation
 from langmem_graph.settings import Settings
+from langmem_graph.threads import in_thread
 
 SearchFunction = Callable[[str, int], Sequence[Any] | Awaitable[Sequence[Any]]]
 """Takes a query and how many; gives texts, dicts with `text`, or LangChain documents."""
@@ -95,10 +95,8 @@ async def _search_results(
     results: Any
     if isinstance(retriever, BaseRetriever):
         results = await retriever.ainvoke(query, run.config)
-    elif inspect.iscoroutinefunction(retriever):
-        results = await retriever(query, k)
     else:
-        results = await asyncio.to_thread(retriever, query, k)
+        results = await in_thread(retriever, query, k)
         results = await results if inspect.isawaitable(results) else results
     is_single = isinstance(results, str | Mapping | Document | Fact)
     return [results] if is_single else list(results or [])
@@ -138,9 +136,6 @@ def _hash(text: str) -> str:
 
 def _time_of(fields: Mapping[str, Any]) -> Any:
     for name in _DATES:
-        if fields.get(name):
-            try:
-                return to_utc(fields[name])
-            except InvalidInputError:  # another store's own form of a date: undated is still a fact
-                continue
+        with suppress(InvalidInputError):  # another store's own form of a date: go without
+            return to_utc(fields.get(name))
     return None

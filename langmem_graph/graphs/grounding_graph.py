@@ -1,5 +1,6 @@
 """`create_grounding_graph`: fill the arguments of a tool call from memory, as a graph."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -13,9 +14,10 @@ from langmem_graph.graphs.nodes import UserContext
 from langmem_graph.graphs.turn_memory import pipelines_of
 from langmem_graph.graphs.user_identity import UserId, user_of
 from langmem_graph.grounding import graph
-from langmem_graph.grounding.graph import grounding_dependencies, grounding_request
+from langmem_graph.grounding.graph import checked_options, grounding_dependencies, grounding_request
 from langmem_graph.grounding.state import JSON, GroundingState, Policy
 from langmem_graph.memory import Memory
+from langmem_graph.schemas import Origin
 
 
 class GroundingInput(TypedDict, total=False):
@@ -39,33 +41,40 @@ class _State(GroundingState, GroundingInput, total=False):
 
 
 def create_grounding_graph(
-    memory: Memory, *, tools: Any = None, policy: Policy = "flag", user_id: UserId = None
+    memory: Memory,
+    *,
+    tools: Any = None,
+    policy: Policy = "flag",
+    trust: Sequence[Origin] = ("user",),
+    model_may_choose: Sequence[str] = (),
+    user_id: UserId = None,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """A graph that fills a tool call: `select_tool, retrieve_slots, fill, verify, decide`.
 
     Its output `call` has the tool's name, schema-valid arguments, for each its grounding (explicit,
-    inferred or default; record and message ids; the quoted words), what is missing (never invented)
-    and warnings. One to three model calls.
+    derived, inferred or default; record and message ids; the quoted words), what is only offered,
+    what is missing and warnings. One or two model calls.
 
     Args:
         memory: where to look; opened with a model.
         tools: a tool or several to choose from; None takes them from the input.
-        policy: what happens to an inferred value that does not certainly follow: `flag` keeps it
-            with a warning, `drop` leaves it out, `ask` reports it as missing.
+        policy: as for `UserMemory.ground`, like `trust` and `model_may_choose`.
         user_id: as for `create_recall_node`.
 
     Raises:
         InvalidInputError: the memory has no model, or a tool or the policy cannot be used.
     """
     pipelines = pipelines_of(memory, "create_grounding_graph")
+    options = {"policy": policy, "trust": trust, "model_may_choose": model_may_choose}
+    checked_options(**options)
     if tools is not None:
-        grounding_request(tools, "check", policy)
+        grounding_request(tools, "check")
 
     def read_input(state: Any) -> GroundingState:
         request = state.get("request") or query_of(messages_in(state))
         offered = tools if tools is not None else state.get("tools") or []
         now = datetime.now(UTC).isoformat(timespec="minutes")
-        return grounding_request(offered, request, policy, now)
+        return grounding_request(offered, request, now=now, **options)
 
     return graph.build(
         grounding_dependencies(memory._services, pipelines.model),

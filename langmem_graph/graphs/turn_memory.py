@@ -5,7 +5,7 @@ has a warning. A missing user id or messages key is a mistake of the application
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -40,11 +40,7 @@ def check_memory(given: object) -> None:
 
 
 def pipelines_of(memory: Memory, what: str, otherwise: str = "") -> Pipelines:
-    """The pipelines of a memory with a model, which `what` needs.
-
-    Raises:
-        InvalidInputError: it is no `Memory`, or it has no model.
-    """
+    """The pipelines of a memory with a model, which `what` needs."""
     check_memory(memory)
     if memory._pipelines is None:  # same package
         text = f"{what} needs a memory with a model: Memory(path, model='openai:…'). {otherwise}"
@@ -86,9 +82,8 @@ class TurnMemory:
 
     def recall(self, messages: Sequence[BaseMessage], config: RunnableConfig) -> tuple[str, Report]:
         """The context for this turn (empty when there is none) and a report."""
-        user, query, report = self.user(config), query_of(messages), _new_report()
-        context = ""
-        with self._guarded("memory_recall", report):
+        user, query, context = self.user(config), query_of(messages), ""
+        with self._guarded("memory_recall") as report:
             if query:
                 if self.read_your_writes:
                     self.memory.user(user).flush()
@@ -100,9 +95,8 @@ class TurnMemory:
         self, messages: Sequence[BaseMessage], config: RunnableConfig
     ) -> tuple[str, Report]:
         """Async twin of `recall`."""
-        user, query, report = self.user(config), query_of(messages), _new_report()
-        context = ""
-        with self._guarded("memory_recall", report):
+        user, query, context = self.user(config), query_of(messages), ""
+        with self._guarded("memory_recall") as report:
             if query:
                 if self.read_your_writes:
                     await self.memory.user(user).aflush()
@@ -112,8 +106,8 @@ class TurnMemory:
 
     def write(self, messages: Sequence[BaseMessage], config: RunnableConfig) -> Report:
         """Store the messages that memory does not have yet."""
-        user, report, new = self.user(config), _new_report(), worth_keeping(messages)
-        with self._guarded("memory_write", report):
+        user, new = self.user(config), worth_keeping(messages)
+        with self._guarded("memory_write") as report:
             if new:
                 session, memory = session_of(config, messages), self.memory.user(user)
                 added = memory.add(new, session_id=session, whole_conversation=True)
@@ -126,8 +120,8 @@ class TurnMemory:
 
     async def awrite(self, messages: Sequence[BaseMessage], config: RunnableConfig) -> Report:
         """Async twin of `write`."""
-        user, report, new = self.user(config), _new_report(), worth_keeping(messages)
-        with self._guarded("memory_write", report):
+        user, new = self.user(config), worth_keeping(messages)
+        with self._guarded("memory_write") as report:
             if new:
                 session, memory = session_of(config, messages), self.memory.user(user)
                 added = await memory.aadd(new, session_id=session, whole_conversation=True)
@@ -139,29 +133,32 @@ class TurnMemory:
         return report
 
     def ground(
-        self, tool: Any, messages: Sequence[BaseMessage], config: RunnableConfig
+        self,
+        tool: Any,
+        messages: Sequence[BaseMessage],
+        config: RunnableConfig,
+        options: Mapping[str, Any],
     ) -> GroundedCall | None:
-        """The tool call filled from memory; None without a request or when memory fails.
-
-        Values that do not surely follow are left out, since a warning would reach nobody.
-        """
-        user, request, report = self.user(config), query_of(messages), _new_report()
-        call = None
-        with self._guarded("memory_grounding", report):
+        """The tool call filled from memory; None without a request or when memory fails."""
+        user, request, call = self.user(config), query_of(messages), None
+        with self._guarded("memory_grounding") as report:
             if request:
-                call = self.memory.user(user).ground(tool, request, policy="drop")
+                call = self.memory.user(user).ground(tool, request, **options)
                 _note_grounding(report, call)
         return call
 
     async def aground(
-        self, tool: Any, messages: Sequence[BaseMessage], config: RunnableConfig
+        self,
+        tool: Any,
+        messages: Sequence[BaseMessage],
+        config: RunnableConfig,
+        options: Mapping[str, Any],
     ) -> GroundedCall | None:
         """Async twin of `ground`."""
-        user, request, report = self.user(config), query_of(messages), _new_report()
-        call = None
-        with self._guarded("memory_grounding", report):
+        user, request, call = self.user(config), query_of(messages), None
+        with self._guarded("memory_grounding") as report:
             if request:
-                call = await self.memory.user(user).aground(tool, request, policy="drop")
+                call = await self.memory.user(user).aground(tool, request, **options)
                 _note_grounding(report, call)
         return call
 
@@ -175,20 +172,17 @@ class TurnMemory:
         }
 
     @contextmanager
-    def _guarded(self, event: str, report: Report) -> Iterator[None]:
+    def _guarded(self, event: str) -> Iterator[Report]:
         """Report an error of the block instead of raising it, then send the stream event."""
+        report: Report = {"status": "skipped", "error": None}
         try:
-            yield
+            yield report
         except Exception as error:
             if self.fail_closed:
                 raise
             report |= {"status": "failed", "error": f"{type(error).__name__}: {error}"}
             _log.warning("%s failed, the turn goes on without: %s", event, for_log(error))
         emitter()({"event": event, **report})  # ids and figures, no text
-
-
-def _new_report() -> Report:
-    return {"status": "skipped", "error": None}
 
 
 def _note_recall(report: Report, recalled: Recall) -> str:
@@ -205,6 +199,7 @@ def _note_grounding(report: Report, call: GroundedCall) -> None:
         "tool": call.name,
         "filled": list(call.grounding),
         "missing": [slot.name for slot in call.missing],
+        "offered": list(call.offered),
         "llm_calls": call.llm_calls,
     }
 
@@ -219,6 +214,7 @@ def _note_write(report: Report, added: AddReport) -> None:
         "stored": len(added.stored) + len(added.renamed),
         "already_known": len(added.already_known),
         "rejected": reasons,
+        "dropped": added.dropped,
         "not_yet_embedded": len(added.not_yet_embedded),
         "warnings": added.warnings,
         "llm_calls": 0,

@@ -15,7 +15,7 @@ from langgraph.runtime import get_runtime
 from langgraph_sdk.auth.types import StudioUser
 
 from langmem_graph.errors import InvalidInputError, MissingUserError
-from langmem_graph.graphs.conversation_messages import question_in, value_in
+from langmem_graph.graphs.conversation_messages import question_span, value_in
 from langmem_graph.messages import session_key, text_of, user_key
 
 UserId = str | int | Callable[[RunnableConfig], str | int] | None
@@ -23,15 +23,9 @@ UserId = str | int | Callable[[RunnableConfig], str | int] | None
 
 
 def user_of(config: RunnableConfig, user_id: UserId = None) -> str:
-    """The user of this run.
+    """The user of this run, whom all places name alike that name one.
 
-    Args:
-        config: the run's config.
-        user_id: what the application fixed, if anything; it is not compared with other places.
-
-    Raises:
-        MissingUserError: no place names a user.
-        InvalidInputError: two places name different users.
+    What the application fixed as `user_id` is not compared with other places.
     """
     if callable(user_id):
         return user_key(user_id(config))
@@ -90,20 +84,20 @@ def session_of(config: RunnableConfig, messages: Sequence[BaseMessage]) -> str:
 def owner_of(messages: Sequence[BaseMessage], user: str, before: object) -> dict[str, Any]:
     """The user of the thread and the message from which on it is theirs, for the graph's state.
 
-    Args:
-        messages: the conversation.
-        user: the user of this turn.
-        before: what this function returned in the thread's last turn, if anything.
+    Without an id the message is named by its place. `before` is what this returned in the thread's
+    last turn, if anything.
     """
     owner = before if isinstance(before, Mapping) else {}  # a server's client may send anything
     if owner.get("user") == user:
         return {"user": user, "since": owner.get("since")}
-    question = question_in(messages)
-    since = question[0].id if owner and question else None
+    start, end = question_span(messages)
+    since = (messages[start].id or start) if owner and start < end else None
     return {"user": user, "since": since}
 
 
 def own_part(messages: Sequence[BaseMessage], owner: Mapping[str, Any]) -> Sequence[BaseMessage]:
     """The owner's part of the conversation; all of it, unless another user spoke before."""
-    ids = [message.id for message in messages]
-    return messages[ids.index(owner["since"]) :] if owner["since"] in ids[1:] else messages
+    since, ids = owner["since"], [message.id for message in messages]
+    if isinstance(since, int):
+        return messages[since:]
+    return messages[ids.index(since) :] if since and since in ids[1:] else messages

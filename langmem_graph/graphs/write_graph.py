@@ -3,28 +3,28 @@
 LangGraph Studio shows its steps; an application may run it alone or as a subgraph.
 """
 
-import asyncio
-from collections.abc import Callable
-from functools import cached_property
 from time import perf_counter
 from typing import Annotated, Any, Literal
 
 from langchain_core.messages import AnyMessage
-from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.managed import RemainingSteps
 from typing_extensions import TypedDict
 
-from langmem_graph.extraction.background_worker import Totals, give_back_claim
+from langmem_graph.errors import NothingStoredError
+from langmem_graph.extraction.background_worker import Totals, give_back_claim, log_calls
 from langmem_graph.extraction.graph import RECURSION_LIMIT, build, new_run, private
 from langmem_graph.graphs.conversation_messages import messages_in
 from langmem_graph.graphs.turn_memory import TurnMemory, pipelines_of
 from langmem_graph.graphs.user_identity import UserId
 from langmem_graph.memory import Memory
 from langmem_graph.pipelines import Pipelines
+from langmem_graph.runtime import OBJECTS
 from langmem_graph.storage import pending_messages
+from langmem_graph.threads import in_thread
 
 Update = dict[str, Any]
 _LAST_STEPS = 3
@@ -42,28 +42,6 @@ class _State(WriteGraphState, total=False):
     memory_totals: dict[str, Any]
     """`Totals` of the batches so far, as JSON; empty once they are reported."""
     remaining_steps: RemainingSteps
-
-
-class _Subgraph(RunnableLambda[Any, Update]):
-    """A node whose functions run a graph.
-
-    LangGraph takes a node's `deps` for its subgraphs; otherwise it searches the functions' source.
-    """
-
-    def __init__(
-        self,
-        graph: CompiledStateGraph[Any, Any, Any, Any],
-        func: Callable[..., Any],
-        afunc: Callable[..., Any],
-        name: str,
-    ) -> None:
-        super().__init__(func, afunc, name=name)
-        self._graph = graph
-
-    @cached_property
-    def deps(self) -> list[Runnable[Any, Any]]:
-        """The subgraph that `get_graph(xray=True)` and Studio draw."""
-        return [self._graph]
 
 
 def create_write_graph(
@@ -97,7 +75,7 @@ def create_write_graph(
     builder.add_node("report", _report(turn, force))
     builder.add_edge(START, "append")
     builder.add_edge("append", "extraction")
-    builder.add_conditional_edges("extraction", _is_more_due)
+    builder.add_conditional_edges("extraction", OBJECTS.route(_is_more_due))
     builder.add_edge("report", END)
     return builder.compile(name="write")
 
@@ -129,22 +107,30 @@ def _extraction(turn: TurnMemory, pipelines: Pipelines, force: bool) -> Runnable
     def extraction(state: Any, config: RunnableConfig) -> Update:
         start, begun = perf_counter(), new_run(force=force)
         try:
-            done = graph.invoke(begun, _with_own_limit(config))
+            done: Any = graph.invoke(begun, _with_own_limit(config))
+        except NothingStoredError:  # the user was erased meanwhile
+            done = begun
         except BaseException:  # also an interrupt from the keyboard
             give_back_claim(services, turn.user(config), begun)
             raise
+        log_calls(services, turn.user(config), done)
         return _added(state, done, start)
 
     async def aextraction(state: Any, config: RunnableConfig) -> Update:
         start, begun = perf_counter(), new_run(force=force)
         try:
-            done = await graph.ainvoke(begun, _with_own_limit(config))
+            done: Any = await graph.ainvoke(begun, _with_own_limit(config))
+        except NothingStoredError:
+            done = begun
         except BaseException:  # also when cancelled
-            await asyncio.to_thread(give_back_claim, services, turn.user(config), begun)
+            await in_thread(give_back_claim, services, turn.user(config), begun)
             raise
+        await in_thread(log_calls, services, turn.user(config), done)
         return _added(state, done, start)
 
-    return _Subgraph(shown, extraction, aextraction, name="extraction")
+    node = RunnableLambda(extraction, aextraction, name="extraction")
+    node.deps = [shown]  # what `get_graph(xray=True)` and Studio draw
+    return node
 
 
 def _with_own_limit(config: RunnableConfig) -> RunnableConfig:
@@ -167,11 +153,14 @@ def _report(turn: TurnMemory, force: bool) -> RunnableLambda[Any, Update]:
     """The node that adds the result of extraction to the report."""
 
     def report(state: Any, config: RunnableConfig) -> Update:
-        with turn.memory._services.room(turn.user(config)) as room:  # same package
-            pending = room.database.read(pending_messages.count_unread)
+        services = turn.memory._services  # same package
+        pending = services.read(turn.user(config), pending_messages.count_unread, 0)
         totals = Totals.model_validate(state["memory_totals"])
         stopped = totals.more and pending > 0
         extracted = totals.report(pending, force=force, stopped=stopped).model_dump(mode="json")
         return {"memory_report": {**state["memory_report"], "read": extracted}, "memory_totals": {}}
 
-    return RunnableLambda(report, name="report")  # under `ainvoke` it runs in a worker thread
+    async def areport(state: Any, config: RunnableConfig) -> Update:
+        return await in_thread(report, state, config)
+
+    return RunnableLambda(report, areport, name="report")

@@ -1,125 +1,150 @@
 """The step `decide`: assemble the call, the missing arguments and the warnings (Mem2ActBench 3.3).
 
 A required value that memory does not support is missing, never invented; an optional one is left
-out. An inferred value that does not certainly follow is flagged by default: dropping such values
-loses more correct arguments than wrong ones (Mem2ActBench 3.5).
+out, or has its default.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import takewhile
 from typing import Any
 
 from langmem_graph.grounding.evidence_sources import Evidence, Source, current_sources
-from langmem_graph.grounding.state import FilledSlot, GroundingDependencies, GroundingState, Policy
+from langmem_graph.grounding.state import SENT, FilledValue, GroundingDependencies, GroundingState
 from langmem_graph.grounding.tool_schema import Slot, object_in, slot_name, slots_of
-from langmem_graph.grounding.type_conversion import errors, problem, problem_with
+from langmem_graph.grounding.type_conversion import errors, problem, problem_with, read_arguments
 from langmem_graph.runtime import Event, StepRun
-from langmem_graph.schemas import GroundedCall, Grounding, MissingSlot
+from langmem_graph.schemas import GroundedCall, Grounding, MissingSlot, Offered
+from langmem_graph.threads import in_thread
+
+_UNUSABLE = "the model's answer could not be used"
+_UNSAID = "memory does not say"
+_OFFERED = ("the user did not say it", "it is not settled")
 
 
 async def decide(
     deps: GroundingDependencies, state: GroundingState, run: StepRun
 ) -> GroundingState:
     """Assemble the call."""
-    evidence, tool = state["evidence"], state["tool"]
-    filled = await _without_forgotten(deps, run, state["filled"], evidence)
-    assembly = _Assembly(state["policy"], state["warnings"])
-    for slot in slots_of(state["tool"]):
-        assembly.take(slot, filled.get(slot.name) or FilledSlot(slot.name, "missing"), evidence)
+    tool, usage = state["tool"], state["usage"]
+    filled = await _without_forgotten(deps, run, state["filled"], state["evidence"])
+    assembly = _Assembly(state, filled)
+    for slot in slots_of(tool):
+        assembly.complete(slot)
     assembly.remove_unusable(tool.schema)
     assembly.report_errors(tool.schema)
-    usage = state["usage"]
     call = GroundedCall(
         name=tool.name,
         arguments=assembly.arguments,
         grounding=assembly.grounding,
+        offered=assembly.offered,
         missing=assembly.missing,
-        warnings=[*assembly.warnings, *usage.problems],
+        warnings=[*assembly.warnings, *usage.problems, *usage.dropped],
         llm_calls=usage.calls,
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
     )
     missing = [slot.name for slot in call.missing]
     event: Event = {"event": "memory_grounded", "filled": list(call.grounding), "tool": call.name}
-    run.emit({**event, "missing": missing})
+    run.emit({**event, "missing": missing, "offered": list(call.offered)})
+    await in_thread(deps.services.log_calls, run.user, usage.calls_made)
     return {"call": call}
 
 
 async def _without_forgotten(
-    deps: GroundingDependencies, run: StepRun, filled: Sequence[FilledSlot], evidence: Evidence
-) -> dict[str, FilledSlot]:
-    """The filled slots by name; one whose source was forgotten or changed since is missing."""
-    cited = evidence.named(alias for slot in filled for alias in slot.sources)
+    deps: GroundingDependencies, run: StepRun, filled: Sequence[FilledValue], evidence: Evidence
+) -> list[FilledValue]:
+    """The values; one whose source was forgotten or changed since is not sent."""
+    cited = evidence.named(alias for one in filled for alias in one.sources)
     stored = await current_sources(deps.services, run, cited)
-    kept = {}
-    for slot in filled:
-        gone = any(_is_gone(slot, stored[source.alias]) for source in evidence.named(slot.sources))
+    kept = []
+    for one in filled:
+        gone = any(_is_gone(one, stored[source.alias]) for source in evidence.named(one.sources))
         reason = "was forgotten or changed meanwhile"
-        kept[slot.slot] = replace(slot, how="missing", reason=reason, text="") if gone else slot
+        kept.append(FilledValue(one.path, "refused", reason=reason) if gone else one)
     return kept
 
 
-def _is_gone(filled: FilledSlot, source: Source | None) -> bool:
+def _is_gone(filled: FilledValue, source: Source | None) -> bool:
     if source is None or filled.value is None:
         return source is None
-    values = filled.value if isinstance(filled.value, list) else [filled.value]
-    return any(map(source.has_superseded, (filled.text, *map(str, values))))
+    return any(map(source.has_superseded, (filled.text, str(filled.value))))
 
 
 class _Assembly:
     """Collects the arguments of the call, their grounding, the missing slots and the warnings."""
 
-    def __init__(self, policy: Policy, warnings: Sequence[str]) -> None:
-        self._policy = policy
-        self.arguments: dict[str, Any] = {}
+    def __init__(self, state: GroundingState, filled: Sequence[FilledValue]) -> None:
+        self._policy, self._evidence = state["policy"], state["evidence"]
+        self._filled = {one.path: one for one in filled}
+        self._unsaid = _UNSAID if state["proposal"] or not slots_of(state["tool"]) else _UNUSABLE
         self.grounding: dict[str, Grounding] = {}
         self.missing: list[MissingSlot] = []
-        self.warnings = list(warnings)
+        self.warnings = list(state["warnings"])
+        self.offered = {
+            one.name: Offered(**self._origin(one), value=one.value, origin=one.origin)
+            for one in filled
+            if one.how == "offered"
+        }
+        proposed = read_arguments(state["proposal"].arguments) if state["proposal"] else {}
+        self.arguments: dict[str, Any] = self._sent_of(proposed, ()) or {}
 
-    def take(self, slot: Slot, filled: FilledSlot, evidence: Evidence) -> None:
-        """Add one slot: its value, its default, or its absence."""
-        doubtful = filled.how == "inferred" and not filled.follows
-        if doubtful and self._policy != "flag":
-            reason = f"does not surely follow: {filled.value!r}"
-            self._take_default(slot, replace(filled, reason=reason), evidence)
-        elif filled.how in ("explicit", "inferred"):
-            if doubtful:
-                self.warnings.append(f"{slot.name}: {filled.value!r} does not surely follow")
-            self._put(slot, filled, evidence)
-        else:
-            self._take_default(slot, filled, evidence)
+    def _sent_of(self, proposed: Any, path: tuple[str, ...]) -> Any:
+        """The part of the proposed arguments that is sent; None where nothing of it is."""
+        if isinstance(proposed, dict):
+            parts = {name: self._sent_of(one, (*path, name)) for name, one in proposed.items()}
+            return {name: part for name, part in parts.items() if part is not None} or None
+        if isinstance(proposed, list):
+            items = [self._sent_of(one, (*path, str(n))) for n, one in enumerate(proposed)]
+            return [item for item in items if item is not None] or None
+        filled = self._filled.get(path)
+        if filled is None or filled.how not in SENT:
+            return None
+        self.grounding[filled.name] = Grounding(**self._origin(filled))
+        if filled.how == "inferred":
+            self.warnings.append(f"{filled.name}: {filled.value!r} is the model's choice")
+        return filled.value
 
-    def _take_default(self, slot: Slot, filled: FilledSlot, evidence: Evidence) -> None:
-        """Add the default of a slot without a usable value, or report the slot as missing."""
-        wrong = _bad_default(slot)
-        if slot.has_default and filled.how != "conflict" and not wrong:
-            if filled.reason:
-                self.warnings.append(f"{slot.name} has its default: {filled.reason}")
-            default = FilledSlot(slot.name, "default", slot.schema["default"])
-            self._put(slot, default, evidence)
-        else:
-            self._miss(slot, replace(filled, reason=filled.reason or wrong), evidence)
+    def _origin(self, filled: FilledValue) -> dict[str, Any]:
+        sources, derived = self._evidence.named(filled.sources), bool(filled.derivation)
+        said = "derived" if derived else "explicit"
+        return {
+            "type": said if filled.how == "offered" else filled.how,
+            "derivation": filled.derivation,
+            "record_ids": [record_id for source in sources for record_id in source.record_ids],
+            "message_ids": [message for source in sources for message in source.message_ids],
+            "text": filled.text,
+        }
 
-    def _put(self, slot: Slot, filled: FilledSlot, evidence: Evidence) -> None:
-        _set(self.arguments, slot.path, filled.value)
-        sources = evidence.named(filled.sources)
-        self.grounding[slot.name] = Grounding(
-            type=filled.how,
-            record_ids=[record_id for source in sources for record_id in source.record_ids],
-            message_ids=[message_id for source in sources for message_id in source.message_ids],
-            text=filled.text,
-        )
+    def complete(self, slot: Slot) -> None:
+        """Add a slot's default, or report it, or the parts of it that are not sent."""
+        parts = [one for path, one in self._filled.items() if path[: len(slot.path)] == slot.path]
+        unsent = [one for one in parts if one.how not in SENT]
+        if _value_at(self.arguments, slot.path) is not None:
+            for one in unsent:
+                self._miss(one.name, one)
+            return
+        why = unsent[0] if unsent else FilledValue(slot.path, "refused", reason=_bad_default(slot))
+        if slot.has_default and why.how != "conflict" and not _bad_default(slot):
+            if unsent:
+                self._warn(f"{slot.name} has its default: {self._reason(why)}")
+            _set(self.arguments, slot.path, slot.schema["default"])
+            self.grounding[slot.name] = Grounding(type="default")
+        elif slot.required or why.how == "conflict" or (unsent and self._policy == "ask"):
+            self._miss(slot.name, why)
+        elif unsent:
+            self._warn(f"{slot.name} is left out: {self._reason(why)}")
 
-    def _miss(self, slot: Slot, filled: FilledSlot, evidence: Evidence) -> None:
-        conflict = filled.how == "conflict"
-        ask = filled.how == "inferred" and self._policy == "ask"
-        values = [source.texts[0] for source in evidence.named(filled.sources)] if conflict else []
-        reason = "sources disagree" if conflict else filled.reason or "memory does not say"
-        if slot.required or conflict or ask:
-            self.missing.append(MissingSlot(name=slot.name, reason=reason, values=values))
-        elif filled.reason:
-            self.warnings.append(f"{slot.name} is left out: {filled.reason}")
+    def _warn(self, text: str) -> None:
+        self.warnings += [text] if self._policy != "drop" else []
+
+    def _reason(self, filled: FilledValue) -> str:
+        if filled.how != "offered":
+            return filled.reason or self._unsaid
+        return f"only offered: {_OFFERED[filled.origin == 'user']}"
+
+    def _miss(self, name: str, filled: FilledValue) -> None:
+        values = filled.text.split(" / ") if filled.how == "conflict" else []
+        values = [str(filled.value)] if filled.how == "offered" else values
+        self.missing.append(MissingSlot(name=name, reason=self._reason(filled), values=values))
 
     def remove_unusable(self, schema: Mapping[str, Any]) -> None:
         """Remove optional objects that lack a required part or hold nothing but defaults."""
@@ -176,8 +201,7 @@ def _bad_default(slot: Slot) -> str:
 
 def _lacking(error: Any) -> list[tuple[str, ...]]:
     """The paths that a schema error is about: the absent arguments, or the one at fault."""
-    names = list(takewhile(lambda part: isinstance(part, str), error.absolute_path))
-    path = tuple(map(str, names))
+    path = tuple(map(str, error.absolute_path))
     if error.validator == "required":
         return [(*path, name) for name in error.validator_value if name not in error.instance]
     if error.validator == "dependentRequired":
@@ -186,6 +210,12 @@ def _lacking(error: Any) -> list[tuple[str, ...]]:
         return [(*path, name) for name in absent]
     inside = [lacking for part in error.context or () for lacking in _lacking(part)]
     return list(dict.fromkeys(inside)) or [path]
+
+
+def _value_at(arguments: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        arguments = arguments.get(name) if isinstance(arguments, Mapping) else None
+    return arguments
 
 
 def _is_within(slot: str, path: tuple[str, ...]) -> bool:

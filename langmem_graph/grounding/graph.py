@@ -2,11 +2,10 @@
 
 select_tool → retrieve_slots → fill → verify → decide
 
-Each node is one file of this package. A run costs one model call, one more where there are several
-tools, and one more where a value was inferred.
+A run costs one model call, and one more where there are several tools.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
 from typing import Any, cast, get_args
 
@@ -17,16 +16,15 @@ from langgraph.graph.state import CompiledStateGraph
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.grounding.decide_call import decide
-from langmem_graph.grounding.fill_slots import fill
-from langmem_graph.grounding.retrieve_slots import retrieve_slots
-from langmem_graph.grounding.select_tool import select_tool
+from langmem_graph.grounding.fill_arguments import fill
+from langmem_graph.grounding.select_tool_and_sources import retrieve_slots, select_tool
 from langmem_graph.grounding.state import GroundingDependencies, GroundingState, Policy
-from langmem_graph.grounding.tool_schema import tool_spec
 from langmem_graph.grounding.verify_values import verify
 from langmem_graph.llm.structured_calls import Usage, model_runner
+from langmem_graph.llm.tool_specs import tool_spec
 from langmem_graph.retrieval.facts import MemorySearch
 from langmem_graph.runtime import OBJECTS, StateForm, Step, StepRun, as_node, configured_user
-from langmem_graph.schemas import GroundedCall
+from langmem_graph.schemas import GroundedCall, Origin
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.tracing import labelled
 
@@ -45,12 +43,9 @@ def build(
     """The compiled graph, without a store and without checkpoints of its own.
 
     Args:
-        deps: dependencies of the steps.
-        user_of: the user of a run.
         schemas: schemas of the state, the input and the output.
         read_input: converts another form of input into the state that the graph starts from.
         form: form of the state between steps; `JSON` where a checkpointer may save it.
-        context_schema: schema of the runtime context.
     """
     state, given, out = schemas
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(
@@ -81,28 +76,29 @@ def grounding_dependencies(services: Services, model: BaseChatModel) -> Groundin
 
 
 def grounding_request(
-    tools: Any, request: object, policy: object = "flag", now: str = ""
+    tools: Any,
+    request: object,
+    policy: object = "flag",
+    now: str = "",
+    trust: Collection[Any] = ("user",),
+    model_may_choose: Collection[str] = (),
 ) -> GroundingState:
     """The state that the graph starts from.
 
-    Args:
-        tools: a tool or several to choose from.
-        request: the user's request.
-        policy: what happens to an inferred value that does not certainly follow.
-        now: ISO time of the request.
-
     Raises:
-        InvalidInputError: an empty request, no tool, or an unknown policy.
+        InvalidInputError: an empty request, no tool, or an unknown policy or origin.
     """
     if not isinstance(request, str) or not request.strip():
         raise InvalidInputError(f"The request must be a text with words in it, not {request!r}.")
-    checked = _checked_policy(policy)
+    checked_options(policy, trust, model_may_choose)
     several = tools if isinstance(tools, Sequence) and not isinstance(tools, str) else [tools]
     if not several:
         raise InvalidInputError("There is no tool to choose from.")
     return {
         "query": request,
-        "policy": checked,
+        "policy": cast(Policy, policy),
+        "trust": tuple(trust),
+        "model_may_choose": tuple(model_may_choose),
         "now": now,
         "specs": [tool_spec(tool) for tool in several],
         "usage": Usage(),
@@ -110,11 +106,22 @@ def grounding_request(
     }
 
 
-def _checked_policy(policy: object) -> Policy:
+def checked_options(policy: object, trust: object, model_may_choose: object) -> None:
+    """Raise InvalidInputError for an unknown policy or origin, or a text where a list belongs."""
     if policy not in get_args(Policy):
         known = ", ".join(get_args(Policy))
         raise InvalidInputError(f"policy must be one of {known}, not {policy!r}.")
-    return cast(Policy, policy)
+    origins = get_args(Origin)
+    if not _is_list(trust) or any(one not in origins for one in cast(Any, trust)):
+        raise InvalidInputError(f"trust must be a list of {', '.join(origins)}, not {trust!r}.")
+    if not _is_list(model_may_choose):
+        raise InvalidInputError(
+            f"model_may_choose must be a list of arguments' names, not {model_may_choose!r}."
+        )
+
+
+def _is_list(given: object) -> bool:
+    return isinstance(given, Collection) and not isinstance(given, str | Mapping)
 
 
 class GroundingRunner:
@@ -124,12 +131,7 @@ class GroundingRunner:
         self._graph = build(grounding_dependencies(services, model), configured_user)
 
     async def ground(self, user_id: str, asked: GroundingState) -> GroundedCall:
-        """Run the graph once.
-
-        Args:
-            user_id: the user whose memory is searched.
-            asked: the state that the graph starts from, by `grounding_request`.
-        """
+        """Run the graph once, from a state that `grounding_request` made."""
         config = labelled("ground", user_id)
         config["configurable"] = {"user_id": user_id}
         call: GroundedCall = (await self._graph.ainvoke(asked, config))["call"]

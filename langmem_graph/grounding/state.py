@@ -6,35 +6,43 @@ from typing import Any, Literal
 from typing_extensions import TypedDict
 
 from langmem_graph.grounding.evidence_sources import Evidence
-from langmem_graph.grounding.tool_schema import ToolSpec
+from langmem_graph.grounding.tool_schema import slot_name
+from langmem_graph.llm.answer_schemas import ToolFill
 from langmem_graph.llm.structured_calls import ModelRunner, Usage
+from langmem_graph.llm.tool_specs import ToolSpec
 from langmem_graph.retrieval.facts import Search
 from langmem_graph.runtime import StateForm
-from langmem_graph.schemas import GroundedCall
+from langmem_graph.schemas import GroundedCall, Origin
 from langmem_graph.storage.memory_services import Services
 
 Policy = Literal["flag", "drop", "ask"]
-"""What happens to an inferred value that does not certainly follow: it is kept with a warning, left
-out, or reported as missing."""
-How = Literal["explicit", "inferred", "default", "conflict", "missing"]
-"""How a slot was filled, or why it was not."""
+"""What is told of a value that is not sent, and whether the model's own choices are."""
+How = Literal["explicit", "derived", "inferred", "default", "offered", "conflict", "refused"]
+"""How a value was found, or why it is not sent."""
+SENT: tuple[How, ...] = ("explicit", "derived", "inferred", "default")
 
 
 @dataclass(frozen=True)
-class FilledSlot:
-    """The value proposed for one slot, as the checks left it."""
+class FilledValue:
+    """A single value that the model proposed, as the check left it."""
 
-    slot: str
+    path: tuple[str, ...]
     how: How
     value: Any = None
+    derivation: str = ""
     text: str = ""
-    """The words that the value was copied from or follows from."""
+    """The words that it was taken from."""
     sources: tuple[str, ...] = ()
     """Aliases of the cited sources."""
-    follows: bool | None = None
-    """The verdict on an inferred value."""
     reason: str = ""
-    """Why the value was refused."""
+    """Why it is not sent."""
+    origin: Origin = "user"
+    """Whose words an offered value stands in."""
+
+    @property
+    def name(self) -> str:
+        """The path as one name."""
+        return slot_name(self.path)
 
 
 class GroundingState(TypedDict, total=False):
@@ -43,13 +51,19 @@ class GroundingState(TypedDict, total=False):
     query: str
     """The request."""
     policy: Policy
+    trust: tuple[Origin, ...]
+    """Origins of messages from which values are taken unasked."""
+    model_may_choose: tuple[str, ...]
+    """Slots whose value may be the model's own choice."""
     now: str
     specs: list[ToolSpec]
     """Specifications of the tools to choose from."""
     tool: ToolSpec
     """The chosen tool."""
     evidence: Evidence
-    filled: list[FilledSlot]
+    proposal: ToolFill | None
+    """The model's answer; None where it could not be used."""
+    filled: list[FilledValue]
     call: GroundedCall
     """The result."""
     usage: Usage
@@ -69,7 +83,8 @@ JSON = StateForm.json(
     specs=list[ToolSpec],
     tool=ToolSpec,
     evidence=Evidence,
-    filled=list[FilledSlot],
+    proposal=ToolFill | None,
+    filled=list[FilledValue],
     call=GroundedCall,
     usage=Usage,
 )

@@ -1,147 +1,22 @@
-"""Specifications of tools, and the slots that their schemas define.
+"""The slots that a tool's JSON schema defines, and the single values within arguments.
 
-`tool_spec` reads any form of a tool as name, description and JSON schema without references;
-`slots_of` lists the arguments that are to be filled.
+`slots_of` lists the arguments that are to be filled, `leaves` the values that a model proposes.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from inspect import iscoroutinefunction
-from itertools import islice
+from dataclasses import dataclass, replace
 from typing import Any
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
-from langchain_core.tools import BaseTool, StructuredTool
-from langchain_core.utils.function_calling import convert_to_openai_tool
-from langchain_core.utils.json_schema import dereference_refs
+from langmem_graph.llm.tool_specs import ToolSpec
 
-from langmem_graph.errors import InvalidInputError
-
-MOST_PARTS = 20_000
-"""Most parts of a schema with its references replaced; a few lines can expand to millions."""
 DEEPEST = 4
 """Levels of nested objects whose parts are slots of their own; a deeper object is one slot."""
 
-_DEFINED = ("$defs", "definitions")
 _ANYTHING: Mapping[str, Any] = {}
 _NOTHING: Mapping[str, Any] = {"not": {}}
+_NAMING = ("title", "description")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|[_\-.]+")
-
-
-@dataclass(frozen=True)
-class ToolSpec:
-    """Name, description and arguments of a tool."""
-
-    name: str
-    description: str
-    schema: dict[str, Any]
-    """JSON schema of the arguments: an object, without references."""
-
-
-def tool_spec(tool: Any) -> ToolSpec:
-    """Read a tool.
-
-    Args:
-        tool: a LangChain tool, a pydantic model, a function with annotations, an OpenAI function
-            (`{"type": "function", "function": …}` or its inner part), or a JSON schema with a
-            `title`.
-
-    Raises:
-        InvalidInputError: it is none of these, has no name, or its schema is not valid.
-    """
-    function = _function(tool)
-    name = str(function.get("name") or "").strip()
-    if not name:
-        raise InvalidInputError(
-            "The tool has no name. Give it one: 'name', or 'title' in a schema."
-        )
-    schema = _resolved(function.get("parameters") or {}, name)
-    return ToolSpec(name, str(function.get("description") or ""), schema)
-
-
-def _function(tool: Any) -> Mapping[str, Any]:
-    if isinstance(tool, Mapping):
-        inner = tool.get("function", tool)
-        if isinstance(inner, Mapping) and ("parameters" in inner or "name" in inner):
-            return inner
-        if isinstance(tool.get("properties", None), Mapping) or tool.get("type") == "object":
-            about = {"name": tool.get("title"), "description": tool.get("description")}
-            return {**about, "parameters": tool}
-    elif isinstance(tool, BaseTool | type) or callable(tool):
-        try:
-            function: Mapping[str, Any] = convert_to_openai_tool(_as_tool(tool))["function"]
-        except Exception as error:  # a function or class that is no tool, by many errors
-            raise _no_tool(tool) from error
-        return function
-    raise _no_tool(tool)
-
-
-def _as_tool(tool: Any) -> Any:
-    """A function as a LangChain tool: parameters that the runtime injects are left out."""
-    if isinstance(tool, BaseTool | type):
-        return tool
-    function, coroutine = (None, tool) if iscoroutinefunction(tool) else (tool, None)
-    return StructuredTool.from_function(
-        function,
-        coroutine,
-        description=None if tool.__doc__ else tool.__name__,
-        parse_docstring=True,
-        error_on_invalid_docstring=False,
-    )
-
-
-def _no_tool(tool: Any) -> InvalidInputError:
-    return InvalidInputError(
-        f"{type(tool).__name__} is no tool. Give a LangChain tool, a pydantic model, an OpenAI "
-        "function or a JSON schema with a title."
-    )
-
-
-def _resolved(parameters: Any, name: str) -> dict[str, Any]:
-    """The valid schema of an object, with every reference replaced."""
-    try:
-        given = dict(parameters)
-        if next(islice(_parts(given, given), MOST_PARTS, None), None):
-            raise ValueError(f"with its references it has more than {MOST_PARTS:,} parts")
-        schema = dereference_refs(given)
-        schema = {key: part for key, part in schema.items() if key not in _DEFINED}
-        Draft202012Validator.check_schema(schema)
-    except (
-        SchemaError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        ValueError,
-        RecursionError,
-    ) as error:
-        why = getattr(error, "message", str(error))
-        raise InvalidInputError(f"The arguments' schema of {name!r} is not valid: {why}") from error
-    if schema.get("type", "object") != "object":
-        raise InvalidInputError(f"The arguments of {name!r} must be an object.")
-    return {"type": "object", "properties": {}, **schema}
-
-
-def _parts(part: Any, root: Any, within: frozenset[str] = frozenset()) -> Iterator[bool]:
-    """One item for each part of a schema, following references except circular ones."""
-    yield True
-    if isinstance(part, Mapping):
-        ref = part.get("$ref")
-        if isinstance(ref, str) and ref not in within:
-            yield from _parts(_target(root, ref), root, within | {ref})
-        inside = [one for name, one in part.items() if part is not root or name not in _DEFINED]
-    else:
-        inside = part if isinstance(part, list) else []
-    for one in inside:
-        yield from _parts(one, root, within)
-
-
-def _target(root: Any, ref: str) -> Any:
-    """The target of `#/$defs/name`; None where it cannot be resolved (reported later)."""
-    for name in ref.removeprefix("#/").split("/"):
-        root = root.get(name) if isinstance(root, Mapping) else None
-    return root
 
 
 @dataclass(frozen=True)
@@ -165,7 +40,7 @@ class Slot:
 
     @property
     def types(self) -> tuple[str, ...]:
-        """JSON types of the value, those of all alternatives included."""
+        """JSON types of the value, of all alternatives."""
         return tuple(dict.fromkeys(_types(self.schema)))
 
     @property
@@ -174,22 +49,27 @@ class Slot:
         return tuple(_choices(self.schema))
 
     @property
-    def item(self) -> "Slot | None":
-        """The slot of one item, where the slot takes a list."""
-        items = next(_items(self.schema), None)
-        return None if items is None else Slot(self.path, items, self.required)
-
-    @property
     def has_default(self) -> bool:
         """True when the schema has a default other than null."""
         return self.schema.get("default") is not None
 
-    def query(self) -> str:
-        """The search query: name and description.
+    @property
+    def about(self) -> str:
+        """Name and description, as words.
 
-        It lacks the request, with which every slot would find the same facts.
+        As a search query it lacks the request, with which every slot would find the same facts.
         """
         return " ".join(filter(None, (*map(in_words, self.path), self.description)))
+
+    def names_of(self, choice: str) -> list[str]:
+        """A choice, and its title and description where the schema has them.
+
+        They are beside a `const`, or in the slot's description: "pl Polish, en English".
+        """
+        parts = [part for part in every_form(self.schema) if part.get("const") == choice]
+        beside = [str(part[key]) for part in parts for key in _NAMING if part.get(key)]
+        named = rf"(?<![^\s;,.]){re.escape(choice)}(?:\s?[:=–-]|\s)\s*([^;,.\n]+)"
+        return [choice, *beside, *map(str.strip, re.findall(named, self.description))]
 
 
 def slot_name(path: Sequence[str]) -> str:
@@ -225,6 +105,16 @@ def _slots(schema: Mapping[str, Any], path: tuple[str, ...], *, required: bool) 
             yield Slot(inner, plain, wanted)
 
 
+def searched_slots(tool: ToolSpec) -> list[Slot]:
+    """The slots to search for: of a list of objects, the parts of these."""
+    found = list[Slot]()
+    for slot in slots_of(tool):
+        inside = next((one for item in _items(slot.schema) if (one := object_in(item))), None)
+        parts = _slots(inside, slot.path, required=slot.required) if inside else [slot]
+        found += parts
+    return found
+
+
 def object_in(schema: Any) -> Mapping[str, Any] | None:
     """The schema of an object with parts; null may be allowed beside it."""
     if not isinstance(schema, Mapping):
@@ -235,26 +125,77 @@ def object_in(schema: Any) -> Mapping[str, Any] | None:
     return others[0] if len(others) == 1 and others[0].get("properties") else None
 
 
+@dataclass(frozen=True)
+class Leaf:
+    """A single value within arguments: no object and no list."""
+
+    slot: Slot
+    value: Any
+    free: tuple[str, ...] = ()
+    """Names on its path that the schema does not give."""
+
+
+def leaves(value: Any, schema: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[Leaf]:
+    """Every single value of some arguments with its schema; null and what may not be are none."""
+    if not isinstance(value, dict | list) or not _may_hold(schema, value):
+        if value is not None:
+            yield Leaf(Slot(path, schema, required=True), value)
+        return
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for step, inside in items:
+        parts, free = _inside(schema, step)
+        if parts:
+            inner = parts[0] if len(parts) == 1 else {"anyOf": parts}
+            for leaf in leaves(inside, inner, (*path, str(step))):
+                yield replace(leaf, free=(str(step), *leaf.free)) if free else leaf
+
+
+def _may_hold(schema: Mapping[str, Any], value: Any) -> bool:
+    """Whether a value of a schema may be such an object or list."""
+    kind, parts = ("object", "properties") if isinstance(value, dict) else ("array", "items")
+    types = set(_types(schema))
+    return not types or kind in types or any(parts in form for form in every_form(schema))
+
+
+def _inside(schema: Mapping[str, Any], step: str | int) -> tuple[list[Mapping[str, Any]], bool]:
+    """The schemas of one part, and whether its name is free; none where it must not be there."""
+    forms, free = list(every_form(schema)), False
+    if isinstance(step, int):
+        prefixes = [form.get("prefixItems", ()) for form in forms]
+        named = [one[step] for one in prefixes if step < len(one)] or _items(schema)
+    else:
+        named = [form["properties"][step] for form in forms if step in form.get("properties", ())]
+        if free := not named:
+            named = [form.get("additionalProperties", True) for form in forms]
+    if False in named:
+        return [], free
+    return [one for one in named if isinstance(one, Mapping)] or [_ANYTHING], free
+
+
+def every_form(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The schema and, at every depth, its alternatives."""
+    yield schema
+    for part in _alternatives(schema):
+        yield from every_form(part)
+
+
 def _types(schema: Mapping[str, Any]) -> Iterator[str]:
-    given = schema.get("type")
-    yield from [given] if isinstance(given, str) else given or ()
-    for part in _alternatives(schema):
-        yield from _types(part)
+    for form in every_form(schema):
+        given = form.get("type") or ()
+        yield from [given] if isinstance(given, str) else given
 
 
-def _items(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    if isinstance(schema.get("items"), Mapping):
-        yield schema["items"]
-    for part in _alternatives(schema):
-        yield from _items(part)
+def _items(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    items = [form.get("items") for form in every_form(schema)]
+    return [one for one in items if isinstance(one, Mapping)]
 
 
 def _choices(schema: Mapping[str, Any]) -> Iterator[Any]:
     """The choices of the value and of its items."""
-    yield from schema.get("enum") or ()
-    if "const" in schema:
-        yield schema["const"]
-    for part in (*_alternatives(schema), *_items(schema)):
+    for form in every_form(schema):
+        yield from form.get("enum") or ()
+        yield from [form["const"]] if "const" in form else ()
+    for part in _items(schema):
         yield from _choices(part)
 
 

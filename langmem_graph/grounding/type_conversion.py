@@ -1,4 +1,4 @@
-"""Conversion of copied texts into values of a slot's type, and the check of values by schema."""
+"""Arguments that a model wrote, in the types of a schema, and the check of values by it."""
 
 import json
 import re
@@ -12,81 +12,50 @@ from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 
 from langmem_graph.grounding.tool_schema import Slot
-from langmem_graph.values.matching import number_in
-from langmem_graph.values.verbatim import find_values
 
-_TRUE, _FALSE = ("true", "yes", "y", "on"), ("false", "no", "n", "off")
-_JSON_TYPES = {
-    bool: ("boolean",),
-    int: ("integer", "number"),
-    float: ("number",),
-    str: ("string",),
-    list: ("array",),
-    dict: ("object",),
-    type(None): ("null",),
-}
-_MOST_BRACKETS = 100
-"""Most opening brackets in a value; a model in a repetition loop nests hundreds of them."""
-_BEFORE_A_DAY = re.compile(
-    r"(?:on |the |(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\.?,? )+", re.I
-)
+MOST_BRACKETS = 400
+"""Most opening brackets in arguments; a model in a repetition loop nests hundreds of them."""
+_JSON_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,30})(?:\.\d{1,30})?")
 
 
-def typed(raw: str, slot: Slot) -> Any:
-    """The copied text in the slot's type; a string stays byte for byte the same.
-
-    For a list the text is one item. A date is rewritten only where the schema asks for a date. A
-    text that cannot be converted stays a text, which the schema check then reports.
-    """
-    for choice in slot.choices:
-        if isinstance(choice, str) and choice.casefold() == raw.strip().casefold():
-            return choice
-    if slot.item:
-        return typed(raw, slot.item)
-    if slot.schema.get("format") == "date":
-        return _day(raw)
-    if not slot.types or "string" in slot.types:
-        return raw
-    return _read(raw, slot)
-
-
-def _read(raw: str, slot: Slot) -> Any:
-    plain = raw.strip()
-    if {"number", "integer"} & set(slot.types):
-        number = number_in(plain, percent="percent" in slot.query() or "%" in slot.query())
-        if number is not None:
-            return number
-    if "boolean" in slot.types and plain.casefold() in (*_TRUE, *_FALSE):
-        return plain.casefold() in _TRUE
-    return inferred(raw, slot)
-
-
-def _day(raw: str) -> str:
-    """A date as `2025-05-07` where day, month and year are certain; else the text itself."""
-    plain = raw.strip()
-    opening = _BEFORE_A_DAY.match(plain)
-    plain = plain[opening.end() :] if opening else plain
-    found = find_values(plain)
-    whole = [value for value in found if value.type == "date" and value.raw == plain.rstrip(".")]
-    return whole[0].normalized if len(found) == 1 and whole else raw
-
-
-def inferred(text: str, slot: Slot) -> Any:
-    """A value that the model wrote as JSON; the text itself for a string slot or invalid JSON."""
-    if text.count("[") + text.count("{") > _MOST_BRACKETS:
-        return text
+def read_arguments(text: str) -> dict[str, Any] | None:
+    """The arguments that a model wrote as JSON; None where it is no object that can be stored."""
+    if text.count("[") + text.count("{") > MOST_BRACKETS:
+        return None
     try:
         value = json.loads(text, parse_constant=_no_constant)
         # lone surrogates and infinite numbers cannot be stored
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except ValueError:
-        return text
-    kinds = _JSON_TYPES[type(value)]
-    return text if "string" in slot.types and not set(kinds) & set(slot.types) else value
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
+
+
+def converted(value: Any, slot: Slot) -> Any:
+    """A single value in one of the slot's types, where only its JSON type is another.
+
+    A choice is spelled as the schema has it. What cannot be converted stays as it is, which the
+    schema check then reports.
+    """
+    types = slot.types
+    for choice in slot.choices:
+        if isinstance(choice, str) and choice.casefold() == str(value).strip().casefold():
+            return choice
+    if isinstance(value, str) and types and "string" not in types:
+        plain = value.strip()
+        if "boolean" in types and plain.casefold() in ("true", "false"):
+            return plain.casefold() == "true"
+        if {"number", "integer"} & set(types) and _JSON_NUMBER.fullmatch(plain):
+            return json.loads(plain)
+    if types and "string" in types and not {"number", "integer", "boolean"} & set(types):
+        return (
+            str(value) if isinstance(value, int | float) and value not in (True, False) else value
+        )
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 _formats = FormatChecker()

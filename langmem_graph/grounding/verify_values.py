@@ -1,52 +1,213 @@
-"""The step `verify`: check values against the schema, and inferred values against their sources.
+"""The step `verify`: one check in code of every single value (Mem2ActBench 3.3).
 
-Each argument is judged on its own, whatever the grounding of the others (Mem2ActBench 3.3).
-All inferred values share one model call; without a usable verdict none of them follows.
+A value is sent where the quote stands in the cited source, and the value stands in the quote or
+follows from it by a derivation of code. No second model call is asked: another look of the same
+model proves nothing. What only others than the user said is offered.
 """
 
+import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from typing import Any
 
-from langmem_graph.grounding.state import FilledSlot, GroundingDependencies, GroundingState
-from langmem_graph.grounding.tool_schema import Slot, slots_of
-from langmem_graph.grounding.type_conversion import problem_with
-from langmem_graph.llm.answer_schemas import Verdicts
-from langmem_graph.llm.structured_calls import Usage, load_prompt
-from langmem_graph.retrieval.quoted_context import as_data
+from langmem_graph.grounding.derivations import Quoted, number_derivation, text_derivation
+from langmem_graph.grounding.evidence_sources import REQUEST, Citation, Evidence
+from langmem_graph.grounding.state import FilledValue, GroundingDependencies, GroundingState, Policy
+from langmem_graph.grounding.tool_schema import Leaf, Slot, in_words, leaves
+from langmem_graph.grounding.type_conversion import converted, problem_with, read_arguments
+from langmem_graph.llm.answer_schemas import ToolFill
 from langmem_graph.runtime import StepRun
+from langmem_graph.schedule.times import zone_of
+from langmem_graph.values.matching import quoted_in, says, whole_in
 
-_VALUED = ("explicit", "inferred", "default")
+_SAYS_BOOLEAN = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_SHORTEST = 4
+"""Characters of a text that is known to be taken up by the user, or found without its quote."""
+_OWN_CHOICE = "is the model's own choice: the quoted words do not say {!r}"
 
 
 async def verify(
     deps: GroundingDependencies, state: GroundingState, run: StepRun
 ) -> GroundingState:
-    """Check every filled slot."""
-    slots, usage = {slot.name: slot for slot in slots_of(state["tool"])}, state["usage"].copy()
-    fitting = [_fitting(filled, slots) for filled in state["filled"]]
-    return {"filled": await _judged(deps, fitting, usage), "usage": usage}
-
-
-def _fitting(filled: FilledSlot, slots: Mapping[str, Slot]) -> FilledSlot:
-    """The filled slot, or a missing one where the value does not fit the slot's schema."""
-    problem = problem_with(filled.value, slots[filled.slot]) if filled.how in _VALUED else None
-    if problem is None:
-        return filled
-    return replace(filled, how="missing", reason=f"does not fit the schema: {problem}")
-
-
-async def _judged(
-    deps: GroundingDependencies, filled: Sequence[FilledSlot], usage: Usage
-) -> list[FilledSlot]:
-    """The filled slots with a verdict on every inferred value."""
-    inferred = [slot for slot in filled if slot.how == "inferred"]
-    if not inferred:
-        return list(filled)
-    lines = [
-        f"{place}. {slot.slot} = {as_data(str(slot.value))}, from {as_data(slot.text)}"
-        for place, slot in enumerate(inferred, 1)
+    """Check every value that the model proposed."""
+    proposal = state["proposal"]
+    if proposal is None:
+        return {"filled": []}
+    check = ValueCheck(
+        citations=_citations(proposal, state["evidence"]),
+        evidence=state["evidence"],
+        may_choose=_chosen(state),
+        policy=state["policy"],
+        zone=deps.services.settings.time_zone,
+    )
+    arguments = read_arguments(proposal.arguments) or {}
+    filled = [check.filled(leaf) for leaf in leaves(arguments, state["tool"].schema)]
+    named = {one.path for one in filled}
+    rivals = [
+        check.conflict(path) for name in proposal.missing if (path := _path(name)) not in named
     ]
-    answer = await deps.runner.ask(Verdicts, load_prompt("verify"), "\n".join(lines), usage)
-    verdicts = {one.number: one.follows for one in answer.verdicts} if answer else {}
-    follows = {slot.slot: verdicts.get(place, False) for place, slot in enumerate(inferred, 1)}
-    return [replace(slot, follows=follows.get(slot.slot)) for slot in filled]
+    return {"filled": [*filled, *(one for one in rivals if one)]}
+
+
+def _citations(proposal: ToolFill, evidence: Evidence) -> dict[tuple[str, ...], list[Citation]]:
+    """What the model cites for each path, as far as the quotes stand in their sources."""
+    found: dict[tuple[str, ...], list[Citation]] = defaultdict(list)
+    for taken in proposal.sources:
+        citation = evidence.citation(taken.fact, taken.quote)
+        found[_path(taken.path)] += [citation] if citation else []
+    return found
+
+
+def _path(written: str) -> tuple[str, ...]:
+    """`lines[0].amount` and `$.lines.0.amount` are the path `lines.0.amount`."""
+    plain = re.sub(r"\[(\d+)\]", r".\1", written.strip().removeprefix("$."))
+    return tuple(plain.removeprefix("arguments.").split("."))
+
+
+def _chosen(state: GroundingState) -> frozenset[str]:
+    """The slots that the model may choose; of one tool of several, `tool.slot`."""
+    prefix = f"{state['tool'].name}."
+    return frozenset(name.removeprefix(prefix) for name in state["model_may_choose"])
+
+
+@dataclass(frozen=True)
+class ValueCheck:
+    """The check of the values of one call."""
+
+    citations: Mapping[tuple[str, ...], Sequence[Citation]]
+    evidence: Evidence
+    may_choose: frozenset[str]
+    policy: Policy
+    zone: str | None
+
+    def filled(self, leaf: Leaf) -> FilledValue:
+        """The value as it may be sent or offered, or why it is not."""
+        slot, cited = leaf.slot, self._cited(leaf.slot.path)
+        value = converted(leaf.value, slot)
+        is_given = isinstance(value, str) and slot.choices == (value,)
+        if is_given or (slot.has_default and not cited and value == slot.schema["default"]):
+            return FilledValue(slot.path, "default", value)
+        if problem := problem_with(value, slot):
+            return FilledValue(slot.path, "refused", reason=f"does not fit the schema: {problem}")
+        current = [one for one in cited if not _is_outdated(one, value)]
+        for own in ([one for one in current if one.is_trusted], current):
+            stands = all(any(quoted_in(name, one.words) for one in own) for name in leaf.free)
+            if (said := self._said(value, slot, own)) and stands:
+                return self._accepted(FilledValue(slot.path, "explicit", *said), own)
+        if self._may_be_chosen(slot):
+            chosen = _citing(FilledValue(slot.path, "inferred", value), current)
+            reason = f"is the model's choice: {value!r}"
+            refused = replace(chosen, how="refused", reason=reason)
+            return chosen if self.policy == "flag" else refused
+        return FilledValue(slot.path, "refused", reason=self._reason(leaf, value, cited, current))
+
+    def conflict(self, path: tuple[str, ...]) -> FilledValue | None:
+        """A value that sources disagree about: the model names several for what is missing."""
+        cited = [one for one in self._cited(path) if not _is_outdated(one, one.words)]
+        if len({one.source.alias for one in cited}) < 2:
+            return None
+        return _citing(FilledValue(path, "conflict", reason="sources disagree"), cited)
+
+    def _cited(self, path: tuple[str, ...]) -> list[Citation]:
+        """What is cited for a value; words cited for a whole object count for its parts."""
+        written = tuple(".".join(path).split("."))  # models do not escape the dots of names
+        for length in range(len(written), 0, -1):
+            if found := self.citations.get(written[:length]):
+                return list(found)
+        return []
+
+    def _said(self, value: Any, slot: Slot, cited: Sequence[Citation]) -> tuple[Any, str] | None:
+        """The value as it is sent, and by which derivation; None where the words do not say it."""
+        if not cited:
+            request = self.evidence.citation(REQUEST, value) if isinstance(value, str) else None
+            return (value, "") if request and len(value) >= _SHORTEST else None
+        quotes = [Quoted(one.words, one.text, self._day(one.source.at)) for one in cited]
+        if isinstance(value, bool):
+            own = [one.words for one in quotes if says(one.words, in_words(slot.path[-1]))]
+            said = any(_SAYS_BOOLEAN.get(_ending(words)) is value for words in own)
+            return (value, "") if said else None
+        if isinstance(value, int | float):
+            how = "" if _stands(value, quotes) else number_derivation(value, slot.about, quotes)
+            return None if how is None else (value, how)
+        if value in slot.choices:
+            names = [name for name in slot.names_of(value) if _names(name, quotes)]
+            return (value, "" if value in names else "choice") if names else None
+        for one in quotes:
+            if (words := quoted_in(value, one.words)) is not None:
+                return (value if problem_with(words, slot) else words), ""
+        derived = text_derivation(value, slot.about, quotes, self.zone)
+        return (value, derived) if derived else None
+
+    def _day(self, at: str) -> date | None:
+        return datetime.fromisoformat(at).astimezone(zone_of(self.zone)).date() if at else None
+
+    def _accepted(self, filled: FilledValue, cited: Sequence[Citation]) -> FilledValue:
+        """The value as explicit or derived; as offered where it rests on what others said."""
+        cited = cited or [one for one in [self.evidence.citation(REQUEST, filled.value)] if one]
+        filled = replace(filled, how="derived") if filled.derivation else filled
+        foreign = [one for one in cited if not one.is_trusted]
+        if not foreign:
+            return _citing(filled, cited)
+        taken_up = self._taken_up(filled.value, max(one.source.at for one in foreign))
+        if taken_up:
+            return _citing(filled, [taken_up])
+        offered = replace(filled, how="offered", origin=foreign[0].source.origin)
+        return _citing(offered, cited)
+
+    def _taken_up(self, value: Any, since: str) -> Citation | None:
+        """Where the user says the same words later: then they are the user's."""
+        if not isinstance(value, str) or len(value) < _SHORTEST:
+            return None
+        for source in self.evidence.sources:
+            found = self.evidence.citation(source.alias, value)
+            if found and found.is_trusted and source.at >= since and not _is_outdated(found, value):
+                return found
+        return None
+
+    def _may_be_chosen(self, slot: Slot) -> bool:
+        plain = ".".join(part for part in slot.path if not part.isdigit())
+        return bool(self.may_choose & {slot.name, plain})
+
+    def _reason(
+        self, leaf: Leaf, value: Any, cited: Sequence[Citation], current: Sequence[Citation]
+    ) -> str:
+        if not cited:
+            return "does not stand in a source"
+        if not current:
+            return "no longer true"
+        if isinstance(value, bool) or value in leaf.slot.choices:
+            return _OWN_CHOICE.format(value)
+        return f"the quoted words do not say {value!r}"[:300]
+
+
+def _is_outdated(citation: Citation, value: Any) -> bool:
+    source = citation.source
+    return source.outdated or any(map(source.has_superseded, (citation.words, str(value))))
+
+
+def _names(name: str, quotes: Sequence[Quoted]) -> bool:
+    """Whether the words have a name whole, with spaces or hyphens in it: "plant-based"."""
+    pairs = [(one.words, name) for one in quotes]
+    pairs += [(in_words(words), in_words(name)) for words, name in pairs]
+    return any(says(words, other) for words, other in pairs)
+
+
+def _ending(words: str) -> str:
+    """What "insured: yes" says."""
+    return re.split(r"[:=]", words)[-1].strip(" .!'\"").casefold()
+
+
+def _stands(value: float, quotes: Sequence[Quoted]) -> bool:
+    """Whether a whole number stands in the words digit by digit."""
+    return isinstance(value, int) and any(
+        whole_in(str(value), one.words) is not None for one in quotes
+    )
+
+
+def _citing(filled: FilledValue, cited: Sequence[Citation]) -> FilledValue:
+    aliases = tuple(dict.fromkeys(one.source.alias for one in cited))
+    separator, quotes = (" / ", "text") if filled.how == "conflict" else (" … ", "words")
+    text = separator.join(dict.fromkeys(getattr(one, quotes) for one in cited))
+    return replace(filled, sources=aliases, text=text)

@@ -4,9 +4,13 @@ Without one, small models may repeat themselves up to the token limit, and the r
 be stored.
 """
 
-from typing import Annotated, Literal
+import json
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
+
+from langmem_graph.llm.forgiving_answers import NEVER_CUT, Answer, normal_alias
+from langmem_graph.schemas import ChangeRelation, Relation
 
 
 def _one_line(text: str) -> str:
@@ -22,143 +26,209 @@ def _first(most: int) -> BeforeValidator:
     return BeforeValidator(lambda items: items[:most] if isinstance(items, list) else items)
 
 
-Alias = Annotated[str, Field(max_length=8), _OneLine]
+Alias = Annotated[str, Field(max_length=8), BeforeValidator(normal_alias), NEVER_CUT, _OneLine]
 """A short alias of an id, valid in one call: m3 is a message, r1 a record, a2 an attribute."""
 Name = Annotated[str, Field(max_length=80), _OneLine]
 Time = Annotated[str, Field(max_length=40), _OneLine]
 Sentence = Annotated[str, Field(max_length=400), _OneLine]
 Statement = Annotated[str, Field(max_length=200), _OneLine]
-VariableName = Annotated[str, Field(max_length=32), _OneLine]
-Relation = Literal["semantic", "temporal", "causal", "entity"]
-"""How to search (Goal-Mem 2.2): by similarity, date, causal edges, or exact words."""
+Quote = Annotated[str, Field(max_length=300), _OneLine]
+MOST_MEMORIES = 96
+"""Of one answer; with so many, the batch is halved and read again."""
+VariableName = Annotated[str, Field(max_length=32), NEVER_CUT, _OneLine]
 
 
-class NewMemory(BaseModel):
-    """One thing worth remembering."""
+def _brief(schema: dict[str, Any]) -> None:
+    """Leave out of the schema what costs tokens and tells a model nothing."""
+    for part in schema.get("properties", {}).values():
+        for name in ("title", "default", "maxLength", "maxItems"):
+            part.pop(name, None)
+        if isinstance(part.get("items"), dict):
+            part["items"].pop("maxLength", None)
 
-    text: Sentence
+
+class _Brief(Answer):
+    model_config = ConfigDict(json_schema_extra=_brief)
+
+
+class StatedValue(_Brief):
+    """A number, date, time, code or amount in text."""
+
+    raw: Annotated[str, Field(max_length=200, description="words of the message"), NEVER_CUT]
+    value: Annotated[str, Field(max_length=200, description="as in text"), NEVER_CUT]
+
+
+class NewMemory(_Brief):
+    """A statement worth remembering."""
+
+    text: Annotated[Sentence, Field(description="one sentence that stands alone")]
     kind: Literal["fact", "event", "instruction", "preference"] = "fact"
     facet: Literal["none", "persona", "project_state", "schedule"] = "none"
-    subject: Name = "user"
-    attribute: Name = ""
-    sources: Annotated[list[Alias], Field(max_length=8)]
-    draft: bool = False
-    project: Name = ""
-    entities: Annotated[list[Name], Field(max_length=6)] = []
-    when: Time = ""
-    until: Time = ""
-    recurrence: Annotated[str, Field(max_length=120)] = ""
+    subject: Annotated[Name, Field(description="user, or a name")] = "user"
+    attribute: Annotated[Name, Field(description="2-3 English words: home, dentist visit")] = ""
+    sources: Annotated[list[Alias], Field(max_length=8, description="messages")]
+    values: Annotated[list[StatedValue], Field(max_length=12)] = []
+    when: Annotated[Time, Field(description="ISO, of a routine its next time")] = ""
+    until: Annotated[Time, Field(description="its end")] = ""
+    recurrence: Annotated[str, Field(max_length=120, description="RRULE"), NEVER_CUT] = ""
+    draft: Annotated[bool, Field(description="considered, or conditional")] = False
+    project: Annotated[Name, Field(description="plan it belongs to")] = ""
 
 
-class Extraction(BaseModel):
-    """What a stretch of conversation adds."""
+class ProposedChange(_Brief):
+    """What a message does to a record."""
 
-    scene: Name = ""
-    memories: Annotated[list[NewMemory], Field(max_length=24)]
-
-
-class Decision(BaseModel):
-    """What becomes of one new record."""
-
-    record: Alias
-    action: Literal["store", "skip", "update", "merge"]
-    targets: Annotated[list[Alias], Field(max_length=4)] = []
-    attribute: Name = ""
-    text: Annotated[str, Field(max_length=400)] = ""
+    record: Annotated[Alias, Field(description="n…, or index of a memory")]
+    relation: ChangeRelation
+    by: Annotated[int | None, Field(description="index of the memory that holds instead")] = None
+    since: Annotated[Time, Field(description="ISO day or month, if said; may lie ahead")] = ""
+    message: Annotated[Alias, Field(description="m… that makes the change")]
+    quote: Annotated[Quote, Field(description="its exact words, two or more")]
+    agreed_message: Annotated[
+        Alias, Field(description="if quote is the assistant's: the user's yes")
+    ] = ""
+    agreed_quote: Annotated[Quote, Field(description="words of that yes")] = ""
 
 
-class Reconciliation(BaseModel):
-    """One decision for each new record."""
+class Extraction(_Brief):
+    """What new messages add and change."""
 
-    decisions: Annotated[list[Decision], Field(max_length=24)]
+    memories: Annotated[list[NewMemory], Field(max_length=MOST_MEMORIES)]
+    changes: Annotated[list[ProposedChange], Field(max_length=MOST_MEMORIES)] = []
+    look_for: Annotated[
+        list[Sentence],
+        Field(
+            max_length=4, description="records not shown that they end or change: what each may say"
+        ),
+        _first(4),
+    ] = []
 
 
-class CausalPair(BaseModel):
+class Reconciliation(_Brief):
+    """What new memories change in further records."""
+
+    changes: Annotated[list[ProposedChange], Field(max_length=MOST_MEMORIES)] = []
+
+
+class CausalPair(_Brief):
     """One record may have brought about another."""
 
-    cause: Alias
-    effect: Alias
+    cause: Annotated[Alias, Field(description='the record that brought it about, as "r1"')]
+    effect: Annotated[Alias, Field(description="the record of what came of it")]
+    mechanism: Annotated[
+        str, Field(max_length=160, description="how it did so, in a few words"), _OneLine
+    ] = ""
+    sure: Annotated[
+        Literal["yes", "maybe", "no"],
+        Field(description="yes: without the cause, hardly the effect"),
+    ] = "maybe"
 
 
-class CausalPairs(BaseModel):
+class CausalPairs(_Brief):
     """Possible causes among the records shown; none is a good answer."""
 
-    pairs: Annotated[list[CausalPair], Field(max_length=12)]
+    pairs: Annotated[list[CausalPair], Field(max_length=12, description="at most 12")]
 
 
-class NewSubgoal(BaseModel):
+class NewSubgoal(_Brief):
     """One statement to be proved, and how to look for it."""
 
-    atom: Statement
-    query: Statement
-    relation: Relation = "semantic"
+    atom: Annotated[
+        Statement,
+        Field(description='a variable for each unknown: "(w:person) liked (g:gift)"'),
+        NEVER_CUT,
+    ]
+    query: Annotated[Statement, Field(description="words to look for")]
+    relation: Annotated[
+        Relation, Field(description="entity: exact names or numbers; else semantic")
+    ] = "semantic"
 
 
-class GoalPlan(BaseModel):
-    """What a request is, and what memory has to show for it."""
+class FactAgainst(_Brief):
+    """A fact that speaks against doing what is asked."""
+
+    fact: Alias
+    why: Annotated[Statement, Field(description="one short sentence")]
+
+
+class NewRow(_Brief):
+    """One of several things that are asked for."""
+
+    item: Annotated[str, Field(max_length=120), _OneLine]
+    facts: Annotated[list[Alias], Field(max_length=8)]
+
+
+class NewRisk(_Brief):
+    """What else could speak against it."""
+
+    claim: Statement
+    examples: Annotated[
+        list[Statement],
+        Field(max_length=3, description="3 sentences the user may once have said in passing"),
+        _first(3),
+    ] = []
+
+
+class GoalPlan(_Brief):
+    """What a request is, what memory has to show for it, and what speaks against it."""
 
     intent: Literal["lookup", "act", "vague", "chat"] = "lookup"
-    risky: bool = False
-    sufficient: Annotated[list[Alias], Field(max_length=8)] = []
+    facts: Annotated[list[Alias], Field(max_length=40, description="all the answer needs")] = []
+    rows: Annotated[list[NewRow], Field(max_length=40, description="if several are asked for")] = []
+    sure: Annotated[bool, Field(description="no item, link or value is missing")] = False
+    start: Annotated[Time, Field(description="ISO; of how long: the first day")] = ""
+    end: Annotated[Time, Field(description="ISO; of how long: the last day")] = ""
+    recurrence: Annotated[str, Field(max_length=120, description="RRULE"), NEVER_CUT] = ""
+    against: Annotated[list[FactAgainst], Field(max_length=8), _first(8)] = []
+    risks: Annotated[list[NewRisk], Field(max_length=5), _first(5)] = []
+    subgoals: Annotated[list[NewSubgoal], Field(max_length=6, description="if not sure")] = []
+    answer: Annotated[
+        list[VariableName], Field(max_length=6, description="variables asked for")
+    ] = []
     central: Annotated[list[Name], Field(max_length=8)] = []
-    answer: Annotated[list[VariableName], Field(max_length=6)] = []
-    subgoals: Annotated[list[NewSubgoal], Field(max_length=6)] = []
 
 
-class ProposedBinding(BaseModel):
+class ProposedBinding(_Brief):
     """A variable, what it stands for, and the facts that say so."""
 
     variable: VariableName
     entity: Annotated[str, Field(max_length=120), _OneLine]
     facts: Annotated[list[Alias], Field(max_length=6)]
+    row: Annotated[int, Field(description="if several: 1, 2, …; else 0")] = 0
 
 
-class ProposedProof(BaseModel):
+class ProposedProof(_Brief):
     """A statement that facts entail."""
 
     subgoal: Alias
     facts: Annotated[list[Alias], Field(max_length=6)]
 
 
-class Unification(BaseModel):
-    """What the facts, taken together, prove."""
-
-    bindings: Annotated[list[ProposedBinding], Field(max_length=16)] = []
-    grounded: Annotated[list[ProposedProof], Field(max_length=12)] = []
-
-
 class RefinedSubgoal(NewSubgoal):
     """A statement that would help to prove an open one."""
 
-    for_subgoal: Alias
+    for_subgoal: Annotated[Alias, Field(description="the open statement")]
 
 
-class Refinement(BaseModel):
-    """What to look for next; stop when nothing would help."""
+class Unification(_Brief):
+    """What the facts, taken together, prove, and what to look for next."""
 
-    stop: bool = False
-    subgoals: Annotated[list[RefinedSubgoal], Field(max_length=8)] = []
-
-
-class NewRisk(BaseModel):
-    """What could go wrong, and how the user may have mentioned what makes it go wrong."""
-
-    claim: Statement
-    examples: Annotated[list[Statement], Field(max_length=3)] = []
-    basis: Literal["memory", "world"] = "world"
-    facts: Annotated[list[Alias], Field(max_length=4)] = []
+    bindings: Annotated[list[ProposedBinding], Field(max_length=24)] = []
+    grounded: Annotated[list[ProposedProof], Field(max_length=12)] = []
+    disagree: Annotated[list[VariableName], Field(max_length=6)] = []
+    keep: Annotated[
+        list[Alias], Field(max_length=12, description="other facts that may be a link")
+    ] = []
+    look_for: Annotated[list[RefinedSubgoal], Field(max_length=8), _first(8)] = []
 
 
-class Consequences(BaseModel):
-    """What could go wrong if the user did what is asked, and when it would take place."""
+class Consequences(_Brief):
+    """Which of the facts really speak against doing what is asked."""
 
-    risks: Annotated[list[NewRisk], Field(max_length=5)] = []
-    start: Time = ""
-    end: Time = ""
-    recurrence: Annotated[str, Field(max_length=120)] = ""
+    against: Annotated[list[FactAgainst], Field(max_length=8), _first(8)] = []
 
 
-class GroundedAnswer(BaseModel):
+class GroundedAnswer(Answer):
     """An answer from facts that were shown."""
 
     known: bool
@@ -166,61 +236,81 @@ class GroundedAnswer(BaseModel):
     facts: Annotated[list[Alias], Field(max_length=12)] = []
 
 
-class TrackEdit(BaseModel):
-    """A topic track as it shall be from now on."""
+class TrackEdit(_Brief):
+    """What changes in a topic track, or a new one."""
 
-    name: Name
-    title: Name
-    summary: Sentence
-    narrative: Annotated[str, Field(max_length=2_000)]
-    evidence: Annotated[list[Alias], Field(max_length=40)]
-    absorbs: Annotated[list[Name], Field(max_length=4)] = []
+    name: Annotated[Name, Field(description="the track's name; of a new one words-with-hyphens")]
+    title: Annotated[Name, Field(description="a few words; empty: as before")] = ""
+    summary: Annotated[Sentence, Field(description="one sentence: where things stand now")] = ""
+    append: Annotated[
+        str, Field(max_length=4_000, description="sentences to add at the narrative's end")
+    ] = ""
+    narrative: Annotated[
+        str,
+        Field(
+            max_length=4_000,
+            description="the whole story, at most 2,000 characters; only of a new track or one"
+            " whose narrative is shown; empty: as before",
+        ),
+    ] = ""
+    evidence: Annotated[
+        list[Alias], Field(max_length=40, description='records it rests on, as ["r1"]')
+    ] = []
+    absorbs: Annotated[
+        list[Name], Field(max_length=4, description="names of tracks that end in it")
+    ] = []
 
 
-class TopicRound(BaseModel):
+class TopicRound(_Brief):
     """The tracks that change; tracks that are not named stay as they are."""
 
-    tracks: Annotated[list[TrackEdit], Field(max_length=8)]
+    tracks: Annotated[list[TrackEdit], Field(max_length=20)]
 
 
-class ProfileText(BaseModel):
+class ProfileText(_Brief):
     """The whole profile."""
 
-    text: Annotated[str, Field(max_length=2_000)]
-    topics: Annotated[list[Name], Field(max_length=20)]
+    text: Annotated[
+        str, Field(max_length=2_000, description="Markdown, at most 2,000 characters"), NEVER_CUT
+    ]
+    topics: Annotated[
+        list[Name], Field(max_length=20, description="names of the tracks that it rests on")
+    ] = []
 
 
-class SlotFill(BaseModel):
-    """Where one argument of a tool call comes from."""
-
-    slot: Annotated[str, Field(max_length=400)]
-    how: Literal["copy", "infer", "default", "missing", "conflict"]
-    candidate: Alias = ""
-    words: Annotated[str, Field(max_length=1_000)] = ""
-    value: Annotated[str, Field(max_length=1_000)] = ""
-    sources: Annotated[list[Alias], Field(max_length=4)] = []
+def _as_json(value: object) -> object:
+    """Text for an object: models give either."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value
 
 
-class ToolFill(BaseModel):
-    """Every argument of a tool call, each with where it comes from."""
+class Taken(_Brief):
+    """Where one single value, or a part of it, was taken from."""
 
-    slots: Annotated[list[SlotFill], _first(400)]
-
-
-class Verdict(BaseModel):
-    """Whether an inferred value follows from what it cites."""
-
-    number: int
-    follows: bool
+    path: Annotated[str, Field(max_length=400, description="seat, guest.email, lines.0.amount")]
+    fact: Annotated[Alias, Field(description="f0 is the request")]
+    quote: Annotated[
+        str, Field(max_length=1_000, description="the exact words of that fact"), NEVER_CUT
+    ]
 
 
-class Verdicts(BaseModel):
-    """One verdict for each inferred value."""
+class ToolFill(_Brief):
+    """The arguments of a tool call, each with where it comes from."""
 
-    verdicts: Annotated[list[Verdict], _first(400)]
+    arguments: Annotated[
+        str,
+        Field(max_length=20_000, description="one JSON object, in the form of the tool's schema"),
+        BeforeValidator(_as_json),
+        NEVER_CUT,
+    ]
+    sources: Annotated[list[Taken], _first(400), Field(description="for every single value")] = []
+    missing: Annotated[
+        list[Annotated[str, Field(max_length=400)]],
+        _first(400),
+        Field(description="paths of what nobody said, or of which facts disagree"),
+    ] = []
 
 
-class ToolChoice(BaseModel):
+class ToolChoice(Answer):
     """The tool that the request needs."""
 
     tool: Alias

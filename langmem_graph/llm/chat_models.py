@@ -4,9 +4,9 @@ import os
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from pydantic import BaseModel
 
 from langmem_graph.errors import ChatModelError
+from langmem_graph.llm.answer_schemas import GroundedAnswer
 
 DEFAULT_MODEL = "openai:gpt-4o-mini"
 TIMEOUT_SECONDS = 120.0
@@ -32,8 +32,11 @@ def load_chat_model(
     """
     try:
         if base_url:
-            return _served(model, base_url, options)
-        if model is None and not os.environ.get("OPENAI_API_KEY"):
+            key = os.environ.get("OPENAI_API_KEY") or "no-key-needed"
+            model = model or _first_model(base_url, key)
+            served = {"model_provider": "openai", "base_url": base_url, "api_key": key}
+            options = {"timeout": TIMEOUT_SECONDS, "max_tokens": MAX_TOKENS, **options, **served}
+        elif model is None and not os.environ.get("OPENAI_API_KEY"):
             return None
         from langchain.chat_models import init_chat_model
 
@@ -61,35 +64,16 @@ def as_chat_model(model: Any) -> BaseChatModel:
     return _answering_in_a_schema(made)
 
 
-class _Answer(BaseModel):
-    """Any schema."""
-
-    text: str
-
-
 def _answering_in_a_schema(model: BaseChatModel) -> BaseChatModel:
     """Check for structured output now; later, each call would just count as unusable."""
     try:
-        model.with_structured_output(_Answer, include_raw=True)
+        model.with_structured_output(GroundedAnswer, include_raw=True)
     except NotImplementedError as error:
         raise ChatModelError(
             f"{type(model).__name__} cannot be memory's model: it has no with_structured_output. "
             "Give a chat model with tool calling or JSON answers."
         ) from error
     return model
-
-
-def _served(model: str | None, base_url: str, options: dict[str, Any]) -> BaseChatModel:
-    from langchain_openai import ChatOpenAI
-    from pydantic import SecretStr
-
-    key = os.environ.get("OPENAI_API_KEY") or "no-key-needed"
-    return ChatOpenAI(
-        model=model or _first_model(base_url, key),
-        base_url=base_url,
-        api_key=SecretStr(key),
-        **{"timeout": TIMEOUT_SECONDS, "max_tokens": MAX_TOKENS, **options},
-    )
 
 
 def _first_model(base_url: str, key: str) -> str:

@@ -1,8 +1,8 @@
 """Structured calls of a chat model: the request, the check, one repair, and what they cost.
 
-An answer is parsed into a schema and then checked by the step that asked. If it cannot be used even
-after one repair, the result is None, and the step falls back to something safe. The prompts of all
-steps are files in `prompts/`.
+An answer is read into a schema, part by part (see `forgiving`), and then checked by the step that
+asked. If nothing of it can be used even after one repair, the result is None, and the step falls
+back to something safe. The prompts of all steps are files in `prompts/`.
 """
 
 import asyncio
@@ -10,7 +10,8 @@ import json
 import logging
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.resources import files
 from time import perf_counter
@@ -18,22 +19,47 @@ from typing import Any, Literal, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from langchain_core.runnables import (
+    Runnable,
+    RunnableConfig,
+    RunnableLambda,
+    RunnableParallel,
+    RunnableSequence,
+)
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel, ValidationError
 
 from langmem_graph.errors import explain
-from langmem_graph.runtime import in_own_thread
+from langmem_graph.llm.replies import LONGEST_ANSWER, Reply, read_reply, text_of
+from langmem_graph.reports import CallNote
 from langmem_graph.settings import Settings
+from langmem_graph.threads import in_thread
 from langmem_graph.tokens import TokenCounter, token_counter
 from langmem_graph.tracing import labelled, span
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T", bound=BaseModel)
-LONGEST_ANSWER = 60_000
-"""Characters of a raw answer; a longer one is a repetition loop and is not sent back."""
 LONGEST_ERROR = 600
+LONGEST_SHOWN = 2_000
+"""Characters of an unusable answer that the model is shown in the repair."""
+MOST_DROPPED = 50
+"""Lines of `Usage.dropped`."""
 _UNREACHABLE = re.compile("Connect|Timeout|RateLimit|Auth|Permission|Unavailable|Internal|Overload")
 """Matches the names of errors that mean that the server gave no answer."""
+PURPOSES = {
+    "Extraction": "extract",
+    "Reconciliation": "reconcile",
+    "CausalPairs": "causal",
+    "TopicRound": "topics",
+    "ProfileText": "profile",
+    "GoalPlan": "plan",
+    "Unification": "unify",
+    "Consequences": "counterfactual",
+    "GroundedAnswer": "answer",
+    "ToolChoice": "select tool",
+    "ToolFill": "fill",
+}
+"""What a call is for, by the schema of its answer; `other` for any other schema."""
 
 
 @dataclass
@@ -52,32 +78,42 @@ class Usage:
     """Calls without an answer: no connection, time-out, no permission, or too many requests."""
     problems: list[str] = field(default_factory=list)
     """Answers that could not be used, one line each."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """As a JSON object, for reports and graph state."""
-        return dict(vars(self), problems=list(self.problems))
+    dropped: list[str] = field(default_factory=list)
+    """Parts of usable answers that were left out or cut, one line each; the first 50."""
+    calls_made: list[CallNote] = field(default_factory=list)
+    """A note of each call, in order."""
 
     def copy(self) -> "Usage":
         """A copy, to which calls can be added without changing this one."""
-        return Usage(**self.as_dict())
-
-    def __add__(self, other: "Usage") -> "Usage":
-        """The sum of both; its tokens are exact if those of both are."""
-        return Usage(
-            calls=self.calls + other.calls,
-            repairs=self.repairs + other.repairs,
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            tokens_exact=self.tokens_exact and other.tokens_exact,
-            milliseconds=self.milliseconds + other.milliseconds,
-            unreachable=self.unreachable + other.unreachable,
-            problems=[*self.problems, *other.problems],
+        return replace(
+            self,
+            problems=list(self.problems),
+            dropped=list(self.dropped),
+            calls_made=list(self.calls_made),
         )
 
-    @classmethod
-    def of(cls, counted: dict[str, Any] | None) -> "Usage":
-        """The usage that `as_dict` wrote."""
-        return cls(**(counted or {}))
+    def add(self, other: "Usage") -> None:
+        """Add what other calls have cost; the tokens are exact if those of both are."""
+        for name, value in vars(other).items():
+            if name != "tokens_exact":
+                setattr(self, name, getattr(self, name) + value)
+        self.tokens_exact = self.tokens_exact and other.tokens_exact
+        self.dropped = self.dropped[:MOST_DROPPED]
+
+    def __add__(self, other: "Usage") -> "Usage":
+        """The sum of both."""
+        both = self.copy()
+        both.add(other)
+        return both
+
+    def note_refused(self, schema: type[BaseModel], reasons: Sequence[str]) -> None:
+        """Add to the note of the latest call for this schema what a step did not take of it."""
+        for place in reversed(range(len(self.calls_made))):
+            note = self.calls_made[place]
+            if note.purpose == purpose_of(schema):
+                refused = [*note.refused, *reasons]
+                self.calls_made[place] = note.model_copy(update={"refused": refused})
+                return
 
 
 @dataclass(frozen=True)
@@ -106,6 +142,7 @@ class ModelRunner:
     ) -> None:
         _prompts()  # reads the files now and not later, on an event loop
         self._model = model
+        self.model_name = _name_of(model)
         self._method = {"method": method} if method else {}
         self._limits = limits
         self._encoding = encoding
@@ -120,10 +157,12 @@ class ModelRunner:
     ) -> T | None:
         """Ask for one answer; the result is None if it is unusable even after one repair.
 
+        An answer of which some parts can be used is not repaired; `usage.dropped` names the others.
+
         Args:
             schema: pydantic model; its strings and lists should have a maximum length.
-            prompt: the system message: the step's rules, the same in every call.
-            question: the user message, which differs from call to call.
+            prompt: the step's rules, the same in every call.
+            question: what differs from call to call.
             usage: the cost of the call is added to it.
             check: says what is wrong with an answer that fits the schema; None if nothing is.
         """
@@ -132,17 +171,10 @@ class ModelRunner:
             if self.is_spent(usage):
                 usage.problems.append(f"{schema.__name__}: the budget is spent")
                 return None
-            usage.repairs += attempt
-            with span("model", answer=schema.__name__, repair=bool(attempt)) as noting:
-                before = usage.input_tokens, usage.output_tokens
-                answer, problem = await self._once(schema, messages, usage)
-                noting.note(input_tokens=usage.input_tokens - before[0], usable=answer is not None)
-                noting.note(output_tokens=usage.output_tokens - before[1])
-            problem = problem or (check(answer) if answer is not None else None)
-            if answer is not None and problem is None:
-                return answer
-            usage.problems.append(f"{schema.__name__}: {str(problem)[:LONGEST_ERROR]}")
-            messages = [*messages[:2], _repair(str(problem))]
+            reply = await self._noted_call(schema, messages, usage, check, repair=bool(attempt))
+            if reply.answer is not None:
+                return reply.answer
+            messages = [*messages[:2], _repair(reply)]
         return None
 
     def is_spent(self, usage: Usage) -> bool:
@@ -150,57 +182,90 @@ class ModelRunner:
         tokens = usage.input_tokens + usage.output_tokens
         return usage.calls >= self._limits.calls or tokens >= self._limits.tokens
 
-    async def _once(
-        self, schema: type[T], messages: Sequence[BaseMessage], usage: Usage
-    ) -> tuple[T | None, str | None]:
-        start = perf_counter()
-        usage.calls += 1
+    async def _noted_call(
+        self,
+        schema: type[T],
+        messages: Sequence[BaseMessage],
+        usage: Usage,
+        check: Callable[[T], str | None],
+        *,
+        repair: bool,
+    ) -> Reply[T]:
+        """Make one call, and add its cost, its note and what is to be reported to the usage."""
+        at, spent = datetime.now(UTC), Usage(calls=1, repairs=int(repair))
         try:
-            structured = self._model.with_structured_output(
+            with span("model", answer=schema.__name__, repair=repair) as noting:
+                read = await self._once(schema, messages, spent)
+                noting.note(input_tokens=spent.input_tokens, usable=read.answer is not None)
+                noting.note(output_tokens=spent.output_tokens)
+            reply = read.checked(check)
+            spent.calls_made.append(self._note(schema, reply, spent, at))
+            if reply.answer is None:
+                spent.problems.append(f"{schema.__name__}: {reply.in_full()[:LONGEST_ERROR]}")
+            else:
+                spent.dropped = [f"{schema.__name__}: {line}" for line in reply.refused]
+            return reply
+        finally:
+            usage.add(spent)
+
+    def _note(self, schema: type[T], reply: Reply[T], spent: Usage, at: datetime) -> CallNote:
+        counted = ("input_tokens", "output_tokens", "tokens_exact", "milliseconds")
+        return CallNote(
+            purpose=purpose_of(schema),
+            model=self.model_name,
+            repair=bool(spent.repairs),
+            problem=reply.problem and reply.problem[:LONGEST_ERROR],
+            refused=reply.refused[:MOST_DROPPED],
+            at=at,
+            **{name: getattr(spent, name) for name in counted},
+        )
+
+    async def _once(
+        self, schema: type[T], messages: Sequence[BaseMessage], spent: Usage
+    ) -> Reply[T]:
+        start = perf_counter()
+        try:
+            asked: Any = self._model.with_structured_output(
                 schema, include_raw=True, **self._method
             )
+            structured = _in_one_thread(asked)
             config = labelled(schema.__name__)
-            call = in_own_thread(lambda: structured.invoke(list(messages), config))
+            call = in_thread(structured.invoke, list(messages), config)
             answer: Any = await asyncio.wait_for(call, self._limits.seconds)
         except TimeoutError:
-            usage.unreachable += 1
-            await self._count(usage, None, schema, messages)
-            return None, f"no answer within {self._limits.seconds:.0f} seconds"
+            spent.unreachable += 1
+            await self._count(spent, None, schema, messages)
+            return Reply(problem=f"no answer within {self._limits.seconds:.0f} seconds")
         except Exception as error:  # noqa: BLE001  # every provider raises errors of its own
-            usage.unreachable += _is_unreachable(error)
-            await self._count(usage, None, schema, messages)
-            return None, f"{type(error).__name__}: {error}"
+            spent.unreachable += _is_unreachable(error)
+            await self._count(spent, None, schema, messages)
+            detail = explain(error) if isinstance(error, ValidationError) else str(error)
+            return Reply(problem=type(error).__name__, detail=detail)
         finally:
-            usage.milliseconds += (perf_counter() - start) * 1_000
-        if not isinstance(answer, dict):
+            spent.milliseconds += (perf_counter() - start) * 1_000
+        if not (isinstance(answer, dict) and "parsed" in answer):
             answer = {"raw": None, "parsed": answer}
-        await self._count(usage, answer.get("raw"), schema, messages)
-        return _parsed(schema, answer)
+        await self._count(spent, answer.get("raw"), schema, messages)
+        return read_reply(schema, answer)
 
     async def _count(
-        self, usage: Usage, raw: Any, schema: type[BaseModel], messages: Sequence[BaseMessage]
+        self, spent: Usage, raw: Any, schema: type[BaseModel], messages: Sequence[BaseMessage]
     ) -> None:
         counted = getattr(raw, "usage_metadata", None)
         if isinstance(counted, dict) and counted.get("input_tokens"):
-            usage.input_tokens += counted["input_tokens"]
-            usage.output_tokens += counted.get("output_tokens") or 0
+            spent.input_tokens += counted["input_tokens"]
+            spent.output_tokens += counted.get("output_tokens") or 0
             return
-        counter = await asyncio.to_thread(token_counter, self._encoding)  # may load its table
-        usage.tokens_exact = False
-        usage.input_tokens += prompt_tokens(counter, schema, messages)
-        usage.output_tokens += counter.count(str(getattr(raw, "content", ""))[:LONGEST_ANSWER])
+        counter = await in_thread(token_counter, self._encoding)  # may load its table
+        spent.tokens_exact = False
+        spent.input_tokens += prompt_tokens(counter, schema, messages)
+        spent.output_tokens += counter.count(text_of(raw)[:LONGEST_ANSWER])
 
 
 def model_runner(
     model: BaseChatModel, settings: Settings, purpose: Literal["extraction", "recall"]
 ) -> ModelRunner:
-    """The runner of a graph, with the limits that the settings give its purpose.
-
-    Args:
-        model: any LangChain chat model.
-        settings: the memory's settings.
-        purpose: `extraction` reads messages, `recall` answers a request.
-    """
+    """The runner of a graph, with the limits that the settings give its purpose."""
     group = settings.extraction if purpose == "extraction" else settings.reasoning
     limits = Limits(group.max_calls, group.max_tokens, group.call_seconds)
     return ModelRunner(model, settings.structured_method, limits, settings.encoding)
@@ -212,21 +277,35 @@ def _is_unreachable(error: Exception) -> bool:
     return isinstance(error, OSError) or any(map(_UNREACHABLE.search, names))
 
 
-def _parsed(schema: type[T], answer: Any) -> tuple[T | None, str | None]:
-    raw = str(getattr(answer.get("raw"), "content", ""))
-    if len(raw) > LONGEST_ANSWER:
-        return None, f"the answer has {len(raw):,} characters; answer briefly"
-    parsed = answer.get("parsed")
-    if isinstance(parsed, dict):
-        try:
-            parsed = schema.model_validate(parsed)
-        except ValidationError as problem:
-            return None, f"not in the schema: {explain(problem)}"
-    if isinstance(parsed, schema):
-        return parsed, None
-    error = answer.get("parsing_error")
-    why = explain(error) if isinstance(error, ValidationError) else str(error or "")[:200]
-    return None, f"not in the schema: {why or raw[:200] or 'no answer'}"
+def _in_one_thread(structured: Runnable[Any, Any]) -> Runnable[Any, Any]:
+    """A structured model that calls the chat model in the thread in which it is called itself.
+
+    LangChain's own one calls it in a thread pool, and at its exit Python waits for the threads of
+    pools: a call that never returned would keep the process alive.
+    """
+    if not isinstance(structured, RunnableSequence):
+        return structured
+    first, *later = structured.steps
+    if not isinstance(first, RunnableParallel) or set(first.steps__) != {"raw"}:
+        return structured
+    model = first.steps__["raw"]
+
+    def raw(messages: Any, config: RunnableConfig) -> dict[str, Any]:
+        return {"raw": model.invoke(messages, config)}
+
+    return RunnableSequence(RunnableLambda(raw), *later)
+
+
+def purpose_of(schema: type[BaseModel]) -> str:
+    """What a call is for whose answer has this schema."""
+    return PURPOSES.get(schema.__name__, "other")
+
+
+def _name_of(model: BaseChatModel) -> str:
+    """The name of the model as its class gives it, else the name of the class."""
+    given = (getattr(model, name, None) for name in ("model_name", "model"))
+    names = (name for name in given if isinstance(name, str) and name)
+    return next(names, type(model).__name__)
 
 
 def prompt_tokens(
@@ -237,8 +316,12 @@ def prompt_tokens(
     return counter.count(shape) + sum(counter.count(str(m.content)) for m in messages)
 
 
-def _repair(problem: str) -> HumanMessage:
-    return HumanMessage(load_prompt("repair").format(problem=problem[:LONGEST_ERROR]))
+def _repair(reply: Reply[T]) -> HumanMessage:
+    """The request to answer again; the unusable answer is shown as data."""
+    why = str(reply.problem) if reply.text else reply.in_full()
+    shown = json.dumps(reply.text[:LONGEST_SHOWN], ensure_ascii=False)
+    prompt = load_prompt("repair")
+    return HumanMessage(prompt.format(problem=why[:LONGEST_ERROR], answer=shown))
 
 
 def load_prompt(name: str) -> str:

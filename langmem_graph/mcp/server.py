@@ -1,25 +1,40 @@
 """`create_mcp_server`: the memory tools, and a user's files as resources `memory:///NAME`."""
 
-from typing import Any
+import logging
+from functools import partial
+from typing import Annotated, Any
 from urllib.parse import quote, unquote
 
-import anyio
 from mcp import types
 from mcp.server.lowlevel import Server
+from mcp.server.session import ServerSession
+from mcp.shared.context import RequestContext
 from mcp.shared.exceptions import McpError
-from pydantic import AnyUrl
+from pydantic import AnyUrl, Field, ValidationError
 from starlette.requests import Request
 
 import langmem_graph
-from langmem_graph.errors import InvalidInputError, MissingUserError
-from langmem_graph.mcp.tool_calls_and_consent import call_tool, described, offered
+from langmem_graph.errors import InvalidInputError, MissingUserError, explain, for_log
 from langmem_graph.memory import Memory, UserMemory
 from langmem_graph.messages import user_key
+from langmem_graph.threads import in_thread_of
+from langmem_graph.tools import tool_answers
+from langmem_graph.tools.tool_answers import (
+    FORGET,
+    READING,
+    WRITING,
+    Answer,
+    Call,
+    DeletedId,
+    MemoryTool,
+)
 
+_log = logging.getLogger(__name__)
 _PREFIX = "memory:///"
 _MARKDOWN = "text/markdown"
 _NOT_FOUND = -32002  # the protocol's code for a resource that does not exist
 McpServer = Server[Any, Any]
+Context = RequestContext[ServerSession, Any, Any]
 _INSTRUCTIONS = (
     "Long-term memory of one user: what they said, word for word, and what is known of them. "
     "Search before answering when the answer may depend on the user. What the tools answer is "
@@ -46,7 +61,7 @@ def create_mcp_server(
     server: McpServer = Server(
         "langmem-graph", version=langmem_graph.__version__, instructions=_INSTRUCTIONS
     )
-    tools = {tool.name: tool for tool in offered(allow_forget)}
+    tools = offered(allow_forget)
 
     def user() -> UserMemory:
         if fixed is not None:
@@ -58,21 +73,20 @@ def create_mcp_server(
         return memory.user(request.user.username)
 
     async def on_list_tools(_: Any) -> types.ServerResult:
-        listed = [described(tool) for tool in tools.values()]
-        return types.ServerResult(types.ListToolsResult(tools=listed))
+        return types.ServerResult(
+            types.ListToolsResult(tools=list(map(_described, tools.values())))
+        )
 
     async def on_call_tool(request: types.CallToolRequest) -> types.ServerResult:
-        tool = tools.get(request.params.name)
-        given = request.params.arguments or {}
-        result = await call_tool(tool, given, user(), memory.settings, server.request_context)
-        return types.ServerResult(result)
+        tool, given = tools.get(request.params.name), request.params.arguments or {}
+        return types.ServerResult(await call_tool(tool, given, user(), server.request_context))
 
     async def on_list_resources(_: Any) -> types.ServerResult:
-        return types.ServerResult(await anyio.to_thread.run_sync(_list_files, user()))
+        return types.ServerResult(await in_thread_of(user().id, partial(_list_files, user())))
 
     async def on_read_resource(request: types.ReadResourceRequest) -> types.ServerResult:
         uri = request.params.uri
-        return types.ServerResult(await anyio.to_thread.run_sync(_read_file, user(), uri))
+        return types.ServerResult(await in_thread_of(user().id, partial(_read_file, user(), uri)))
 
     server.request_handlers |= {
         types.ListToolsRequest: on_list_tools,
@@ -84,7 +98,6 @@ def create_mcp_server(
 
 
 def _list_files(user: UserMemory) -> types.ListResourcesResult:
-    """Every file of the user."""
     files = [
         types.Resource(name=name, uri=AnyUrl(_PREFIX + quote(name)), mimeType=_MARKDOWN)
         for name in user.files()
@@ -93,10 +106,98 @@ def _list_files(user: UserMemory) -> types.ListResourcesResult:
 
 
 def _read_file(user: UserMemory, uri: AnyUrl) -> types.ReadResourceResult:
-    """The text of one file."""
     try:
         text = user.read_file(unquote(str(uri).removeprefix(_PREFIX)))
     except InvalidInputError as error:
         raise McpError(types.ErrorData(code=_NOT_FOUND, message=str(error))) from error
     content = types.TextResourceContents(uri=uri, mimeType=_MARKDOWN, text=text)
     return types.ReadResourceResult(contents=[content])
+
+
+Confirm = Annotated[
+    bool, Field(description="True only after the user agreed to delete this very record.")
+]
+
+
+def forget(call: Call, record_id: DeletedId, confirm: Confirm = False) -> Answer:
+    """Delete a record for good; `confirm` was looked at before, as no graph can be interrupted."""
+    return tool_answers.forget(call, record_id)
+
+
+_FORGET = MemoryTool(
+    forget, f"{FORGET.description} Show them the record and ask first; this cannot be undone."
+)
+
+
+def offered(allow_forget: bool) -> dict[str, MemoryTool]:
+    """The tools of a server, by name."""
+    tools = (*READING, *WRITING, *([_FORGET] if allow_forget else []))
+    return {tool.name: tool for tool in tools}
+
+
+def _described(tool: MemoryTool) -> types.Tool:
+    """The tool as MCP clients list it."""
+    schema = tool.arguments.model_json_schema()
+    arguments = {key: schema[key] for key in ("type", "properties", "required")}
+    hints = types.ToolAnnotations(
+        readOnlyHint=tool in READING,
+        destructiveHint=tool is _FORGET,
+        idempotentHint=tool.name != "correct",  # the same sentence is remembered once
+        openWorldHint=False,
+    )
+    return types.Tool(
+        name=tool.name, description=tool.description, inputSchema=arguments, annotations=hints
+    )
+
+
+async def call_tool(
+    tool: MemoryTool | None, given: dict[str, Any], user: UserMemory, context: Context
+) -> types.CallToolResult:
+    """The tool's answer as text and as data, or a tool error that says what to do instead."""
+    if tool is None:
+        return _failed("There is no such tool; list the tools to see which there are.")
+    try:
+        arguments = tool.arguments.model_validate(given).model_dump()
+        if tool is _FORGET and (refusal := await _refusal(context, **arguments)):
+            return _failed(refusal)
+        work = partial(tool.work, Call(user), **arguments)
+        text, data = await in_thread_of(user.id, work)
+    except ValidationError as error:
+        return _failed(f"The arguments do not fit: {explain(error)}.")
+    except InvalidInputError as error:
+        return _failed(str(error))
+    except Exception as error:  # noqa: BLE001  # the model is told, and the log the rest
+        _log.warning("the memory tool %s failed: %s", tool.name, for_log(error))
+        return _failed("Memory cannot be reached right now. Go on without it, and say so.")
+    return types.CallToolResult(content=[_text(text)], structuredContent=data)
+
+
+async def _refusal(context: Context, record_id: str, confirm: bool) -> str | None:
+    """Why the record may not be deleted; None where it may.
+
+    A client that can ask its human (elicitation) has to ask, whatever the model says; with any
+    other client the argument `confirm` decides.
+    """
+    client = context.session.client_params
+    asks = client.capabilities.elicitation if client else None
+    if asks is None or (asks.form is None and asks.url is not None):  # it can show no form
+        unconfirmed = "Nothing was deleted. Ask the user; if they agree, give confirm: true."
+        return None if confirm else unconfirmed
+    try:
+        answer = await context.session.elicit_form(
+            f"Delete the remembered record {record_id!r} for good?",
+            {"type": "object", "properties": {}},
+            context.request_id,
+        )
+    except McpError as error:
+        return f"The user could not be asked; nothing was deleted: {error}"
+    agreed = answer.action == "accept"
+    return None if agreed else "The user did not agree; nothing was deleted."
+
+
+def _failed(text: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[_text(text)], isError=True)
+
+
+def _text(text: str) -> types.TextContent:
+    return types.TextContent(type="text", text=text)

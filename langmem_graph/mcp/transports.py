@@ -1,25 +1,30 @@
 """Serves MCP over standard input and output, or over HTTP to one fixed user or many."""
 
+import json
 import logging
 import os
 import signal
 import socket
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import TextIO
+from typing import Any, TextIO
 
 import anyio
 import uvicorn
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.stdio import stdio_server
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.streamable_http_manager import (
+    DEFAULT_SESSION_IDLE_TIMEOUT,
+    RequestBodyLimitMiddleware,
+    StreamableHTTPSessionManager,
+)
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.mcp.server import McpServer
@@ -97,7 +102,15 @@ class _Endpoint:
         self._manager = manager
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._manager.handle_request(scope, receive, send)
+        async def readable() -> Message:
+            message = await receive()  # the whole body, which RequestBodyLimitMiddleware collects
+            try:
+                json.loads(message.get("body") or b"null")
+            except (RecursionError, ValueError):  # nested too deep, no UTF-8 or no JSON
+                message["body"] = b""  # is refused as no JSON; the rest would be an error of ours
+            return message
+
+        await self._manager.handle_request(scope, readable, send)
 
 
 def create_app(
@@ -106,6 +119,7 @@ def create_app(
     *,
     user_header: str | None = None,
     allowed_hosts: Sequence[str] | None = _LOCAL,
+    session_idle: float = DEFAULT_SESSION_IDLE_TIMEOUT,
 ) -> Starlette:
     """The server as an ASGI application; it closes the memory when it ends.
 
@@ -115,9 +129,13 @@ def create_app(
         user_header: the header in which a proxy names the user of each request.
         allowed_hosts: values of the `Host` header, without port, that are answered: a web page
             elsewhere could otherwise send requests by its visitor's browser. None answers all.
+        session_idle: seconds after which a session without requests ends.
     """
-    manager = StreamableHTTPSessionManager(server, security_settings=_security(allowed_hosts))
-    endpoint: ASGIApp = _Endpoint(manager)
+    manager = StreamableHTTPSessionManager(
+        server, security_settings=_security(allowed_hosts), session_idle_timeout=session_idle
+    )
+    limit = manager.max_request_body_size
+    endpoint: ASGIApp = RequestBodyLimitMiddleware(_Endpoint(manager), limit)
     if user_header is not None:
         endpoint = UserHeader(endpoint, user_header)
 
@@ -145,24 +163,21 @@ def serve_http(
     port: int = 8765,
     user_header: str | None = None,
     allowed_hosts: Sequence[str] = (),
+    session_idle: float = DEFAULT_SESSION_IDLE_TIMEOUT,
 ) -> None:
     """Serve at `http://host:port/mcp` until interrupted.
 
     Args:
-        server: as for `create_app`.
-        memory: as for `create_app`.
+        server: as for `create_app`, like `memory`, `user_header` and `session_idle`.
         host: where to listen.
         port: where to listen; 0 takes a free one, which the log names.
-        user_header: as for `create_app`.
         allowed_hosts: names under which clients reach it, beside those of this machine. Without
             names, a `host` that other machines reach answers to every name.
-
-    Raises:
-        OSError: it cannot listen there.
     """
     local = host in ("127.0.0.1", "localhost", "::1")
     hosts = (*_LOCAL, *allowed_hosts) if local or allowed_hosts else None
-    app = create_app(server, memory, user_header=user_header, allowed_hosts=hosts)
+    options: dict[str, Any] = {"user_header": user_header, "session_idle": session_idle}
+    app = create_app(server, memory, allowed_hosts=hosts, **options)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_SECONDS_TO_END)
     with socket.create_server((host, port), family=family) as listening:

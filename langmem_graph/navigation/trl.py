@@ -1,12 +1,19 @@
 """Training with TRL: rows, the environment with its tools, the reward, and completed rollouts."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.memory import Memory
-from langmem_graph.navigation.environment import check_budget, initial_messages
+from langmem_graph.navigation.actions import (
+    LONGEST_TEXT,
+    FinalAnswer,
+    read_action,
+    read_answer,
+    tool_call,
+    use_tool,
+)
 from langmem_graph.navigation.navigation_items import (
     Finish,
     Navigation,
@@ -14,17 +21,9 @@ from langmem_graph.navigation.navigation_items import (
     ToolUse,
     read_item,
 )
-from langmem_graph.navigation.parse_actions import (
-    LONGEST_TEXT,
-    FinalAnswer,
-    read_action,
-    read_answer,
-    tool_call,
-)
-from langmem_graph.navigation.reading_tools import use_tool
 from langmem_graph.navigation.reward import Rubric
-from langmem_graph.tools.tool_definitions import READING
-from langmem_graph.tools.tool_turn_budget import MAX_TURNS
+from langmem_graph.navigation.rollouts import check_budget, initial_messages
+from langmem_graph.tools.tool_answers import MAX_TURNS, READING
 
 Message = dict[str, Any]
 Row = dict[str, Any]
@@ -50,16 +49,19 @@ def calls_by_turn(completion: Sequence[Message], recorded: Sequence[ToolUse]) ->
     """The answered calls, each with its turn.
 
     The trainer itself answers a call whose arguments fit no tool: the environment has not recorded
-    such a call, but it counts.
+    such a call, but it counts. Calls at the very end were not answered.
     """
     remaining, uses = list(recorded), []
-    for turn, name, arguments in _answered_calls(completion):
-        if remaining and (remaining[0].name, remaining[0].arguments) == (name, arguments):
-            uses.append(remaining.pop(0).model_copy(update={"turn": turn}))
-            continue
-        plain = arguments if isinstance(arguments, dict) else {}
-        error = "The trainer could not make this call."
-        uses.append(ToolUse(name=name, arguments=plain, turn=turn, error=error))
+    asking = [message["tool_calls"] for message in completion[:-1] if message.get("tool_calls")]
+    for turn, calls in enumerate(asking, 1):
+        for call in calls:
+            name, arguments = _requested(call)
+            if remaining and (remaining[0].name, remaining[0].arguments) == (name, arguments):
+                uses.append(remaining.pop(0).model_copy(update={"turn": turn}))
+                continue
+            plain = arguments if isinstance(arguments, dict) else {}
+            error = "The trainer could not make this call."
+            uses.append(ToolUse(name=name, arguments=plain, turn=turn, error=error))
     return uses + remaining
 
 
@@ -72,23 +74,16 @@ def finish_of(completion: Sequence[Message]) -> tuple[Finish, FinalAnswer]:
     return ("answered", read_answer(text)) if text.strip() else ("no_answer", FinalAnswer(""))
 
 
-def _answered_calls(completion: Sequence[Message]) -> Iterator[tuple[int, str, Any]]:
-    """Turn, name and arguments of every call that was answered."""
-    positions = [n for n, message in enumerate(completion) if message.get("tool_calls")]
-    for turn, position in enumerate(positions, 1):
-        if position + 1 == len(completion):
-            return
-        for call in completion[position]["tool_calls"]:
-            function = call.get("function") or {}
-            yield turn, str(function.get("name") or "unknown"), function.get("arguments")
-
-
 def _call(call: Message, turn: int, number: int) -> Message:
-    function = call.get("function") or {}
-    arguments = function.get("arguments")
+    name, arguments = _requested(call)
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    name = str(function.get("name") or "unknown")
     return tool_call(f"call-{turn}-{number}", name=name, arguments=text)
+
+
+def _requested(call: Message) -> tuple[str, Any]:
+    """Name and arguments of a call."""
+    function = call.get("function") or {}
+    return str(function.get("name") or "unknown"), function.get("arguments")
 
 
 def _described_as_in_catalogue(method: Method) -> Method:

@@ -1,17 +1,17 @@
 """The step `context`: compose the context, the most urgent part first (ActMem 1.3, step 4).
 
-Reasons against the request come first, then the proved facts, the variables without a value, the
-other facts, risks from general knowledge alone, and the profile. No model is called.
+Reasons against the request come first, then the facts that answer it, the variables without a
+value, and the profile; where the facts are not sure to suffice, also the best others. No model is
+called.
 """
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from time import time
 
 from langmem_graph.reasoning.state import Proof, ReasoningDependencies, ReasoningState
-from langmem_graph.retrieval.facts import evidence, hits_by_id
+from langmem_graph.retrieval.facts import evidence, first_chains, hits_by_id
 from langmem_graph.retrieval.quoted_context import (
     AGAINST,
     ALSO,
@@ -21,27 +21,28 @@ from langmem_graph.retrieval.quoted_context import (
     framed,
     not_in_view,
 )
-from langmem_graph.retrieval.schedule_lookup import ScheduleConflict
-from langmem_graph.retrieval.vague_turns import (
+from langmem_graph.retrieval.what_is_ahead import (
+    ScheduleConflict,
     VagueTurnContext,
     read_profile,
     read_vague_turn_context,
 )
-from langmem_graph.runtime import Event, StepRun
-from langmem_graph.schemas import Fact, MessageHit, Reasoning, Recall, RecallReport, Risk
+from langmem_graph.runtime import StepRun
+from langmem_graph.schedule.model_written_times import read_day
+from langmem_graph.schedule.times import between
+from langmem_graph.schemas import Fact, Label, MessageHit, Reasoning, Recall, RecallReport, Risk
 from langmem_graph.settings import Settings
 from langmem_graph.storage import record_queries
+from langmem_graph.storage.superseded_labels import labels_of_records
 from langmem_graph.storage.user_room import Room
+from langmem_graph.threads import in_thread
 from langmem_graph.tokens import TokenCounter, token_counter
 
-FACTS_OF_A_RISK = 3
-"""Facts quoted below one risk; its others follow among the rest."""
-
 _WITH_VALUES = frozenset(
-    "memory_binding memory_conflict memory_overlap memory_proof memory_subgoal "
+    "memory_binding memory_conflict memory_overlap memory_proof memory_subgoal memory_risk "
     "memory_refinement".split()
 )
-"""Events that contain values of facts; the others name facts by their ids."""
+"""Events that contain values of facts, which may have been forgotten; the others name ids."""
 
 
 async def context(
@@ -62,11 +63,12 @@ async def context(
         if deps.fail_closed:
             raise
         warnings.append(run.problem("the context is made without what is stored", error))
-    found = found.without(stored.gone)
+    found = found.without(stored.gone).with_labels(stored.labels)
     state = {**state, "warnings": warnings}
-    counter = await asyncio.to_thread(token_counter, services.settings.encoding)  # loads a table
+    counter = await in_thread(token_counter, services.settings.encoding)  # loads a table
     budget = state["max_tokens"] or services.settings.context.max_tokens
-    builder = _written(found, stored.vague, counter, budget, seen=state["in_view"])
+    others = state["k"] or services.settings.context.k
+    builder = _written(found, stored.vague, counter, budget, others, seen=state["in_view"])
     text = framed(builder.lines, URGENT) if builder.lines else ""
     outcome = Recall(
         context=text,
@@ -74,7 +76,11 @@ async def context(
         report=_report(state, found, builder, text, counter),
         facts=list(builder.quoted.values()),
         reasoning=found.reasoning,
-        trace=[event for event in state["trace"] if _is_public(event, stored.gone)],
+        trace=[
+            event
+            for event in state["trace"]
+            if not stored.gone or event["event"] not in _WITH_VALUES
+        ],
     )
     return {"recall": outcome}
 
@@ -85,8 +91,8 @@ class _Found:
 
     facts: dict[str, Fact]
     recalled: list[Fact]
-    further: list[Fact]
-    """Facts for the risks: from the second search and along edges."""
+    retrieved: list[Fact]
+    """Facts that the goal loop found beyond those that the planning call saw."""
     proof: Proof
     reasoning: Reasoning
     conflicts: list[ScheduleConflict]
@@ -97,16 +103,27 @@ class _Found:
         further = state["consequences"].facts
         every = (*proof.facts, *recalled, *further, *(conflict.fact for conflict in conflicts))
         facts = {fact.id: fact for fact in not_in_view(every, state["in_view"])}
-        reasoning = _reasoning(proof, state["consequences"].risks, conflicts)
-        return cls(facts, recalled, further, proof, reasoning, conflicts)
+        reasoning = _reasoning(proof, [*proof.against, *state["consequences"].risks], conflicts)
+        known = {fact.id for fact in recalled}
+        retrieved = [fact for fact in proof.facts if fact.id not in known]
+        return cls(facts, recalled, retrieved, proof, reasoning, conflicts)
 
     def without(self, gone: set[str]) -> "_Found":
         """Without facts that were forgotten or superseded since they were found."""
         facts = {n: f for n, f in self.facts.items() if n not in gone}
         conflicts = [conflict for conflict in self.conflicts if conflict.fact.id not in gone]
         proof = self.proof.without(gone)
-        reasoning = _reasoning(proof, self.reasoning.risks, conflicts)
+        risks = [risk for risk in self.reasoning.risks if not gone & set(risk.facts)]
+        reasoning = _reasoning(proof, risks, conflicts)
         return replace(self, facts=facts, proof=proof, conflicts=conflicts, reasoning=reasoning)
+
+    def with_labels(self, labels: Mapping[str, list[Label]]) -> "_Found":
+        """With the labels as they are now: what one quotes may have been forgotten meanwhile."""
+        labelled = {
+            n: fact.model_copy(update={"labels": labels.get(n, fact.labels)})
+            for n, fact in self.facts.items()
+        }
+        return replace(self, facts=labelled)
 
     def named(self, ids: Sequence[str]) -> list[Fact]:
         """The facts with these ids that may be quoted."""
@@ -118,7 +135,10 @@ def _reasoning(
 ) -> Reasoning:
     return Reasoning(
         status=proof.status,
-        bindings={name: bound.entity for name, bound in proof.bindings.items()},
+        bindings={name: b.entity for row in proof.joined()[:1] for name, b in row.items()},
+        rows=proof.found_rows(),
+        complete=True if proof.complete else "unknown",
+        spans=spans(proof),
         unresolved=proof.unresolved(),
         conflicts=proof.conflicts,
         risks=list(risks),
@@ -126,41 +146,49 @@ def _reasoning(
     )
 
 
-def _is_public(event: Event, gone: set[str]) -> bool:
-    """False for an event that may contain the value of a forgotten fact."""
-    return not gone or event["event"] not in _WITH_VALUES
+def spans(proof: Proof) -> list[str]:
+    """How long it is between the two days of a question for it, in days and in longer units."""
+    days = [read_day(text) for text in (proof.proposed.start, proof.proposed.end)]
+    if proof.intent == "act" or not (days[0] and days[1]):
+        bound = [b[name].entity for b in proof.joined()[:1] for name in proof.answer if name in b]
+        days = [read_day(text) for text in bound] if len(bound) == 2 else []
+    if len(days) != 2 or not (days[0] and days[1]):
+        return []
+    return [between(*sorted(day for day in days if day))]
 
 
 def is_vague(state: ReasoningState) -> bool:
     """True for a turn that continues without naming a subject."""
-    return (state["intent"] or state["proof"].intent) == "vague"
+    return (state["proof"].intent or state["intent"]) == "vague"
 
 
 def _written(
-    found: _Found, vague: VagueTurnContext, counter: TokenCounter, budget: int, seen: Sequence[str]
+    found: _Found,
+    vague: VagueTurnContext,
+    counter: TokenCounter,
+    budget: int,
+    others: int,
+    seen: Sequence[str],
 ) -> ContextBuilder:
     builder = ContextBuilder(counter, budget - counter.count(framed([])))
     builder.add(AGAINST, _against(found))
-    builder.add(_proved_title(found), [("", [fact]) for fact in found.named(found.proof.cited())])
+    builder.add(_proved_title(found), _proved(found))
     unresolved = map(as_data, found.reasoning.unresolved)
     builder.add("Not found in memory:", [(variable, []) for variable in unresolved])
     vague_first = bool(vague.projects or vague.upcoming)
     if vague_first:
         vague.write(builder, seen)
-    rest = [*found.recalled, *found.further, *found.proof.facts]
-    builder.add(ALSO, [("", [fact]) for fact in found.named([f.id for f in rest])])
-    general = [risk.claim for risk in found.reasoning.risks if not found.named(risk.facts)]
-    builder.add(
-        "Possible risks (general knowledge, nothing of it is in memory):",
-        [(as_data(claim), []) for claim in general],
-    )
+    if not found.proof.sufficient:
+        looked = [*found.recalled[:others], *found.retrieved]
+        rest = first_chains(found.named([fact.id for fact in looked]), len(looked))
+        builder.add(ALSO, [("", [fact]) for fact in rest])
     if not vague_first:
         vague.write(builder, seen)
     return builder
 
 
 def _against(found: _Found) -> list[tuple[str, list[Fact]]]:
-    """Contradictions, schedule conflicts, and risks that facts support."""
+    """Contradictions, clashes of dates, and facts that were named as speaking against it."""
     items: list[tuple[str, list[Fact]]] = []
     for conflict in found.reasoning.conflicts:
         values = ", ".join(as_data(value) for value in conflict.values)
@@ -169,16 +197,25 @@ def _against(found: _Found) -> list[tuple[str, list[Fact]]]:
         items.append((sentence, found.named(ids)))
     items += [(overlap.line, found.named([overlap.fact.id])) for overlap in found.conflicts]
     backed = [(risk, found.named(risk.facts)) for risk in found.reasoning.risks]
-    likely = sorted(backed, key=lambda pair: -max((f.likeness for f in pair[1]), default=0.0))
-    for risk, facts in likely:
-        if facts:
-            basis = "" if risk.basis == "memory" else " (general knowledge; remembered with it:)"
-            items.append((f"{as_data(risk.claim)}{basis}", facts[:FACTS_OF_A_RISK]))
-    return items
+    return [*items, *((as_data(risk.claim), facts) for risk, facts in backed if facts)]
+
+
+def _proved(found: _Found) -> list[tuple[str, list[Fact]]]:
+    """How long it was, each row with its facts, then the other facts for the request."""
+    items: list[tuple[str, list[Fact]]] = [(span, []) for span in found.reasoning.spans]
+    for row in found.reasoning.rows:
+        values = ", ".join(as_data(value) for value in row.values.values())
+        items.append((values, found.named(row.facts)))
+    proof = found.proof
+    return [*items, *(("", [fact]) for fact in found.named([*proof.cited(), *proof.named]))]
 
 
 def _proved_title(found: _Found) -> str:
-    bound = [f"{n} = {as_data(e)}" for n, e in found.reasoning.bindings.items()]
+    reasoning = found.reasoning
+    bound = [f"{n} = {as_data(e)}" for n, e in reasoning.bindings.items()]
+    if reasoning.rows:
+        more = "" if reasoning.complete is True else "; there may be more"
+        bound = [f"{len(reasoning.rows)} found{more}"]
     what = f" ({', '.join(bound)})" if bound else ""
     return f"Facts for the request{what}:"
 
@@ -193,6 +230,8 @@ class _Stored:
     """The messages behind the facts."""
     gone: set[str] = field(default_factory=set)
     """Facts whose message or record was forgotten or superseded since it was found."""
+    labels: dict[str, list[Label]] = field(default_factory=dict)
+    """What does not hold of the facts, by their ids."""
 
 
 def _read(room: Room, facts: Sequence[Fact], at: datetime | None, settings: Settings) -> _Stored:
@@ -203,17 +242,26 @@ def _read(room: Room, facts: Sequence[Fact], at: datetime | None, settings: Sett
             else VagueTurnContext(read_profile(connection, settings))
         )
         quotable = (*facts, *vague.facts())
-        messages = hits_by_id(connection, {i for fact in quotable for i in fact.message_ids})
+        messages = hits_by_id(connection, quotable)
         records = record_queries.numbers_of(connection, (f.record_id for f in facts if f.record_id))
         active = record_queries.current(connection, records.values())
+        of_records = labels_of_records(connection, records.values())
     current = {record for record, n in records.items() if n in active}
-    gone = {fact.id for fact in facts if not _is_stored(fact, messages, current)}
-    return _Stored(vague, messages, gone)
+    labels = {f"record:{record}": of_records.get(n, []) for record, n in records.items()}
+    labels |= {f"message:{message_id}": hit.labels for message_id, hit in messages.items()}
+    gone = {fact.id for fact in facts if not _is_stored(fact, messages, current, labels)}
+    return _Stored(vague, messages, gone, labels)
 
 
-def _is_stored(fact: Fact, messages: dict[str, MessageHit], records: set[str]) -> bool:
+def _is_stored(
+    fact: Fact,
+    messages: Mapping[str, MessageHit],
+    records: Set[str],
+    labels: Mapping[str, list[Label]],
+) -> bool:
+    """True where the fact is still stored, and holds if it held when it was found."""
     if fact.record_id:
-        return fact.record_id in records
+        return fact.record_id in records or (fact.outdated and bool(labels.get(fact.id)))
     return all(message_id in messages for message_id in fact.message_ids)
 
 
@@ -234,6 +282,7 @@ def _report(
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
         problems=usage.problems,
+        dropped=usage.dropped,
         context_tokens=counter.count(text),
         tokens_exact=counter.exact,
         milliseconds=spent,

@@ -2,9 +2,15 @@
 
 This is Goal-Mem's backward chaining (2.2). Its state is private, and it has limits of its own:
 depth, breadth, subgoals, calls, tokens and seconds.
+
+The step `plan` is one model call that sees the best facts of a wide look-up (steps 1 and 2). It
+names all that the answer needs, one row for each of several things, and what speaks against an act.
+Where it is sure, the loop ends here; else the call also decomposes the request into atoms with
+typed variables, and a query for each.
 """
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from langchain_core.runnables import RunnableConfig
@@ -12,12 +18,198 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Send
 
-from langmem_graph.reasoning.plan_subgoals import plan
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.llm.answer_schemas import FactAgainst, GoalPlan
+from langmem_graph.llm.structured_calls import Usage, load_prompt
+from langmem_graph.reasoning.lookups import RetrieveInput, retrieve
+from langmem_graph.reasoning.nl_logic import Atom, in_line_form
 from langmem_graph.reasoning.refine_subgoals import refine
-from langmem_graph.reasoning.retrieve_facts import due, retrieve
-from langmem_graph.reasoning.state import GoalDependencies, GoalInput, GoalOutput, GoalState
+from langmem_graph.reasoning.state import (
+    Bound,
+    GoalDependencies,
+    GoalInput,
+    GoalOutput,
+    GoalState,
+    PossibleRisk,
+    Proof,
+    ProposedTime,
+    Subgoal,
+    working_copies,
+)
 from langmem_graph.reasoning.unify_facts import unify
-from langmem_graph.runtime import OBJECTS, StateForm, as_node
+from langmem_graph.retrieval.quoted_context import (
+    LONGEST_REQUEST,
+    FactAliases,
+    best_in_order,
+    now_line,
+    request_line,
+)
+from langmem_graph.runtime import OBJECTS, StateForm, StepRun, TraceRecorder, as_node
+from langmem_graph.schemas import Risk
+from langmem_graph.settings import Settings
+from langmem_graph.threads import in_thread
+from langmem_graph.tokens import token_counter
+
+_NOTHING_TO_PROVE = ("act", "chat", "vague")
+"""Intents that need no subgoal."""
+ITEM = "item"
+"""The name of what is asked for, in rows that no statement has a variable for."""
+
+
+async def plan(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalState:
+    """Ask for the facts that answer the request, or for the goal, and keep what is usable."""
+    state = _begun(state, alone=deps.alone)
+    proof, usage = working_copies(state)
+    recorder = run.recorder(state.get("trace") or [])
+    counter = await in_thread(token_counter, deps.settings.encoding)  # loads a table
+    most, tokens = deps.settings.reasoning.plan_facts, deps.settings.reasoning.plan_tokens
+    shown = best_in_order((state.get("recalled") or [])[:most], counter, tokens)
+    if not proof.facts:
+        proof.facts = list(shown)
+    unreachable = usage.unreachable
+    aliases = FactAliases.of(shown)
+    goal_plan = await _ask(deps, _question(state, proof, aliases), usage)
+    if goal_plan is None and usage.unreachable > unreachable:
+        proof.status, proof.ended = "exhausted", True  # the model does not answer at all
+        proof.take_best()
+    elif goal_plan is None:
+        _take_subgoals(GoalPlan(), state["query"], deps.settings, proof)
+    else:
+        _take(goal_plan, aliases, proof)
+        if not proof.ended:
+            _take_subgoals(goal_plan, state["query"], deps.settings, proof)
+    if not proof.ended and deps.is_over(state, usage):
+        proof.status, proof.ended = "budget", True
+    if proof.ended and not proof.sure:
+        proof.take_best()
+    _record(proof, recorder)
+    begun: GoalState = {"started": state["started"], "query": state["query"], "found": None}
+    return {**begun, "proof": proof, "usage": usage, "trace": recorder.trace}
+
+
+async def _ask(deps: GoalDependencies, question: str, usage: Usage) -> GoalPlan | None:
+    """The plan; after a repair in vain, what can be used of it."""
+    usable: list[GoalPlan] = []
+
+    def check(answer: GoalPlan) -> str | None:
+        if lost := answer.loss_in("subgoals"):  # what is left would prove less than was asked
+            return lost
+        usable.append(answer)
+        return _malformed(answer)
+
+    answer = await deps.runner.ask(GoalPlan, load_prompt("plan"), question, usage, check)
+    return answer or next(reversed(usable), None)
+
+
+def _malformed(plan: GoalPlan) -> str | None:
+    """What of the statements cannot be read; None where the plan needs none, or all can be."""
+    atoms = [] if plan.sure else _atoms(plan)
+    names = {variable.name for atom in atoms for variable in atom.variables}
+    if bad := next((atom for atom in atoms if atom.is_malformed), None):
+        return (
+            f'a variable cannot be read in "{bad}": write (name:type), as "(w:person) lives here"'
+        )
+    if atoms and plan.answer and not names & set(plan.answer):
+        return f"no subgoal has a variable {plan.answer[0]}: write ({plan.answer[0]}:type) in one"
+    return None
+
+
+def _atoms(plan: GoalPlan) -> list[Atom]:
+    """The statements, with their variables in the usual form."""
+    texts = [in_line_form(planned.atom, plan.answer) for planned in plan.subgoals]
+    names = {v.name for text in texts for v in Atom.parse(text).variables}
+    return [Atom.parse(in_line_form(text, names)) for text in texts]
+
+
+def _begun(state: GoalState, *, alone: bool) -> GoalState:
+    """A fresh state for a new request; the same state for another decomposition of one."""
+    earlier = state.get("proof", Proof())
+    if earlier.tried and not earlier.ended:
+        return state
+    query = state.get("query")
+    if not isinstance(query, str) or not query.strip():
+        raise InvalidInputError(f"'query' must be a text with words in it, not {query!r}.")
+    query = query.encode("utf-8", "replace").decode()
+    fresh: GoalState = {**state, "query": query, "proof": Proof()}
+    if alone:
+        fresh |= {"usage": Usage(), "trace": [], "started": time.time()}
+    return {**fresh, "started": fresh.get("started") or time.time()}
+
+
+def _question(state: GoalState, proof: Proof, aliases: FactAliases) -> str:
+    tried = [f"Split before, in vain: {'; '.join(atoms)}" for atoms in proof.tried]
+    lines = [now_line(state.get("now", "")), "Remembered:", *aliases.lines(), *tried]
+    return "\n".join([*lines, request_line(state["query"])])
+
+
+def _take(plan: GoalPlan, aliases: FactAliases, proof: Proof) -> None:
+    """What the plan says of the request and of the facts in view."""
+    proof.intent, proof.central = plan.intent, plan.central
+    rows = [(row.item, [fact.id for fact in aliases.resolve(row.facts)]) for row in plan.rows]
+    rows = [(item, facts) for item, facts in rows if item.strip() and facts]
+    named = [fact.id for fact in aliases.resolve(plan.facts)]
+    proof.named = proof.kept = list(dict.fromkeys([*named, *(f for _, own in rows for f in own)]))
+    name = plan.answer[0] if len(plan.answer) == 1 else ITEM
+    proof.rows = [{name: Bound(entity=item, facts=facts)} for item, facts in rows]
+    proof.proposed = ProposedTime(plan.start, plan.end, plan.recurrence)
+    proof.against = risks_of(plan.against, aliases)
+    possible = [PossibleRisk(**risk.model_dump()) for risk in plan.risks]
+    proof.risks = [risk for risk in possible if risk.claim.strip()]
+    proof.sure = plan.sure and (bool(proof.named) or plan.intent in _NOTHING_TO_PROVE)
+    if proof.sure:
+        proof.sufficient, proof.complete = proof.named, bool(proof.named)
+        proof.status, proof.ended = "grounded" if proof.named else None, True
+
+
+def risks_of(against: Sequence[FactAgainst], aliases: FactAliases) -> list[Risk]:
+    """What speaks against the request, of the facts that were shown; each fact once."""
+    reasons = {one.fact: " ".join(one.why.split()) for one in reversed(against)}
+    return [
+        Risk(claim=why or fact.text, basis="memory", facts=[fact.id])
+        for alias, why in reversed(reasons.items())
+        for fact in aliases.resolve([alias])
+    ]
+
+
+def _take_subgoals(plan: GoalPlan, query: str, settings: Settings, proof: Proof) -> None:
+    """The statements that can be read; else the request itself, where something is to be proved."""
+    if not settings.reasoning.use_goals:
+        proof.ended = True
+        return
+    for planned, atom in zip(plan.subgoals, _atoms(plan), strict=True):
+        if (planned.query.strip() or planned.atom.strip()) and not atom.is_malformed:
+            words = planned.query.strip() or planned.atom
+            own = f"s{proof.counted + len(proof.subgoals) + 1}"
+            goal = Subgoal(id=own, atom=str(atom), query=words, relation=planned.relation)
+            proof.subgoals.append(goal)
+    proof.subgoals = proof.subgoals[: settings.reasoning.subgoals]
+    if not proof.subgoals:
+        if proof.intent in _NOTHING_TO_PROVE:
+            proof.ended = True
+            return
+        plain = " ".join(query.split())[:LONGEST_REQUEST]
+        proof.subgoals = [Subgoal(id=f"s{proof.counted + 1}", atom=plain, query=plain, plain=True)]
+    types = proof.types()
+    proof.answer = [name for name in dict.fromkeys(plan.answer) if name in types] or list(types)
+    proof.due = [goal.id for goal in proof.subgoals]
+    proof.round += 1
+
+
+def _record(proof: Proof, recorder: TraceRecorder) -> None:
+    recorder.record(
+        "memory_goal",
+        rows=len(proof.rows),
+        subgoals=len(proof.subgoals),
+        **proof.model_dump(
+            include=set("intent sure answer central sufficient named status".split())
+        ),
+    )
+    for risk in proof.against:
+        recorder.record("memory_risk", **risk.model_dump())
+    for goal in proof.initial():
+        fields = goal.model_dump(include={"id", "atom", "query", "relation", "parent", "depth"})
+        recorder.record("memory_subgoal", **fields)
+
 
 _STEPS = (plan, retrieve, unify, refine)
 
@@ -33,8 +225,6 @@ def build(
     """The compiled loop.
 
     Args:
-        deps: dependencies of the steps.
-        user_of: the user of a run.
         given: schema of the input.
         form: form of the state between steps; `JSON` where a checkpointer may save it.
         checkpointer: False keeps its steps out of a parent's checkpoints (and out of Studio's
@@ -54,7 +244,13 @@ def build(
             return END
         if not proof.subgoals:
             return "plan"
-        return [Send("retrieve", form.dump(search)) for search in due(proof, deps.left(state))]
+        goals, left = {goal.id: goal for goal in proof.subgoals}, deps.left(state)
+        searches = [
+            RetrieveInput(subgoal=goal, query=query, round=proof.round, seconds=left)
+            for goal in (goals[own] for own in proof.due)
+            for query in goal.queries or [goal.query]
+        ]
+        return [Send("retrieve", form.dump(search)) for search in searches]
 
     route = form.route(following)
     builder.add_conditional_edges("plan", route, ["retrieve", END])

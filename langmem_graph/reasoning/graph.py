@@ -2,7 +2,7 @@
 
 route → first_lookup → goals → <counterfactual?> → conflicts → context → (answer)
 
-Each node is one file of this package; `goals` is a subgraph with a loop of its own (`goal_loop`).
+`goals` is a subgraph with a loop of its own (`goal_loop`).
 """
 
 import logging
@@ -23,23 +23,23 @@ from langmem_graph.llm.structured_calls import Usage, model_runner
 from langmem_graph.reasoning import goal_loop
 from langmem_graph.reasoning.assemble_context import context
 from langmem_graph.reasoning.counterfactual import counterfactual
-from langmem_graph.reasoning.first_lookup import first_lookup
 from langmem_graph.reasoning.grounded_answer import answer
-from langmem_graph.reasoning.schedule_conflicts import conflicts
+from langmem_graph.reasoning.lookups import conflicts, first_lookup, reasons
 from langmem_graph.reasoning.state import (
     FoundRisks,
     GoalDependencies,
     Proof,
-    ProposedTime,
     ReasoningDependencies,
     ReasoningState,
 )
 from langmem_graph.retrieval.facts import MemorySearch
 from langmem_graph.retrieval.request_intent import intent_of
+from langmem_graph.retrieval.search_common import RecallRequest
 from langmem_graph.runtime import OBJECTS, Event, StateForm, Step, StepRun, as_node, configured_user
 from langmem_graph.schedule.times import zone_of
-from langmem_graph.schemas import Recall, RecallRequest
+from langmem_graph.schemas import Recall
 from langmem_graph.storage.memory_services import Services
+from langmem_graph.threads import in_thread
 from langmem_graph.tracing import labelled
 
 OnEvent = Callable[[Event], Any]
@@ -61,31 +61,27 @@ def build(
     """The compiled graph, without a store and without checkpoints of its own.
 
     Args:
-        deps: dependencies of the steps.
-        user_of: the user of a run.
         request_of: reads the request from the graph's input.
         schemas: schemas of the state, the input and the output.
         finish: makes the output's other keys from the final state.
         form: form of the state between steps; `JSON` where a checkpointer may save it.
         with_answer: add the step `answer`.
         show_loop: pictures of the graph show the loop's steps; a checkpointer then saves them.
-        context_schema: schema of the runtime context.
     """
     settings = deps.services.settings
     state, given, out = schemas
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(
         state, context_schema, input_schema=given, output_schema=out
     )
-    last = "answer" if with_answer else "context"
 
     async def route(deps: ReasoningDependencies, state: Any, run: StepRun) -> ReasoningState:
         return _fresh(request_of(state), settings.time_zone)
 
     answering: list[Step] = [answer] if with_answer else []
-    later: list[Step] = [first_lookup, counterfactual, conflicts, context, *answering]
-    for step in (route, *map(_timed, later)):
-        ending = finish if step.__name__ == last else None
-        builder.add_node(step.__name__, as_node(form.step(_finished(step, ending)), deps, user_of))
+    steps: list[Step] = [first_lookup, counterfactual, conflicts, context, *answering]
+    *timed, last = map(_timed, steps)
+    for step in (route, *timed, _ending(last, finish)):
+        builder.add_node(step.__name__, as_node(form.step(step), deps, user_of))
     checkpointer: Literal[False] | None = None if show_loop else False
     loop = goal_loop.build(deps.goals, user_of, form=form, checkpointer=checkpointer)
     builder.add_node("goals", loop)
@@ -94,25 +90,24 @@ def build(
         return "first_lookup" if state["query"].strip() else "context"
 
     def after_lookup(state: Any) -> str:
-        if not _reasons(state):
-            return "conflicts"
-        return "goals" if settings.reasoning.use_goals else after_goals(state)
+        plans = settings.reasoning.use_goals or settings.reasoning.use_counterfactual
+        return "goals" if plans and reasons(state) else "conflicts"
 
     def after_goals(state: Any) -> str:
-        asks_for_risks = settings.reasoning.use_counterfactual and is_act(state)
-        return "counterfactual" if asks_for_risks else "conflicts"
+        """Search with the risks that the plan named; never for a question that it is sure of."""
+        proof, use = state["proof"], settings.reasoning.use_counterfactual
+        may_matter = proof.risks and (proof.intent == "act" or not proof.sure)
+        return "counterfactual" if use and may_matter else "conflicts"
 
     builder.add_edge(START, "route")
-    builder.add_conditional_edges("route", after_route, ["first_lookup", "context"])
-    builder.add_conditional_edges(
-        "first_lookup", form.route(after_lookup), ["goals", "counterfactual", "conflicts"]
-    )
+    builder.add_conditional_edges("route", form.route(after_route), ["first_lookup", "context"])
+    builder.add_conditional_edges("first_lookup", form.route(after_lookup), ["goals", "conflicts"])
     builder.add_conditional_edges("goals", form.route(after_goals), ["counterfactual", "conflicts"])
     builder.add_edge("counterfactual", "conflicts")
     builder.add_edge("conflicts", "context")
     if with_answer:
         builder.add_edge("context", "answer")
-    builder.add_edge(last, END)
+    builder.add_edge(last.__name__, END)
     # Not None: an application's checkpointer would save what was recalled, and keep it.
     return builder.compile(checkpointer=False, name="recall")
 
@@ -132,7 +127,6 @@ def _fresh(asked: RecallRequest, zone: str | None) -> ReasoningState:
         "recalled": [],
         "proof": Proof(),
         "consequences": FoundRisks(),
-        "proposed": ProposedTime(),
         "conflicts": [],
         "usage": Usage(),
         "trace": [],
@@ -147,18 +141,6 @@ def _now(given: str | None, zone: str | None) -> str:
     return now.astimezone(zone_of(zone)).isoformat(timespec="minutes")
 
 
-def _reasons(state: ReasoningState) -> bool:
-    """True when the goal loop runs; in `auto` mode not for small talk and vague turns."""
-    provable = state["intent"] not in ("chat", "vague")
-    return state["mode"] == "reason" or (state["mode"] == "auto" and provable)
-
-
-def is_act(state: ReasoningState) -> bool:
-    """True for an act, by the rules or by the goal loop, and where the loop found a risk."""
-    proof = state["proof"]
-    return state["intent"] == "act" or proof.intent == "act" or proof.risky
-
-
 def _timed(step: Any) -> Step:
     @wraps(step)
     async def timed(deps: ReasoningDependencies, state: Any, run: StepRun) -> Any:
@@ -170,17 +152,17 @@ def _timed(step: Any) -> Step:
     return timed
 
 
-def _finished(step: Step, finish: Callable[[ReasoningState], Any] | None) -> Step:
-    if finish is None:
-        return step
+def _ending(step: Step, finish: Callable[[Any], dict[str, Any]] | None) -> Step:
+    """The last step, which also logs the run's model calls and makes the output's other keys."""
 
     @wraps(step)
-    async def finished(deps: ReasoningDependencies, state: Any, run: StepRun) -> Any:
+    async def ending(deps: ReasoningDependencies, state: Any, run: StepRun) -> Any:
         update = await step(deps, state, run)
         whole: Any = {**state, **update}
-        return {**update, **finish(whole)}
+        await in_thread(deps.services.log_calls, run.user, whole["usage"].calls_made)
+        return {**update, **finish(whole)} if finish else update
 
-    return finished
+    return ending
 
 
 class _Input(TypedDict):
@@ -219,13 +201,7 @@ class ReasoningRunner:
     async def recall(
         self, user_id: str, request: RecallRequest, on_event: OnEvent | None = None
     ) -> Recall:
-        """Run the graph once.
-
-        Args:
-            user_id: the user whose memory is searched.
-            request: the request.
-            on_event: called with every stream event as it happens.
-        """
+        """Run the graph once; `on_event` is called with every stream event as it happens."""
         outcome: Any = None
         stream: AsyncIterator[Any] = self._graph.astream(
             {"request": request},
@@ -244,5 +220,5 @@ class ReasoningRunner:
 def _notify(on_event: OnEvent, event: Event) -> None:
     try:
         on_event(event)
-    except Exception as error:  # noqa: BLE001  # a listener's error must not end the recall
+    except BaseException as error:  # noqa: BLE001  # an exit would end the memory's own thread
         _log.warning("on_event failed: %s", for_log(error))

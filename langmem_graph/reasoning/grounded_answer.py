@@ -7,9 +7,16 @@ where facts contradict each other no call is made, and all of them are quoted.
 from langmem_graph.llm.answer_schemas import GroundedAnswer
 from langmem_graph.llm.structured_calls import load_prompt
 from langmem_graph.reasoning.state import ReasoningDependencies, ReasoningState
-from langmem_graph.retrieval.quoted_context import FactAliases, as_data, plain_id, request_line
+from langmem_graph.retrieval.quoted_context import (
+    FactAliases,
+    as_data,
+    label_words,
+    now_line,
+    plain_id,
+    request_line,
+)
 from langmem_graph.runtime import StepRun
-from langmem_graph.schemas import Fact, Recall
+from langmem_graph.schemas import Fact, Reasoning, Recall
 
 
 async def answer(
@@ -18,12 +25,12 @@ async def answer(
     """Answer the request."""
     outcome, usage = state["recall"], state["usage"].copy()
     recorder = run.recorder(outcome.trace)
-    reasoning = outcome.reasoning
-    if reasoning and reasoning.conflicts:
-        text, used = _contradiction(outcome), [fact.id for fact in outcome.facts]
+    reasoning = outcome.reasoning or Reasoning()
+    if reasoning.conflicts:
+        text, used = _contradiction(outcome, reasoning), [fact.id for fact in outcome.facts]
     else:
         aliases = FactAliases.of(outcome.facts)
-        question = _question(state, outcome, aliases)
+        question = _question(state, reasoning, aliases)
         given = await deps.runner.ask(
             GroundedAnswer,
             load_prompt("answer"),
@@ -32,9 +39,13 @@ async def answer(
             lambda proposed: _problem(proposed, aliases),
         )
         used = [fact.id for fact in aliases.resolve(given.facts)] if given and given.known else []
-        text = given.answer if given and used else _unknown(given, outcome)
+        shown = {fact.id for fact in outcome.facts} if used else set()
+        used = list(
+            dict.fromkeys([*used, *(f for row in reasoning.rows for f in row.facts if f in shown)])
+        )
+        text = given.answer if given and used else _unknown(given, reasoning)
     recorder.record("memory_answer", facts=used)
-    counted = ("repairs", "problems", "input_tokens", "output_tokens")
+    counted = ("repairs", "problems", "dropped", "input_tokens", "output_tokens")
     spent = {name: getattr(usage, name) for name in counted}
     report = outcome.report.model_copy(update={"llm_calls": usage.calls, **spent})
     answered = {"answer": text, "answer_facts": used, "trace": recorder.trace, "report": report}
@@ -48,25 +59,26 @@ def _problem(given: GroundedAnswer, aliases: FactAliases) -> str | None:
     return None
 
 
-def _question(state: ReasoningState, outcome: Recall, aliases: FactAliases) -> str:
-    reasoning = outcome.reasoning
-    bound = reasoning.bindings if reasoning else {}
-    known = [f"{name} = {entity}" for name, entity in bound.items()]
-    missing = reasoning.unresolved if reasoning else []
+def _question(state: ReasoningState, reasoning: Reasoning, aliases: FactAliases) -> str:
+    known = [f"{name} = {entity}" for name, entity in reasoning.bindings.items()]
+    if reasoning.rows:
+        more = "all" if reasoning.complete is True else "there may be more"
+        rows = " | ".join(", ".join(row.values.values()) for row in reasoning.rows)
+        known = [f"{len(reasoning.rows)} ({more}): {' '.join(rows.split())}"]
+    known += reasoning.spans
     against = [
-        f"- {as_data(risk.claim)} "
-        + ("(shown by " + ", ".join(_aliases_of(risk.facts, aliases)) + ")" if risk.facts else "")
-        + ("" if risk.basis == "memory" else " (general knowledge)")
-        for risk in (reasoning.risks if reasoning else [])
+        f"- {as_data(risk.claim)} (shown by {', '.join(_aliases_of(risk.facts, aliases))})"
+        for risk in reasoning.risks
+        if risk.facts
     ]
-    against += [f"- {as_data(text)}" for text in (reasoning.overlaps if reasoning else [])]
+    against += [f"- {as_data(text)}" for text in reasoning.overlaps]
     return "\n".join(
         [
-            f"Now: {state['now']}",
+            now_line(state["now"]),
             "Facts:",
             *aliases.lines(),
             f"Found: {'; '.join(known) or 'see the facts'}",
-            f"Not found: {', '.join(missing) or 'nothing'}",
+            f"Not found: {', '.join(reasoning.unresolved) or 'nothing'}",
             "Speaks against it:",
             *(against or ["nothing"]),
             request_line(state["query"]),
@@ -78,20 +90,18 @@ def _aliases_of(ids: list[str], aliases: FactAliases) -> list[str]:
     return [alias for alias, fact in aliases.facts.items() if fact.id in ids] or ["nothing"]
 
 
-def _unknown(given: GroundedAnswer | None, outcome: Recall) -> str:
-    missing = outcome.reasoning.unresolved if outcome.reasoning else []
-    if missing:
-        return f"I don't know: memory does not say {', '.join(missing)}."
+def _unknown(given: GroundedAnswer | None, reasoning: Reasoning) -> str:
+    if reasoning.unresolved:
+        return f"I don't know: memory does not say {', '.join(reasoning.unresolved)}."
     return given.answer if given and not given.known and given.answer else "I don't know."
 
 
-def _contradiction(outcome: Recall) -> str:
+def _contradiction(outcome: Recall, reasoning: Reasoning) -> str:
     """The contradicting values, each with the facts that state it."""
-    reasoning = outcome.reasoning
     facts = {fact.id: fact for fact in outcome.facts}
     lines = [
         f"- {value}: {_quoted(facts[fact_id])}"
-        for conflict in (reasoning.conflicts if reasoning else [])
+        for conflict in reasoning.conflicts
         for value, ids in conflict.values.items()
         for fact_id in ids
         if fact_id in facts
@@ -101,4 +111,5 @@ def _contradiction(outcome: Recall) -> str:
 
 def _quoted(fact: Fact) -> str:
     when = f"{fact.at:%Y-%m-%d}, " if fact.at else ""
-    return f"{when}{as_data(fact.text)} [{', '.join(map(plain_id, fact.message_ids or [fact.id]))}]"
+    ids = ", ".join(map(plain_id, fact.message_ids or [fact.id]))
+    return f"{when}{as_data(fact.text)} [{ids}]{label_words(fact.labels)}"

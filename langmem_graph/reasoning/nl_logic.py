@@ -1,40 +1,31 @@
 """NL-Logic: statements with typed variables, and the comparison of entities (Goal-Mem 2.1).
 
-An `Atom` is a sentence with variables in it, such as `Tom is married to (w:person)`. Two names are
-compared by what they spell, and an entity is refused for a type only where it certainly does not
-fit. Nothing here calls a model.
+An `Atom` is a sentence with variables in it, such as `Tom is married to (w:person)`. Other ways to
+write a variable are read too; what looks like one and cannot be read makes an atom malformed. Two
+names are compared by what they spell. Nothing here calls a model.
 """
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
 from langmem_graph.errors import InvalidInputError
 
-_NAME = r"[A-Za-z_]\w{0,31}"
-_TYPE = r"[^():\s][^():]{0,59}"
-_VARIABLE = re.compile(rf"\(\s*({_NAME})\s*:\s*({_TYPE}?)\s*\)")
+_NAME = r"[^\W\d][\w-]{0,31}"
+_PLAIN_TYPE = r"[^()\[\]{}<>:\s][^()\[\]{}<>:]{0,59}"
+_VARIABLE = re.compile(rf"\(\s*({_NAME})\s*:\s*({_PLAIN_TYPE}?)\s*\)")
+_LOOSE = re.compile(
+    rf"[(\[{{<]\s*\??({_NAME})\s*[:：]\s*({_PLAIN_TYPE}(?:\([^()]*\))?)\s*[)\]}}>]"
+    rf"|[(\[{{<]\s*(\??{_NAME})\s*[)\]}}>]|(?<!\w)(\?{_NAME})"
+)
+"""A variable in other brackets, or without its type: `{w:person}`, `(?w)`, `(x:drink (hot))`."""
+_LEFT_OVER = re.compile(r"[(\[{<][^()\[\]{}<>]*(?<!\d):(?!\d)|[(\[{<]\s*\w{1,2}\s*[)\]}>]")
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = re.compile(r"[^\w\s]|_")
 _EDGES = re.compile(r"^[\W_]+|[\W_]+$")
 _DETERMINER = re.compile(r"^(?:a|an|the|my|his|her|their|our)\s+")
-_NUMERIC_TYPES = frozenset(
-    "number amount price cost sum count quantity age year date day time hour duration distance "
-    "weight height length size percentage temperature".split()
-)
-_NAMED_TYPES = frozenset(
-    "person man woman child friend relative brother sister wife husband mother father pet animal "
-    "dog cat city town country place street restaurant café cafe hotel shop company band".split()
-)
-_NUMBER_WORDS = re.compile(
-    r"\b(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|twenty|"
-    r"thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|million|half|dozen|noon|"
-    r"midnight|morning|afternoon|evening|night|today|yesterday|tomorrow|\w+day|week\w*|month\w*|"
-    r"year\w*|spring|summer|autumn|fall|winter|january|february|march|april|may|june|july|august|"
-    r"september|october|november|december|easter|christmas|small|medium|large|short|long|tall)\b"
-)
 
 
 @dataclass(frozen=True)
@@ -84,14 +75,14 @@ class Atom:
         return tuple(dict.fromkeys(part for part in self.parts if isinstance(part, Variable)))
 
     @property
-    def constants(self) -> str:
-        """The text without the variables."""
-        return " ".join(part for part in self.parts if isinstance(part, str))
-
-    @property
     def is_ground(self) -> bool:
         """True when no variable is left."""
         return not self.variables
+
+    @property
+    def is_malformed(self) -> bool:
+        """True when something in the text looks like a variable and cannot be read as one."""
+        return any(isinstance(part, str) and _LEFT_OVER.search(part) for part in self.parts)
 
     def apply(self, entities: Mapping[str, str]) -> "Atom":
         """The atom with entities in the place of the variables that they are bound to."""
@@ -115,6 +106,22 @@ class Atom:
 
     def __str__(self) -> str:
         return "".join(map(str, self.parts))
+
+
+def in_line_form(text: str, names: Collection[str] = ()) -> str:
+    """A statement with its variables as `(name:type)`, whichever way a model wrote them.
+
+    Args:
+        names: names of variables; only these are read without their type and question mark.
+    """
+
+    def written(found: re.Match[str]) -> str:
+        name = found[1] or (found[3] or found[4]).lstrip("?")
+        marked = found[1] or (found[3] or found[4]).startswith("?")
+        kind = " ".join(re.sub(r"[()]", " ", found[2] or "").split()) or "thing"
+        return f"({name}:{kind})" if marked or name in names else found[0]
+
+    return _LOOSE.sub(written, text)
 
 
 def _joined(parts: Iterable[str | Variable]) -> Iterable[str | Variable]:
@@ -142,16 +149,3 @@ def plain_entity(name: str) -> str:
 def same_entity(one: str, other: str) -> bool:
     """True for two spellings of one name: `the Ceramic lamp` and `ceramic lamp`."""
     return plain_entity(one) == plain_entity(other)
-
-
-def contradicts(entity: str, kind: str) -> bool:
-    """True when an entity certainly is not of a type: a word for a price, a number for a city.
-
-    Unknown types and names contradict nothing: those the model has judged.
-    """
-    words = set(plain_entity(kind).replace("-", " ").split())
-    name = plain_entity(entity)
-    counted = any(char.isdigit() for char in name) or bool(_NUMBER_WORDS.search(name))
-    if words & _NUMERIC_TYPES:
-        return not counted
-    return bool(words & _NAMED_TYPES) and not any(char.isalpha() for char in name)

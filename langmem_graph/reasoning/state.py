@@ -5,21 +5,29 @@ state of the graph around it. `JSON` is the form of both for graphs that an appl
 """
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from langmem_graph.llm.answer_schemas import Relation
 from langmem_graph.llm.structured_calls import ModelRunner, Usage
 from langmem_graph.reasoning.nl_logic import Atom
 from langmem_graph.retrieval.facts import Search
 from langmem_graph.retrieval.request_intent import Intent
-from langmem_graph.retrieval.schedule_lookup import ScheduleConflict
+from langmem_graph.retrieval.what_is_ahead import ScheduleConflict
 from langmem_graph.runtime import Event, StateForm, StepRun
-from langmem_graph.schemas import Conflict, Fact, GoalStatus, Recall, RecallMode, Risk
+from langmem_graph.schemas import (
+    Conflict,
+    Fact,
+    GoalStatus,
+    Recall,
+    RecallMode,
+    Relation,
+    Risk,
+    Row,
+)
 from langmem_graph.settings import Settings
 from langmem_graph.storage.memory_services import Services
 
@@ -39,8 +47,12 @@ class Subgoal(BaseModel):
     grounded: bool = False
     facts: list[str] = Field(default_factory=list)
     """Ids of the facts that prove it."""
-    searched: str = ""
-    """The atom as it was when it was last searched for."""
+    queries: list[str] = Field(default_factory=list)
+    """What to search for in this round, where that is not `query` alone."""
+    searched: list[str] = Field(default_factory=list)
+    """The entities of its variables with which it was searched for."""
+    page: int = 1
+    """How many times `Settings.reasoning.subgoal_facts` its next search looks for."""
     plain: bool = False
     """The atom is the user's own text: what looks like a variable in it is none."""
 
@@ -55,24 +67,69 @@ class Bound(BaseModel):
     entity: str
     facts: list[str] = Field(default_factory=list)
 
+    def add(self, facts: Iterable[str]) -> None:
+        """Add facts that say so too."""
+        self.facts = list(dict.fromkeys([*self.facts, *facts]))
+
+
+Bindings = dict[str, Bound]
+
+
+class PossibleRisk(BaseModel):
+    """What could speak against the request, and examples of how it may have been said."""
+
+    claim: str
+    examples: list[str] = Field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class ProposedTime:
+    """When the request would take place, as the model read it; all three are texts.
+
+    For a question of how long something was, `start` and `end` are its two days.
+    """
+
+    start: str = ""
+    end: str = ""
+    recurrence: str = ""
+
 
 class Proof(BaseModel):
     """What is to be proved, what is proved so far, and how the loop goes on."""
 
-    intent: Intent = "lookup"
-    risky: bool = False
+    intent: Intent | None = None
+    """As the model sees the request; None where it has not said."""
+    sure: bool = False
+    """The facts that the planning call named are all that the request needs."""
+    named: list[str] = Field(default_factory=list)
+    """Facts that the planning call named for the request."""
+    sufficient: list[str] = Field(default_factory=list)
+    """The same, where they are sure to answer the request."""
+    against: list[Risk] = Field(default_factory=list)
+    """Facts in its view that speak against the request."""
+    risks: list[PossibleRisk] = Field(default_factory=list)
+    proposed: ProposedTime = ProposedTime()
     central: list[str] = Field(default_factory=list)
     answer: list[str] = Field(default_factory=list)
     """Names of the variables that are asked for."""
     subgoals: list[Subgoal] = Field(default_factory=list)
     due: list[str] = Field(default_factory=list)
     """Subgoals to be searched for in this round."""
-    bindings: dict[str, Bound] = Field(default_factory=dict)
+    more: list[str] = Field(default_factory=list)
+    """Subgoals of which a further page of facts is to be looked at."""
+    wanted: list[Subgoal] = Field(default_factory=list)
+    """Refinements that the last round asked for, not yet checked."""
+    bindings: Bindings = Field(default_factory=dict)
+    """Variables that have one value."""
+    rows: list[Bindings] = Field(default_factory=list)
+    """Of variables that have several, the values that belong together."""
     conflicts: list[Conflict] = Field(default_factory=list)
     facts: list[Fact] = Field(default_factory=list)
-    """Every fact retrieved so far, each once, in the order of retrieval."""
-    sufficient: list[str] = Field(default_factory=list)
-    """Facts of the first look-up that already answer the request."""
+    """Every fact shown or retrieved so far, each once."""
+    kept: list[str] = Field(default_factory=list)
+    """Facts that stay in view, as they may be part of the answer."""
+    dropped: list[str] = Field(default_factory=list)
+    """What of the model's last answer was not taken, and why."""
     tried: list[list[str]] = Field(default_factory=list)
     """Earlier decompositions of the request."""
     counted: int = 0
@@ -84,15 +141,33 @@ class Proof(BaseModel):
     round: int = 0
     """Rounds of retrieval since the beginning."""
     status: GoalStatus | None = None
+    complete: bool = False
+    """Nothing that is asked for was seen to be missing."""
     ended: bool = False
 
+    def joined(self) -> list[Bindings]:
+        """The rows, each with the variables that have one value."""
+        return [self.bindings | row for row in self.rows] or [self.bindings] * bool(self.bindings)
+
+    def found_rows(self) -> list[Row]:
+        """The rows where there are several values, with all facts that state them."""
+        return [_row(joined) for joined in self.joined()] if self.rows else []
+
     def entities(self) -> dict[str, str]:
-        """The entity of each bound variable, by the variable's name."""
+        """The entity of each variable that has one value, by the variable's name."""
         return {name: self.bindings[name].entity for name in sorted(self.bindings)}
+
+    def bound(self) -> set[str]:
+        """Names of the variables that have a value, or several."""
+        return {name for row in (self.bindings, *self.rows) for name in row}
 
     def resolved(self, goal: Subgoal) -> Atom:
         """The subgoal's statement with entities in the place of bound variables."""
         return goal.parsed().apply(self.entities())
+
+    def is_bound(self, goal: Subgoal) -> bool:
+        """True when each of the statement's variables has a value."""
+        return {variable.name for variable in goal.parsed().variables} <= self.bound()
 
     def open(self) -> list[Subgoal]:
         """Subgoals that are not proved yet."""
@@ -112,28 +187,30 @@ class Proof(BaseModel):
 
     def unresolved(self) -> list[str]:
         """Variables without an entity, as `(name:type)`."""
-        return [f"({n}:{kind})" for n, kind in self.types().items() if n not in self.bindings]
+        bound = self.bound()
+        return [f"({name}:{kind})" for name, kind in self.types().items() if name not in bound]
 
     def cited(self) -> list[str]:
         """Ids of the facts that prove something, in the order in which they did."""
         ids = [*self.sufficient, *(fact for goal in self.subgoals for fact in goal.facts)]
-        ids += [fact for bound in self.bindings.values() for fact in bound.facts]
-        return list(dict.fromkeys(ids))
+        every = [value for row in (self.bindings, *self.rows) for value in row.values()]
+        return list(dict.fromkeys([*ids, *(fact for value in every for fact in value.facts)]))
 
-    def known_line(self) -> str:
-        """The bindings so far, as a line of a prompt."""
-        known = [f"{name} = {bound.entity}" for name, bound in self.bindings.items()]
-        return f"Known: {'; '.join(known) or 'nothing yet'}"
+    def known_lines(self) -> list[str]:
+        """The bindings so far, as lines of a prompt."""
+        rows = (f"Row {n}: {_said(row)}" for n, row in enumerate(self.rows, 1))
+        return [f"Known: {_said(self.bindings) or 'nothing yet'}", *rows]
 
-    def open_lines(self) -> list[str]:
-        """The open statements, as lines of a prompt."""
-        return [f"{goal.id}: {self.resolved(goal)}" for goal in self.open()]
+    def statement_lines(self) -> list[str]:
+        """The statements that are open or searched further, as lines of a prompt."""
+        shown = [goal for goal in self.subgoals if not goal.grounded or goal.id in self.due]
+        return [f"{goal.id}: {self.resolved(goal)}" for goal in shown]
 
     def take_best(self) -> None:
         """Return to an earlier decomposition, if that proved more."""
         if self.best is None or len(self.best.cited()) <= len(self.cited()):
             return
-        for name in ("subgoals", "bindings", "answer", "status"):
+        for name in ("subgoals", "bindings", "rows", "answer", "status"):
             setattr(self, name, getattr(self.best, name))
 
     def without(self, gone: set[str]) -> "Proof":
@@ -142,15 +219,32 @@ class Proof(BaseModel):
         for goal in left.subgoals:
             goal.grounded = goal.grounded and not gone & set(goal.facts)
             goal.facts = [fact for fact in goal.facts if fact not in gone]
-        left.bindings = {n: b for n, b in self.bindings.items() if not gone & set(b.facts)}
+        left.bindings = _rest(gone, self.bindings)
+        left.rows = [row for row in (_rest(gone, row) for row in self.rows) if row]
+        left.against = [risk for risk in self.against if not gone & set(risk.facts)]
         left.sufficient = [fact for fact in self.sufficient if fact not in gone]
         conflicts = (_conflict_without(gone, conflict) for conflict in self.conflicts)
         left.conflicts = [conflict for conflict in conflicts if conflict]
         disputed = {fact for c in self.conflicts for facts in c.values.values() for fact in facts}
         if gone & {*self.cited(), *disputed}:
             proved: GoalStatus = "partial" if left.cited() else "exhausted"
-            left.status = "conflict" if left.conflicts else proved
+            left.status, left.complete = "conflict" if left.conflicts else proved, False
         return left
+
+
+def _said(row: Bindings) -> str:
+    return "; ".join(f"{name} = {bound.entity}" for name, bound in row.items())
+
+
+def _row(joined: Bindings) -> Row:
+    facts = dict.fromkeys(fact for bound in joined.values() for fact in bound.facts)
+    values = {name: bound.entity for name, bound in joined.items()}
+    return Row(values=values, facts=list(facts))
+
+
+def _rest(gone: set[str], row: Bindings) -> Bindings:
+    """The values that none of these facts stated."""
+    return {name: bound for name, bound in row.items() if not gone & set(bound.facts)}
 
 
 def _conflict_without(gone: set[str], conflict: Conflict) -> Conflict | None:
@@ -249,16 +343,7 @@ class FoundRisks:
 
     risks: list[Risk] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
-    """Facts found for the risks, beyond those of the first look-up."""
-
-
-@dataclass(frozen=True)
-class ProposedTime:
-    """When the request would take place, as the model read it; all three are texts."""
-
-    start: str = ""
-    end: str = ""
-    recurrence: str = ""
+    """Facts that the search found beyond those that the planning call saw."""
 
 
 class ReasoningState(TypedDict, total=False):
@@ -275,13 +360,12 @@ class ReasoningState(TypedDict, total=False):
     started: float
     """When the recall began, in seconds since 1970."""
     intent: Intent | None
-    """Intent of the request by rules; None where they do not decide."""
+    """Small talk or a vague turn by rules, which count where no model says what it is."""
     recalled: list[Fact]
     """Facts of the first look-up."""
     proof: Proof
     """Outcome of the goal loop."""
     consequences: FoundRisks
-    proposed: ProposedTime
     conflicts: list[ScheduleConflict]
     """Scheduled items at the time of the request."""
     usage: Usage
@@ -313,7 +397,6 @@ JSON = StateForm.json(
     subgoal=Subgoal,
     found=list[Retrieved],
     consequences=FoundRisks,
-    proposed=ProposedTime,
     conflicts=list[ScheduleConflict],
     usage=Usage,
     recall=Recall,

@@ -1,23 +1,47 @@
 """The step `unify`: bind variables and prove atoms by the retrieved facts (Goal-Mem 2.2, step 4).
 
-One model call a round proposes bindings by the nine conditions of Goal-Mem 2.1. Code checks every
-proposal again (`decide_bindings.py`) and decides how the loop continues.
+One model call a round proposes bindings by the nine conditions of Goal-Mem 2.1, and says what else
+to look for (step 6). Code checks every proposal again and decides how the loop continues. A binding
+is accepted when its variable exists, it cites facts of the prompt that contain its words or its
+day, and it agrees with earlier bindings. A variable may have several values, in rows; where the
+model says that facts disagree, code decides by what holds, or notes a conflict.
 """
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from rapidfuzz import fuzz
 
 from langmem_graph.llm.answer_schemas import Unification
 from langmem_graph.llm.structured_calls import Usage, load_prompt
-from langmem_graph.reasoning.decide_bindings import bind
+from langmem_graph.reasoning.nl_logic import in_line_form, plain_entity, same_entity
 from langmem_graph.reasoning.state import (
+    Bound,
     GoalDependencies,
     GoalState,
     Proof,
     Retrieved,
+    Subgoal,
     working_copies,
 )
-from langmem_graph.retrieval.facts import interleaved
-from langmem_graph.retrieval.quoted_context import FactAliases, request_line
+from langmem_graph.retrieval.facts import decide, first_chains, interleaved
+from langmem_graph.retrieval.quoted_context import FactAliases, now_line, request_line
 from langmem_graph.runtime import StepRun, TraceRecorder
-from langmem_graph.schemas import Fact, GoalStatus
+from langmem_graph.schedule.worded_days import worded_days
+from langmem_graph.schemas import Conflict, Fact, GoalStatus
+
+SAME_NAME = 85.0
+"""Similarity in percent from which a text counts as containing a word (methods 2.3)."""
+MOST_ROWS = 12
+MOST_PAGES = 3
+"""Pages of facts that are looked at for one statement whose variable has several values; ours."""
+_SPACED = re.compile("[^\u2e80-\uffff]")
+"""A letter of a script that puts spaces between words."""
 
 
 async def unify(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalState:
@@ -25,17 +49,57 @@ async def unify(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalS
     proof, usage = working_copies(state)
     recorder = run.recorder(state.get("trace") or [])
     fresh = _take_in(proof, state.get("found") or [], recorder)
-    before = len(proof.bindings), len(proof.open())
-    aliases = FactAliases.of(_to_show(proof, fresh, deps.settings.reasoning.round_facts))
-    question = _question(state, proof, aliases)
-    answer = await deps.runner.ask(Unification, load_prompt("unify"), question, usage)
-    for goal in proof.subgoals:
-        goal.searched = str(proof.resolved(goal))
-    if answer is not None:
-        _bind(proof, answer, aliases, recorder)
-    nothing_new = not fresh and before == (len(proof.bindings), len(proof.open()))
+    before = _progress(proof)
+    proof.wanted, proof.more = [], []
+    changed = any(goal.queries for goal in proof.subgoals if goal.id in proof.due)
+    if fresh or (proof.facts and (proof.round == 1 or changed)):
+        await _ask(deps, state, fresh, proof, usage, recorder)
+    nothing_new = not fresh and before == _progress(proof)
     settle(deps, state, usage, proof, recorder, hopeless=nothing_new and proof.depth > 0)
     return {"proof": proof, "usage": usage, "trace": recorder.trace}
+
+
+async def _ask(
+    deps: GoalDependencies,
+    state: GoalState,
+    fresh: list[Fact],
+    proof: Proof,
+    usage: Usage,
+    recorder: TraceRecorder,
+) -> None:
+    aliases = FactAliases.of(_to_show(proof, fresh, deps.settings.reasoning.round_facts))
+    question = _question(state, proof, aliases)
+    answer = await deps.runner.ask(
+        Unification,
+        load_prompt("unify"),
+        question,
+        usage,
+        lambda given: given.loss_in("look_for"),  # together they are one rule's body
+    )
+    proof.dropped = []
+    if answer is None:
+        return
+    for verdict in bind(proof, answer, aliases):
+        recorder.record("memory_binding", **verdict)
+    for conflict in proof.conflicts:
+        recorder.record("memory_conflict", **conflict.model_dump())
+    kept = [fact.id for fact in aliases.resolve(answer.keep)]
+    proof.kept = list(dict.fromkeys([*proof.kept, *kept]))
+    proof.wanted = [
+        Subgoal(
+            id="",
+            parent=wanted.for_subgoal,
+            atom=in_line_form(wanted.atom, proof.types()),
+            query=wanted.query.strip() or wanted.atom,
+            relation=wanted.relation,
+        )
+        for wanted in answer.look_for
+    ]
+
+
+def _progress(proof: Proof) -> tuple[int, int, int]:
+    """What has to change for a round to have brought something."""
+    return len(proof.bindings), sum(map(len, proof.rows)), len(proof.open())
 
 
 def _take_in(proof: Proof, found: list[Retrieved], recorder: TraceRecorder) -> list[Fact]:
@@ -43,40 +107,36 @@ def _take_in(proof: Proof, found: list[Retrieved], recorder: TraceRecorder) -> l
     retrieved = [result for result in found if result.round == proof.round]
     recorder.trace += [result.event for result in retrieved]  # each was emitted when it happened
     seen = {fact.id for fact in proof.facts}
-    facts = interleaved([result.facts for result in retrieved])
-    fresh = [fact for fact in facts if fact.id not in seen]
+    facts = [*proof.facts, *interleaved([result.facts for result in retrieved])]
+    fresh = [fact for fact in first_chains(facts, len(facts)) if fact.id not in seen]
     proof.facts += fresh
     return fresh
 
 
 def _to_show(proof: Proof, fresh: list[Fact], most: int) -> list[Fact]:
-    """The facts for the prompt: those that prove something, then the new ones, then the rest."""
-    cited = set(proof.cited())
-    first = [fact for fact in proof.facts if fact.id in cited]
+    """The facts for the prompt: those that prove something or may, the new ones, then the rest."""
+    own = {*proof.cited(), *proof.kept}
+    first = [fact for fact in proof.facts if fact.id in own]
     ordered = {fact.id: fact for fact in (*first, *fresh, *proof.facts)}
-    return list(ordered.values())[:most]
+    return list(ordered.values())[: max(most, len(first))]
 
 
 def _question(state: GoalState, proof: Proof, aliases: FactAliases) -> str:
     return "\n".join(
         [
-            f"Now: {state.get('now', '')}",
+            now_line(state.get("now", "")),
             request_line(state["query"]),
             f"It is about: {', '.join(proof.central) or 'not said'}",
-            proof.known_line(),
+            *proof.known_lines(),
             "Statements:",
-            *proof.open_lines(),
+            *proof.statement_lines(),
+            "Looked for already:",
+            *(f"- {query}" for goal in proof.subgoals for query in goal.queries or [goal.query]),
+            *(f"Not taken: {line}" for line in proof.dropped),
             "Facts:",
             *aliases.lines(),
         ]
     )
-
-
-def _bind(proof: Proof, answer: Unification, aliases: FactAliases, recorder: TraceRecorder) -> None:
-    for verdict in bind(proof, answer, aliases):
-        recorder.record("memory_binding", **verdict)
-    for conflict in proof.conflicts:
-        recorder.record("memory_conflict", **conflict.model_dump())
 
 
 def settle(
@@ -88,26 +148,21 @@ def settle(
     *,
     hopeless: bool = False,
 ) -> None:
-    """Decide whether the loop ends, and with which status.
+    """Decide whether the loop ends, and with which status; the proof is changed.
 
     Args:
-        deps: dependencies of the step.
-        state: state of the loop.
-        usage: what the model calls have cost so far.
-        proof: is changed.
-        recorder: takes the event of an ended proof.
         hopeless: nothing new can be found; another decomposition of the request may still help.
     """
     settings = deps.settings
     proof.due = []
-    answered = all(name in proof.bindings for name in proof.answer)
+    proved = set(proof.answer) <= proof.bound() and all(goal.grounded for goal in proof.initial())
     if proof.conflicts:
         proof.status = "conflict"
-    elif answered and all(goal.grounded for goal in proof.initial()):
-        proof.status = "grounded"
+    elif proved and (not proof.more or hopeless or deps.is_over(state, usage)):
+        proof.status, proof.complete = "grounded", not proof.more
     elif deps.is_over(state, usage):
         proof.status = "budget"
-    elif not hopeless and proof.depth < settings.reasoning.depth:
+    elif not hopeless and (proof.more or proof.depth < settings.reasoning.depth):
         return
     elif len(proof.tried) + 1 < settings.reasoning.breadth:
         _begin_again(proof)
@@ -121,6 +176,8 @@ def settle(
         "memory_proof",
         status=proof.status,
         bindings=proof.entities(),
+        rows=[row.values for row in proof.found_rows()],
+        complete=proof.complete,
         unresolved=proof.unresolved(),
         subgoals=[g.model_dump(include={"id", "grounded", "facts"}) for g in proof.subgoals],
     )
@@ -133,5 +190,172 @@ def _begin_again(proof: Proof) -> None:
         status: GoalStatus = "partial" if proof.cited() else "exhausted"
         proof.best = proof.model_copy(update={"best": None, "status": status}, deep=True)
     proof.counted += len(proof.subgoals)
-    proof.subgoals, proof.bindings, proof.answer = [], {}, []
+    proof.subgoals, proof.bindings, proof.rows, proof.answer = [], {}, [], []
     proof.depth = 0
+
+
+@dataclass
+class _Proposal:
+    variable: str
+    entity: str
+    facts: list[Fact]
+    row: int = 0
+    reason: str | None = None
+
+    def ids(self) -> list[str]:
+        return [fact.id for fact in self.facts]
+
+
+def bind(proof: Proof, answer: Unification, aliases: FactAliases) -> list[dict[str, Any]]:
+    """Add the bindings that pass the checks to the proof.
+
+    Returns:
+        For the trace, every proposal, and why it was rejected.
+    """
+    proposals = [
+        _Proposal(
+            one.variable.strip("?(){} "),
+            " ".join(one.entity.split()),
+            aliases.resolve(one.facts),
+            max(0, one.row),
+        )
+        for one in answer.bindings
+    ]
+    types, before = proof.types(), len(proof.rows)
+    for proposal in proposals:
+        proposal.reason = _objection(proposal, types)
+    taken = [proposal for proposal in proposals if proposal.reason is None]
+    disputed = {name for name in answer.disagree if sum(p.variable == name for p in taken) > 1}
+    for name in sorted(disputed):
+        taken = _decided(proof, name, taken)
+    _number_apart(proof, taken)
+    for proposal in taken:
+        proposal.reason = _place(proof, proposal)
+    _ground(proof, answer, aliases)
+    _ask_for_pages(proof, before)
+    proof.dropped += [f"{p.variable} = {p.entity}: {p.reason}" for p in proposals if p.reason]
+    return [
+        {"variable": p.variable, "entity": p.entity, "facts": p.ids()}
+        | {"accepted": p.reason is None, "reason": p.reason}
+        for p in proposals
+    ]
+
+
+def _objection(proposal: _Proposal, types: dict[str, str]) -> str | None:
+    if proposal.variable not in types:
+        return "no such variable"
+    if not proposal.facts:
+        return "cites no fact that was shown"
+    if not stands_in(proposal.entity, proposal.facts):
+        return "does not stand in the facts it cites"
+    return None
+
+
+def stands_in(entity: str, facts: Sequence[Fact]) -> bool:
+    """True when the facts contain the entity's words, a short form of them, or the day it is.
+
+    Every word with a digit must stand there, and half of the others.
+    """
+    name, text = plain_entity(entity), plain_entity(" ".join(fact.text for fact in facts))
+    if not name:
+        return False
+    with suppress(ValueError):
+        return date.fromisoformat(name[:10]) in _days_of(facts) or name in text
+    if not _SPACED.search(name):
+        return name in text
+    words, said = re.findall(r"\w+", name), set(re.findall(r"\w+", text))
+    found = [word for word in words if word in said or _is_like_one(word, said)]
+    exact = all(word in said for word in words if re.search(r"\d", word))
+    return exact and bool(found) and 2 * len(found) >= len(words)
+
+
+def _is_like_one(word: str, said: set[str]) -> bool:
+    """True for another spelling or form of a word; short words have none."""
+    return len(word) > 3 and any(
+        other.startswith(word) or fuzz.ratio(word, other) >= SAME_NAME for other in said
+    )
+
+
+def _days_of(facts: Sequence[Fact]) -> set[date]:
+    """The days that the facts are about, or on which they were said."""
+    said = {fact.at.date() for fact in facts if fact.at}
+    worded = [worded_days(fact.text, fact.at.date()) for fact in facts if fact.at]
+    return said.union(*worded, (fact.day for fact in facts if fact.day))
+
+
+def _decided(proof: Proof, name: str, taken: list[_Proposal]) -> list[_Proposal]:
+    """The proposals without those that lose against others for the same variable.
+
+    Where nothing decides, it is a conflict, and all of them are left out.
+    """
+    values: dict[str, list[Fact]] = defaultdict(list)
+    rivals = [proposal for proposal in taken if proposal.variable == name]
+    for rival in rivals:
+        known = next((value for value in values if same_entity(value, rival.entity)), rival.entity)
+        values[known] += rival.facts
+    winner = next(iter(values)) if len(values) == 1 else decide(values)
+    if winner is None:
+        ids = {value: [fact.id for fact in facts] for value, facts in values.items()}
+        proof.conflicts.append(Conflict(variable=name, values=ids))
+    for rival in rivals:
+        if winner is None or not same_entity(rival.entity, winner):
+            said = f"newer or confirmed facts say {winner}"
+            rival.reason = said if winner else "facts disagree"
+    return [proposal for proposal in taken if proposal.reason is None]
+
+
+def _number_apart(proof: Proof, taken: Sequence[_Proposal]) -> None:
+    """Give several values of one variable, for which no row was named, a row each."""
+    alone: dict[str, set[str]] = defaultdict(set)
+    for proposal in taken:
+        if proposal.row == 0:
+            alone[proposal.variable].add(plain_entity(proposal.entity))
+    last = max([len(proof.rows), *(proposal.row for proposal in taken)])
+    rows = {
+        (name, plain_entity(row[name].entity)): n
+        for n, row in enumerate(proof.rows, 1)
+        for name in row
+    }
+    for proposal in taken:
+        name, several = proposal.variable, len(alone[proposal.variable]) > 1
+        if proposal.row or name in proof.bindings or not (several or name in proof.bound()):
+            continue
+        key = (name, plain_entity(proposal.entity))
+        last += key not in rows
+        proposal.row = rows.setdefault(key, last)
+
+
+def _place(proof: Proof, proposal: _Proposal) -> str | None:
+    """Add a value to its row, or to all rows; returns why it cannot be, else None."""
+    shared = proof.bindings.get(proposal.variable)
+    if proposal.row > MOST_ROWS:
+        return f"only {MOST_ROWS} rows are kept"
+    while len(proof.rows) < proposal.row:
+        proof.rows.append({})
+    own = proof.rows[proposal.row - 1] if proposal.row and not shared else proof.bindings
+    earlier = own.setdefault(proposal.variable, Bound(entity=proposal.entity))
+    if not same_entity(earlier.entity, proposal.entity):
+        return f"is already {earlier.entity}"
+    earlier.add(proposal.ids())
+    return None
+
+
+def _ask_for_pages(proof: Proof, before: int) -> None:
+    """Look further for statements one of whose variables has found another value in this round."""
+    proof.rows = [row for row in proof.rows if row]
+    fresh = {name for row in proof.rows[before:] for name in row}
+    for goal in proof.subgoals:
+        several = fresh & {variable.name for variable in goal.parsed().variables}
+        if several and goal.id in proof.due and goal.page < MOST_PAGES:
+            goal.page += 1
+            proof.more.append(goal.id)
+
+
+def _ground(proof: Proof, answer: Unification, aliases: FactAliases) -> None:
+    """Mark subgoals as proved that have no open variable and cite facts."""
+    goals = {goal.id: goal for goal in proof.subgoals}
+    for proposed in answer.grounded:
+        goal, facts = goals.get(proposed.subgoal), aliases.resolve(proposed.facts)
+        if goal and facts and proof.is_bound(goal):
+            goal.grounded = True
+            goal.facts = list(dict.fromkeys([*goal.facts, *(fact.id for fact in facts)]))

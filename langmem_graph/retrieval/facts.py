@@ -1,12 +1,13 @@
 """Facts: records and messages in one form, the search for them, and the messages behind them.
 
 `find_facts` searches both and fuses the two lists (reciprocal rank fusion); a message whose record
-is found too is represented by that record. `MemorySearch` is this search for the steps of a graph.
+is found too is represented by that record. What no longer holds is found too, with labels: of one
+chain the newest record and at most one older fact, which count as one. `MemorySearch` is this
+search for the steps of a graph.
 """
 
-import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Literal
@@ -14,17 +15,17 @@ from typing import TYPE_CHECKING, Literal
 from rapidfuzz import fuzz
 from sqlalchemy import Connection
 
-from langmem_graph.embeddings.embedder import Embedder
 from langmem_graph.errors import EmbeddingError
-from langmem_graph.llm.answer_schemas import Relation
-from langmem_graph.retrieval.message_search import search_different, with_method
-from langmem_graph.retrieval.search_common import SearchNotes
-from langmem_graph.schemas import Fact, Message, MessageHit, Record
-from langmem_graph.settings import Settings
-from langmem_graph.storage import message_queries, record_queries
-from langmem_graph.storage.clusters_and_edges import CAUSAL, neighbours
+from langmem_graph.retrieval.message_search import as_hit, search_different
+from langmem_graph.retrieval.record_search import ranked_chains
+from langmem_graph.retrieval.search_common import UserSearch
+from langmem_graph.schedule.times import event_in, zone_of
+from langmem_graph.schemas import Fact, MessageHit, Record, Relation
+from langmem_graph.storage import record_queries, superseded_labels
+from langmem_graph.storage.graph_neighbours import CAUSAL, neighbours
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.storage.user_room import Room
+from langmem_graph.storage.user_room import LedgerFolder
+from langmem_graph.threads import in_thread
 
 if TYPE_CHECKING:
     from langmem_graph.runtime import StepRun
@@ -37,50 +38,28 @@ LONGEST = 600
 
 
 def find_facts(
-    room: Room,
-    embedder: Embedder,
-    settings: Settings,
-    query: str,
-    k: int,
-    relation: Relation = "semantic",
-    notes: SearchNotes | None = None,
+    search: UserSearch, query: str, k: int, relation: Relation = "semantic"
 ) -> list[Fact]:
-    """The `k` best facts for a query, best first.
+    """The `k` best facts for a query, best first; the facts of one chain count as one.
 
     Args:
-        room: the user's room.
-        embedder: embeds the query.
-        settings: for ranking and reasoning.
-        query: the query.
-        k: number of facts.
         relation: `entity` searches by words alone, `causal` adds causes and effects, `temporal`
             prefers events and orders by time (Goal-Mem 2.2).
-        notes: takes the parts that fail.
     """
-    notes = notes or SearchNotes()
-    depth = 2 * k if relation == "temporal" else k
+    settings, depth = search.settings, 2 * k if relation == "temporal" else k
     signal: Literal["words"] | None = "words" if relation == "entity" else None
-    chosen = with_method(settings, signal)
-    hits, ranked = search_different(room, embedder, query, depth, chosen, notes)
-    numbers = ranked.best_numbers(depth, signal)
-    with room.database.read_transaction() as connection:
-        found = record_queries.records_by_number(connection, numbers)
+    hits, ranked = search_different(search.by(signal), query, depth, past=True)
+    near = dict(zip(ranked.numbers, ranked.signals.get("dense", ()), strict=False))
+    with search.room.database.read_transaction() as connection:
+        chains = ranked_chains(connection, ranked, depth, signal)
+        numbers = [n for chain in chains for n in chain]
+        found = superseded_labels.labelled_records(connection, numbers)
         records = [found[n] for n in numbers if n in found]
-        near = dict(zip(ranked.numbers, ranked.signals.get("dense", ()), strict=False))
-        likeness = {found[n].record_id: float(near[n]) for n in found}
         if relation == "causal" and settings.reasoning.use_causal_edges:
             records = _with_causes(connection, records, k)
-        facts = _fused(connection, records, hits, settings.ranking.rrf_k)
-    facts = [_with_likeness(fact, likeness) for fact in facts]
-    if relation == "temporal":
-        return _by_time(facts, k)
-    return facts[:k]
-
-
-def _with_likeness(fact: Fact, likeness: dict[str, float]) -> Fact:
-    if fact.record_id not in likeness:
-        return fact
-    return fact.model_copy(update={"likeness": likeness[fact.record_id]})
+    likeness = {record.record_id: float(near[n]) for n, record in found.items() if n in near}
+    facts = _fused(records, hits, likeness, settings.ranking.rrf_k)
+    return _by_time(facts, k) if relation == "temporal" else first_chains(facts, k)
 
 
 def _with_causes(connection: Connection, records: list[Record], k: int) -> list[Record]:
@@ -94,59 +73,87 @@ def _with_causes(connection: Connection, records: list[Record], k: int) -> list[
 
 
 def _fused(
-    connection: Connection, records: Sequence[Record], hits: Sequence[MessageHit], rrf_k: int
+    records: Sequence[Record], hits: Sequence[MessageHit], likeness: dict[str, float], rrf_k: int
 ) -> list[Fact]:
+    facts = [fact_of_record(one, likeness.get(one.record_id, 0.0)) for one in records]
+    of_message: dict[str, Fact] = {}
+    for fact in facts:
+        of_message |= {m: of_message.get(m, fact) for m in fact.message_ids}
+    found = [of_message.get(hit.message_id) or fact_of_message(hit) for hit in hits]
+    return by_reciprocal_rank([facts, found], rrf_k)
+
+
+def by_reciprocal_rank(lists: Iterable[Sequence[Fact]], rrf_k: int) -> list[Fact]:
+    """Facts of several lists by reciprocal rank, best first, each with its greatest likeness."""
     scores: dict[str, float] = defaultdict(float)
     facts: dict[str, Fact] = {}
-    fact_ids: dict[str, str] = {}  # by message: the fact of the record that represents it
-    for rank, record in enumerate(records, 1):
-        fact = fact_of_record(record)
-        facts[fact.id] = fact
-        scores[fact.id] += 1 / (rrf_k + rank)
-        fact_ids |= {m: fact_ids.get(m, fact.id) for m in record.message_ids}
-    outdated = record_queries.outdated(connection, [hit.position for hit in hits])
-    for rank, hit in enumerate(hits, 1):
-        key = fact_ids.get(hit.message_id)
-        if key is None:
-            fact = fact_of_message(hit, hit.position in outdated)
-            facts[fact.id], key = fact, fact.id
-        scores[key] += 1 / (rrf_k + rank)
+    for found in lists:
+        for rank, fact in enumerate(found, 1):
+            scores[fact.id] += 1 / (rrf_k + rank)
+            facts[fact.id] = max(facts.get(fact.id, fact), fact, key=lambda one: one.likeness)
     return sorted(facts.values(), key=lambda fact: -scores[fact.id])
+
+
+def first_chains(facts: Iterable[Fact], k: int) -> list[Fact]:
+    """The facts of the first `k` chains, in the order given.
+
+    Of one chain they are the newest record and the first fact that no longer holds. A fact of no
+    chain counts as one.
+    """
+    kept: dict[str, list[Fact]] = {}
+    order: list[Fact] = []
+    for fact in facts:
+        chain = _chain(fact)
+        if chain not in kept and len(kept) == k:
+            continue
+        older = fact.outdated and fact.record_id != chain
+        if older and any(one.record_id != chain for one in kept.get(chain, [])):
+            continue
+        kept.setdefault(chain, []).append(fact)
+        order.append(fact)
+    return order
+
+
+def _chain(fact: Fact) -> str:
+    """What the facts of one chain have in common: the id of its newest record."""
+    if fact.outdated and len(fact.labels) == 1:
+        return fact.labels[0].newest_id
+    return fact.record_id or fact.id
 
 
 def _by_time(facts: Sequence[Fact], k: int) -> list[Fact]:
     """The `k` best facts, of which events come before others; then in the order of time."""
     dated = [fact for fact in facts if fact.kind == "event"]
-    best = [*dated, *(fact for fact in facts if fact.kind != "event")][:k]
+    best = first_chains([*dated, *(fact for fact in facts if fact.kind != "event")], k)
     return sorted(best, key=lambda fact: fact.at or datetime.min.replace(tzinfo=UTC))
 
 
-def fact_of_record(record: Record) -> Fact:
+def fact_of_record(record: Record, likeness: float = 0.0) -> Fact:
     """A record as a fact."""
+    event = event_in(record.event_time)
     return Fact(
         id=f"record:{record.record_id}",
         text=record.text[:LONGEST],
         at=record.said_at,
+        labels=record.labels,
+        likeness=likeness,
+        day=event.start.astimezone(zone_of(event.time_zone)).date() if event else None,
         **record.model_dump(
             include={"record_id", "message_ids", "kind", "subject", "attribute", "confirmation"}
         ),
     )
 
 
-def fact_of_message(message: MessageHit | Message, outdated: bool = False) -> Fact:
-    """A message as a fact; a long one is cut to its best part where that is known."""
-    if isinstance(message, MessageHit):
-        message_id, best, signals = message.message_id, message.excerpt, message.signals or {}
-    else:
-        message_id, best, signals = message.id, message.text, {}
+def fact_of_message(hit: MessageHit) -> Fact:
+    """A message as a fact; a long one is cut to its best part."""
     return Fact(
-        id=f"message:{message_id}",
-        text=message.text if len(message.text) <= LONGEST else f"… {best[:LONGEST]} …",
-        at=message.at,
-        speaker=message.name or message.role,
-        message_ids=[message_id],
-        likeness=signals.get("dense", 0.0),
-        outdated=outdated,
+        id=f"message:{hit.message_id}",
+        text=hit.text if len(hit.text) <= LONGEST else f"… {hit.excerpt[:LONGEST]} …",
+        at=hit.at,
+        speaker=hit.name or hit.role,
+        message_ids=[hit.message_id],
+        likeness=(hit.signals or {}).get("dense", 0.0),
+        labels=hit.labels,
     )
 
 
@@ -159,37 +166,64 @@ def interleaved(lists: Sequence[Sequence[Fact]]) -> list[Fact]:
     return list(facts.values())
 
 
-def hits_by_id(connection: Connection, ids: Iterable[str]) -> dict[str, MessageHit]:
-    """The messages behind facts, by their ids; unknown ids are left out."""
-    wanted = list(dict.fromkeys(ids))
-    numbers = record_queries.message_numbers(connection, wanted)
-    return {
-        message_id: MessageHit(
-            message_id=message_id,
-            score=0.0,
-            position=numbers[message_id][0],
-            excerpt=message.text,
-            **message.model_dump(include={"session_id", "role", "name", "at", "text"}),
-        )
-        for message_id, message in message_queries.messages_by_id(connection, wanted).items()
+def decide(values: Mapping[str, Sequence[Fact]]) -> str | None:
+    """The value that current, settled, newer or confirmed facts support; None: nothing decides.
+
+    What was proposed and not agreed to (a draft) gives way first. Between statements of the user's
+    own the newer one counts, whatever their grade.
+    """
+    left = _passing(values, lambda fact: not fact.outdated)
+    left = _passing(left, lambda fact: fact.confirmation != "draft")
+    for rest in (left, _passing(left, lambda fact: fact.confirmation != "inferred")):
+        decided = next(iter(rest)) if len(rest) == 1 else _newest(rest)
+        if decided is not None:
+            return decided
+    return None
+
+
+def _passing(
+    values: Mapping[str, Sequence[Fact]], test: Callable[[Fact], bool]
+) -> Mapping[str, Sequence[Fact]]:
+    """The values with the facts that pass the test; all of them when none passes."""
+    passing = {value: list(filter(test, facts)) for value, facts in values.items()}
+    return {value: facts for value, facts in passing.items() if facts} or values
+
+
+def _newest(values: Mapping[str, Sequence[Fact]]) -> str | None:
+    """The newest, where all are about one attribute and the dates differ."""
+    about = {(f.subject, f.attribute) for facts in values.values() for f in facts}
+    if len(about) != 1 or None in next(iter(about)) or "" in next(iter(about)):
+        return None
+    latest = {
+        value: max(fact.at or datetime.min.replace(tzinfo=UTC) for fact in facts)
+        for value, facts in values.items()
     }
+    last = max(latest.values())
+    newest = [value for value, at in latest.items() if at == last]
+    return newest[0] if len(newest) == 1 else None
 
 
-def facts_by_number(room: Room, numbers: Iterable[int]) -> list[Fact]:
+def hits_by_number(connection: Connection, numbers: Iterable[int]) -> dict[int, MessageHit]:
+    """Stored messages as hits, by number."""
+    found = superseded_labels.labelled_messages(connection, numbers)
+    return {n: as_hit(message, n) for n, message in found.items()}
+
+
+def hits_by_id(connection: Connection, facts: Iterable[Fact]) -> dict[str, MessageHit]:
+    """The facts' messages that are stored, by id."""
+    ids = {message_id for fact in facts for message_id in fact.message_ids}
+    numbers = record_queries.message_numbers(connection, ids)
+    hits = hits_by_number(connection, [n for n, _, _ in numbers.values()])
+    return {hit.message_id: hit for hit in hits.values()}
+
+
+def facts_by_number(room: LedgerFolder, numbers: Iterable[int]) -> list[Fact]:
     """Records that are true now, as facts, in the order given."""
     wanted = list(dict.fromkeys(numbers))
     with room.database.read_transaction() as connection:
         current = record_queries.current(connection, wanted)
         found = record_queries.records_by_number(connection, current)
     return [fact_of_record(found[n]) for n in wanted if n in found]
-
-
-def messages_behind(room: Room, facts: Iterable[Fact]) -> dict[str, MessageHit]:
-    """The facts' messages that are stored, by id."""
-    ids = [message_id for fact in facts for message_id in fact.message_ids]
-    if not ids:
-        return {}
-    return room.database.read(lambda connection: hits_by_id(connection, ids))
 
 
 def evidence(quoted: Iterable[Fact], messages: dict[str, MessageHit]) -> list[MessageHit]:
@@ -209,9 +243,7 @@ class MemorySearch:
         """The best facts for a query; none where the user has no memory yet."""
         services = self._services
         return await services.in_known_room(
-            run.user,
-            lambda room: find_facts(room, services.embedder, services.settings, query, k, relation),
-            [],
+            run.user, lambda room: find_facts(UserSearch.of(services, room), query, k, relation), []
         )
 
     async def likeness(self, text: str, others: Sequence[str], run: "StepRun") -> float:
@@ -219,7 +251,7 @@ class MemorySearch:
         if not others:
             return 0.0
         try:
-            vectors = await asyncio.to_thread(self._services.embedder.embed, [text, *others])
+            vectors = await in_thread(self._services.embedder.embed, [text, *others])
         except EmbeddingError:
             return spelling(text, others)
         return float((vectors[1:] @ vectors[0]).max())

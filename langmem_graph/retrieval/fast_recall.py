@@ -11,12 +11,11 @@ from typing import get_args
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.messages import to_utc
-from langmem_graph.retrieval.facts import evidence, messages_behind
+from langmem_graph.retrieval.facts import evidence, hits_by_id
 from langmem_graph.retrieval.message_search import (
     search_different,
     search_messages,
     search_sessions,
-    with_method,
 )
 from langmem_graph.retrieval.quoted_context import (
     AGAINST,
@@ -25,19 +24,26 @@ from langmem_graph.retrieval.quoted_context import (
     ContextBuilder,
     build_context,
     framed,
+    not_in_view,
 )
 from langmem_graph.retrieval.request_intent import intent_of
-from langmem_graph.retrieval.schedule_lookup import (
-    ScheduleConflict,
-    conflict_section,
-    conflicts_in_words,
+from langmem_graph.retrieval.search_common import (
+    SearchNotes,
+    UserSearch,
+    check_query,
+    check_request,
 )
-from langmem_graph.retrieval.search_common import SearchNotes, check_query, check_request
-from langmem_graph.retrieval.vague_turns import VagueTurnContext, read_vague_turn_context
+from langmem_graph.retrieval.what_is_ahead import (
+    ScheduleConflict,
+    VagueTurnContext,
+    conflicts_at,
+    read_vague_turn_context,
+)
+from langmem_graph.schedule.time_phrases import spoken_time
 from langmem_graph.schemas import MessageHit, Reasoning, Recall, RecallReport
 from langmem_graph.settings import RankingMethod
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.tokens import TokenCounter, token_counter
+from langmem_graph.tokens import token_counter
 
 _SEARCHES = {"message": search_messages, "session": search_sessions}
 
@@ -63,11 +69,10 @@ def search_conversation(
         raise InvalidInputError(
             f"ranking must be one of {', '.join(get_args(RankingMethod))}, not {ranking!r}."
         )
-    settings = with_method(services.settings, ranking)
-    if not services.has(user_id):
-        return []
-    with services.room(user_id) as room:
-        hits = _SEARCHES[by](room, services.embedder, query, k, settings, SearchNotes())
+    with services.known_room(user_id) as room:
+        if room is None:
+            return []
+        hits = _SEARCHES[by](UserSearch.of(services, room).by(ranking), query, k)
     return hits if explain else [hit.model_copy(update={"signals": None}) for hit in hits]
 
 
@@ -94,24 +99,23 @@ def fast_recall(
     hits: list[MessageHit] = []
     conflicts: list[ScheduleConflict] = []
     vague, messages = VagueTurnContext(), {}
-    if services.has(user_id):
-        with services.room(user_id) as room:
-            found, _ = search_different(
-                room, services.embedder, query, k + len(seen), settings, notes
-            )
+    with services.known_room(user_id) as room:
+        if room is not None:
+            search = UserSearch(room, services.embedder, settings, notes)
+            found, _ = search_different(search, query, k + len(seen))
             hits = [hit for hit in found if not {hit.text, hit.message_id} & seen][:k]
             with notes.stage("schedule"):
-                conflicts = conflicts_in_words(room, query, now, settings)
-                if intent_of(query) == "vague":
-                    vague = room.database.read(
-                        lambda connection: read_vague_turn_context(connection, now, settings)
-                    )
-                conflicting = [conflict.fact for conflict in conflicts]
-                messages = messages_behind(room, [*conflicting, *vague.facts()])
+                asked = spoken_time(query, now, settings.time_zone)
+                conflicts = conflicts_at(room, asked, settings) if asked else []
+                with room.database.read_transaction() as connection:
+                    if intent_of(query) == "vague":
+                        vague = read_vague_turn_context(connection, now, settings)
+                    conflicting = [conflict.fact for conflict in conflicts]
+                    messages = hits_by_id(connection, [*conflicting, *vague.facts()])
     with notes.stage("context"):
         counter = token_counter(settings.encoding)
         builder = ContextBuilder(counter, budget - counter.count(framed([ALSO], URGENT)))
-        builder.add(AGAINST, conflict_section(conflicts, seen))
+        builder.add(AGAINST, [(one.line, not_in_view([one.fact], seen)) for one in conflicts])
         vague.write(builder, seen)
         shown = {(i, fact.text) for fact in builder.quoted.values() for i in fact.message_ids}
         rest = [hit for hit in hits if (hit.message_id, hit.text) not in shown]
@@ -128,27 +132,17 @@ def fast_recall(
     return Recall(
         context=context,
         evidence=[*behind, *(hit for hit in quoted if hit.message_id not in known)],
-        report=_report(notes, hits, quoted, context, counter),
+        report=RecallReport(
+            status="degraded" if notes.warnings else "ok",
+            warnings=notes.warnings,
+            considered=len(hits),
+            quoted=len(quoted),
+            context_tokens=counter.count(context),
+            tokens_exact=counter.exact,
+            milliseconds=notes.milliseconds,
+        ),
         facts=list(builder.quoted.values()),
         reasoning=Reasoning(overlaps=[conflict.text for conflict in conflicts])
         if conflicts
         else None,
-    )
-
-
-def _report(
-    notes: SearchNotes,
-    hits: list[MessageHit],
-    quoted: list[MessageHit],
-    context: str,
-    counter: TokenCounter,
-) -> RecallReport:
-    return RecallReport(
-        status="degraded" if notes.warnings else "ok",
-        warnings=notes.warnings,
-        considered=len(hits),
-        quoted=len(quoted),
-        context_tokens=counter.count(context),
-        tokens_exact=counter.exact,
-        milliseconds=notes.milliseconds,
     )

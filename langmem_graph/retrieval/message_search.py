@@ -1,53 +1,73 @@
 """Search for messages and sessions: candidates, ranking, and the messages of the best places."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from sqlalchemy import Connection
 
-from langmem_graph.embeddings.embedder import Embedder
-from langmem_graph.retrieval.hybrid_candidates import Candidates, gather
-from langmem_graph.retrieval.ranking import NOT_FOUND, Ranking, rank_messages, rank_sessions
-from langmem_graph.retrieval.record_search import RankedRecords
-from langmem_graph.retrieval.search_common import Depths, SearchNotes
-from langmem_graph.schemas import MessageHit
-from langmem_graph.settings import RankingMethod, Settings
-from langmem_graph.storage import message_queries, vector_rows
-from langmem_graph.storage.user_room import Room
+from langmem_graph.retrieval.ranking import NOT_FOUND, Candidates, rank_messages, rank_sessions
+from langmem_graph.retrieval.record_search import RankedRecords, rank_records
+from langmem_graph.retrieval.search_common import Depths, Ranking, UserSearch, Vector
+from langmem_graph.schemas import Message, MessageHit
+from langmem_graph.storage import (
+    full_text,
+    message_queries,
+    record_queries,
+    superseded_labels,
+    vector_rows,
+)
+from langmem_graph.storage.full_text import query_terms, telling_terms
+from langmem_graph.storage.message_queries import Facts
+from langmem_graph.storage.tables_and_migrations import MESSAGES
+from langmem_graph.storage.user_room import LedgerFolder
+from langmem_graph.storage.vector_rows import VectorRows
 
 ATTEMPTS, DEEPER = 3, 8
 """Searches where most candidates have the same text, and the factor of depth between them."""
 
 
-def search_messages(
-    room: Room, embedder: Embedder, query: str, k: int, settings: Settings, notes: SearchNotes
-) -> list[MessageHit]:
+def search_messages(search: UserSearch, query: str, k: int) -> list[MessageHit]:
     """The `k` best messages, best first."""
-    found, ranking, best = _ranked(room, embedder, query, Depths.of(settings, k), settings, notes)
-    with notes.stage("texts"):
-        return _hits(room, found, ranking, best[:k])
+    found, ranking = _ranked(search, query, search.depths(k))
+    with search.notes.stage("texts"):
+        return _hits(search.room, found, ranking, ranking.best()[:k])
 
 
 def search_different(
-    room: Room, embedder: Embedder, query: str, k: int, settings: Settings, notes: SearchNotes
+    search: UserSearch, query: str, k: int, *, past: bool = False
 ) -> tuple[list[MessageHit], RankedRecords]:
     """The `k` best messages with different texts, and the records as they were ranked beside them.
 
-    Used for prompts: a question that was asked often would otherwise take up all places.
+    Used for prompts: a question that was asked often would otherwise take up all places. With
+    `past` records that no longer hold are ranked too; the messages are ranked without them.
     """
-    depths = Depths.of(settings, k)
+    depths = search.depths(k, past=past)
     for _ in range(ATTEMPTS):
-        found, ranking, best = _ranked(room, embedder, query, depths, settings, notes)
-        with notes.stage("texts"):
-            hits = _different_hits(room, found, ranking, best, k)
+        found, ranking = _ranked(search, query, depths)
+        best = ranking.best()
+        with search.notes.stage("texts"):
+            hits = _different_hits(search.room, found, ranking, best, k)
         all_seen = len(best) < depths.dense or ranking.scores[best[-1]] == NOT_FOUND
-        if len(hits) == k or all_seen or notes.warnings:
+        if len(hits) == k or all_seen or search.notes.warnings:
             break
-        depths = Depths(depths.dense * DEEPER, depths.words * DEEPER)
+        depths = replace(depths, dense=depths.dense * DEEPER, words=depths.words * DEEPER)
     return hits, found.ranked_records
 
 
+def search_sessions(search: UserSearch, query: str, k: int) -> list[MessageHit]:
+    """The `k` best sessions, each represented by its best message, best first."""
+    found, messages = _ranked(search, query, search.depths(k))
+    with search.notes.stage("rank"), search.room.database.read_transaction() as connection:
+        centroids = vector_rows.centroids(connection)
+        ranking, best = rank_sessions(found, messages, centroids, search.settings)
+    with search.notes.stage("texts"):
+        return _hits(search.room, found, ranking, best[:k])
+
+
 def _different_hits(
-    room: Room, found: Candidates, ranking: Ranking, best: Sequence[int], k: int
+    room: LedgerFolder, found: Candidates, ranking: Ranking, best: Sequence[int], k: int
 ) -> list[MessageHit]:
     """Read the texts in growing portions, until `k` of them differ."""
     hits: list[MessageHit] = []
@@ -68,65 +88,95 @@ def different(hits: Sequence[MessageHit]) -> list[MessageHit]:
     return list(newest.values())
 
 
-def _ranked(
-    room: Room,
-    embedder: Embedder,
+def _ranked(search: UserSearch, query: str, depths: Depths) -> tuple[Candidates, Ranking]:
+    found = gather(search, query, depths)
+    with search.notes.stage("rank"):
+        return found, rank_messages(found, search.settings)
+
+
+def gather(search: UserSearch, query: str, depths: Depths) -> Candidates:
+    """The best messages by vector, by words and by the records that cite them, joined."""
+    vector, notes = search.vector(query), search.notes
+    with search.room.database.read_transaction() as connection:
+        with notes.stage("words"):
+            words = _by_words(connection, query, depths.words)
+        with notes.stage("vectors"):
+            near = search.near(connection, MESSAGES, vector, depths.dense)
+        with notes.stage("records"):
+            ranked = rank_records(search, connection, query, vector, depths)
+            cited = _cited(connection, ranked, depths.dense)
+        with notes.stage("exact"):
+            items = sorted({*words, *near, *cited})
+            rows = vector_rows.vectors_of(connection, items if vector is not None else [])
+            facts = message_queries.facts_of(connection, items)
+    stored = [facts[n] for n in items if n in facts]
+    return _columns(query, vector, stored, words, cited, rows, ranked)
+
+
+def _cited(connection: Connection, ranked: RankedRecords, depth: int) -> dict[int, float]:
+    """Messages that the best records cite which hold, each with its best record's score."""
+    scores = dict(zip(ranked.numbers, ranked.scores.tolist(), strict=True))
+    holding = [n for n in ranked.best_numbers() if n not in ranked.past][:depth]
+    cited: dict[int, float] = {}
+    for record, messages in record_queries.citing(connection, holding).items():
+        for message in messages:
+            cited[message] = max(scores[record], cited.get(message, 0.0))
+    return cited
+
+
+def _by_words(connection: Connection, query: str, depth: int) -> dict[int, float]:
+    terms = query_terms(query)
+    messages = message_queries.newest_message(connection)
+    chosen = telling_terms(full_text.MESSAGE_WORDS.counts(connection, terms), messages)
+    return dict(full_text.words_search(connection, chosen, depth)) if chosen else {}
+
+
+def _columns(
     query: str,
-    depths: Depths,
-    settings: Settings,
-    notes: SearchNotes,
-) -> tuple[Candidates, Ranking, list[int]]:
-    """The candidates, their scores, and their places, best first."""
-    found = gather(room, embedder, query, depths, notes)
-    with notes.stage("rank"):
-        ranking = rank_messages(found, settings.ranking.method, settings.ranking.rrf_k)
-        best: list[int] = np.argsort(-ranking.scores, kind="stable").tolist()
-    return found, ranking, best
+    vector: Vector | None,
+    facts: list[Facts],
+    words: dict[int, float],
+    cited: dict[int, float],
+    rows: VectorRows,
+    ranked: RankedRecords,
+) -> Candidates:
+    places = {fact.n: place for place, fact in enumerate(facts)}
+    dense, spans = np.zeros(len(facts)), np.zeros((len(facts), 2), dtype=np.int64)
+    if vector is not None and len(rows):
+        for item, cosine, span in zip(rows.items, rows.matrix @ vector, rows.spans, strict=True):
+            place = places.get(int(item))
+            if place is not None and (cosine > dense[place] or not spans[place].any()):
+                dense[place], spans[place] = cosine, span
+    by_words = np.array([words.get(fact.n, 0.0) for fact in facts], dtype=np.float64)
+    by_records = np.array([cited.get(fact.n, 0.0) for fact in facts], dtype=np.float64)
+    sessions = np.array([fact.session for fact in facts], dtype=np.int64)
+    return Candidates(query, vector, facts, sessions, dense, by_words, spans, by_records, ranked)
 
 
-def search_sessions(
-    room: Room, embedder: Embedder, query: str, k: int, settings: Settings, notes: SearchNotes
+def _hits(
+    room: LedgerFolder, found: Candidates, ranking: Ranking, best: Sequence[int]
 ) -> list[MessageHit]:
-    """The `k` best sessions, each represented by its best message, best first."""
-    found = gather(room, embedder, query, Depths.of(settings, k), notes)
-    with notes.stage("rank"), room.database.read_transaction() as connection:
-        centroids = vector_rows.centroids(connection)
-        messages = rank_messages(found, settings.ranking.method, settings.ranking.rrf_k)
-        ranking, best = rank_sessions(found, messages, centroids, settings)
-    with notes.stage("texts"):
-        return _hits(room, found, ranking, best[:k])
-
-
-def with_method(settings: Settings, method: RankingMethod | None) -> Settings:
-    """The settings with another ranking method, for one call."""
-    if method is None:
-        return settings
-    ranking = settings.ranking.model_copy(update={"method": method})
-    return settings.model_copy(update={"ranking": ranking})
-
-
-def _hits(room: Room, found: Candidates, ranking: Ranking, best: Sequence[int]) -> list[MessageHit]:
     best = [place for place in best if ranking.scores[place] != NOT_FOUND]
     numbers = [found.facts[place].n for place in best]
     with room.database.read_transaction() as connection:
-        messages = message_queries.messages_by_number(connection, numbers)
+        messages = superseded_labels.labelled_messages(connection, numbers)
     hits = []
     for place, n in zip(best, numbers, strict=True):
         message = messages.get(n)
         if message is None:  # forgotten meanwhile
             continue
         start, end = _without_speaker(found, place)
-        hits.append(
-            MessageHit(
-                message_id=message.id,
-                score=float(ranking.scores[place]),
-                position=n,
-                excerpt=message.text[start:end] if end > start else message.text,
-                signals=ranking.signals_of(place),
-                **message.model_dump(include={"session_id", "role", "name", "at", "text"}),
-            )
-        )
+        excerpt = message.text[start:end] if end > start else message.text
+        score, signals = float(ranking.scores[place]), ranking.signals_of(place)
+        hits.append(as_hit(message, n, excerpt=excerpt, score=score, signals=signals))
     return hits
+
+
+def as_hit(message: Message, n: int, **found: Any) -> MessageHit:
+    """A message as a hit, with its number and, where a search found it, how it did."""
+    same = message.model_dump(include={"session_id", "role", "origin", "name", "at", "text"})
+    found = {"score": 0.0, "excerpt": message.text, **same, **found}
+    return MessageHit(message_id=message.id, position=n, labels=message.labels, **found)
 
 
 def _without_speaker(found: Candidates, place: int) -> tuple[int, int]:

@@ -8,17 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from langmem_graph.retrieval.hybrid_candidates import Candidates
+from langmem_graph.retrieval.record_search import RankedRecords
 from langmem_graph.retrieval.search_common import (
     MESSAGE_WEIGHTS,
     SESSION_WEIGHTS,
+    Ranking,
     Scores,
+    Vector,
+    best_places,
     reciprocal_rank_fusion,
     share_of_best,
     weighted_sum,
 )
 from langmem_graph.schedule.time_phrases import day_fit, named_days
-from langmem_graph.settings import RankingMethod, Settings
+from langmem_graph.settings import Settings
+from langmem_graph.storage.message_queries import Facts
 from langmem_graph.storage.vector_rows import Centroids
 
 SESSION_BEST = 3
@@ -30,25 +34,37 @@ NOT_FOUND = -np.inf
 
 
 @dataclass(frozen=True)
-class Ranking:
-    """Scores of the candidates, and the signals that the scores were made of."""
+class Candidates:
+    """Messages to be ranked, as parallel columns."""
 
-    scores: Scores
-    signals: dict[str, Scores]
+    query: str
+    vector: Vector | None
+    facts: list[Facts]
+    sessions: NDArray[np.int64]
+    """Each message's session, by number."""
+    dense: Scores
+    """Cosine of the best piece; 0 where there is no vector."""
+    words: Scores
+    """BM25, higher is better; 0 where the word search did not find the message."""
+    spans: NDArray[np.int64]
+    """Start and end of the best piece; 0, 0 where there is no vector."""
+    records: Scores
+    """Score of the best record that cites the message; 0 where none does."""
+    ranked_records: RankedRecords
+    """The records that were ranked for the query."""
 
-    def signals_of(self, place: int) -> dict[str, float]:
-        """Each signal's value for one candidate."""
-        return {name: float(values[place]) for name, values in self.signals.items()}
 
-
-def rank_messages(found: Candidates, method: RankingMethod, rrf_k: int) -> Ranking:
-    """Score the candidates by the chosen method."""
+def rank_messages(found: Candidates, settings: Settings) -> Ranking:
+    """Score the candidates by the settings' method."""
+    method = settings.ranking.method
     if method == "hybrid":
         signals = _message_signals(found)
         return Ranking(weighted_sum(signals, MESSAGE_WEIGHTS), signals)
     signals = {"dense": found.dense, "words": found.words}
     if method == "rrf":
-        return Ranking(reciprocal_rank_fusion([found.dense, found.words], rrf_k), signals)
+        return Ranking(
+            reciprocal_rank_fusion(list(signals.values()), settings.ranking.rrf_k), signals
+        )
     return Ranking(np.where(signals[method] != 0, signals[method], NOT_FOUND), signals)
 
 
@@ -80,13 +96,7 @@ def _dates(found: Candidates) -> Scores:
 def rank_sessions(
     found: Candidates, messages: Ranking, centroids: Centroids, settings: Settings
 ) -> tuple[Ranking, list[int]]:
-    """Score the sessions of the candidates.
-
-    Args:
-        found: the candidate messages.
-        messages: their ranking.
-        centroids: centroid of each session.
-        settings: for the ranking method.
+    """Score the sessions of the candidate messages.
 
     Returns:
         Scores and signals spread over the candidate messages, and the places of the sessions'
@@ -97,14 +107,10 @@ def rank_sessions(
     spread = Ranking(
         scores[session_of], {name: values[session_of] for name, values in signals.items()}
     )
-    representatives = [_best_message(messages.scores, session_of == s) for s in range(len(numbers))]
-    order = np.argsort(-scores, kind="stable")
-    return spread, [representatives[s] for s in order]
-
-
-def _best_message(scores: Scores, members: NDArray[np.bool_]) -> int:
-    places = np.flatnonzero(members)
-    return int(places[np.argmax(scores[places])])
+    best_of: dict[int, int] = {}  # by session: the place of its best message
+    for place in messages.best():
+        best_of.setdefault(int(session_of[place]), place)
+    return spread, [best_of[session] for session in best_places(scores)]
 
 
 def _scores(

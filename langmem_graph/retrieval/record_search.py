@@ -1,5 +1,6 @@
 """Search for records: nearest vectors and best words, ranked by one weighted sum of signals."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,82 +11,74 @@ from langmem_graph.messages import to_utc
 from langmem_graph.retrieval.search_common import (
     RECORD_WEIGHTS,
     Depths,
+    Ranking,
     Scores,
-    SearchNotes,
+    UserSearch,
     Vector,
     best_cosines,
+    best_places,
     check_query,
-    near_items,
     nearest,
-    query_vector,
     share_of_best,
     weighted_sum,
 )
 from langmem_graph.schedule.time_phrases import day_fit, named_days
-from langmem_graph.schemas import Record, RecordHit
-from langmem_graph.storage import record_queries, vector_rows
+from langmem_graph.schemas import Label, Record, RecordHit
+from langmem_graph.storage import record_queries, superseded_labels, vector_rows
 from langmem_graph.storage.full_text import RECORD_WORDS, query_terms, telling_terms
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.record_writes import naive
+from langmem_graph.storage.superseded_labels import PAST
 from langmem_graph.storage.tables_and_migrations import RECORDS
-from langmem_graph.storage.user_room import Room
+
+MOST_PAST = 2_048
+"""Records that no longer hold whose vectors are compared; ours."""
 
 
 @dataclass(frozen=True)
-class RankedRecords:
-    """Records by number, with their scores and the signals that the scores were made of."""
+class RankedRecords(Ranking):
+    """The ranking of records, which are known by their numbers."""
 
     numbers: list[int]
-    scores: Scores
-    signals: dict[str, Scores]
+    past: frozenset[int] = frozenset()
+    """Those that no longer hold."""
 
-    def best(self, k: int) -> list[int]:
-        """Places of the best records, best first."""
-        return _places(self.scores, k)
-
-    def best_numbers(self, k: int, signal: str | None = None) -> list[int]:
-        """Numbers of the best records, best first; by one signal, only those that it found."""
-        if signal is None:
-            return [self.numbers[place] for place in self.best(k)]
-        values = self.signals.get(signal, self.scores)
-        return [self.numbers[place] for place in _places(values, k) if values[place] > 0]
-
-
-def _places(values: Scores, k: int) -> list[int]:
-    order: list[int] = np.argsort(-values, kind="stable")[:k].tolist()
-    return order
+    def best_numbers(self, signal: str | None = None) -> list[int]:
+        """Numbers of the records, best first; by one signal, only those that it found."""
+        if signal is None or not self.numbers:
+            return [self.numbers[place] for place in self.best()]
+        values = self.signals[signal]
+        return [self.numbers[place] for place in best_places(values) if values[place] > 0]
 
 
 def rank_records(
-    room: Room,
+    search: UserSearch,
     connection: Connection,
     query: str,
     vector: Vector | None,
     depths: Depths,
-    notes: SearchNotes,
     as_of: datetime | None = None,
 ) -> RankedRecords:
     """Score the records that may matter for a query.
 
     Args:
-        room: the user's room.
-        connection: a read transaction.
-        query: the query's words.
-        vector: the query's vector; None where the embedder fails.
-        depths: number of candidates from each list.
-        notes: takes the parts that fail.
+        vector: None where the embedder fails.
         as_of: rank the records that were true then (naive UTC); None is now.
     """
     if not record_queries.newest_record(connection):
-        return RankedRecords([], np.zeros(0), {})
+        return RankedRecords(np.zeros(0), {}, [])
     allowed = record_queries.true_now(connection)
     if as_of is not None:
         allowed = set(record_queries.numbers_true_at(connection, as_of))
-    words = _by_words(connection, query, depths.words, allowed)
-    near = near_records(room, connection, vector, depths.dense, notes, allowed)
+    counts = RECORD_WORDS.counts(connection, query_terms(query))
+    terms = telling_terms(counts, record_queries.newest_record(connection))
+    words = _by_words(connection, terms, depths.words, allowed)
+    near = near_records(search, connection, vector, depths.dense, allowed)
     candidates = {*words, *near}
     active = record_queries.active(connection, candidates) if allowed is None else allowed
-    items = sorted(candidates & active)
+    past = _past(connection, terms, vector, depths.past) if depths.past else {}
+    items = sorted(candidates & active | past.keys())
+    words |= past
     facts = record_queries.facts_of(connection, items)
     named = named_days(query)
     signals = {
@@ -95,36 +88,51 @@ def rank_records(
             [day_fit(named, facts[n].said_at.date()) for n in items], dtype=np.float64
         ),
     }
-    return RankedRecords(items, weighted_sum(signals, RECORD_WEIGHTS), signals)
+    return RankedRecords(weighted_sum(signals, RECORD_WEIGHTS), signals, items, frozenset(past))
 
 
 def _by_words(
-    connection: Connection, query: str, depth: int, allowed: set[int] | None
+    connection: Connection, terms: Sequence[str], depth: int, allowed: set[int] | None
 ) -> dict[int, float]:
-    terms = query_terms(query)
-    counts = RECORD_WORDS.counts(connection, terms)
-    chosen = telling_terms(counts, record_queries.newest_record(connection))
-    if not chosen:
+    if not terms:
         return {}
     if allowed is None:
-        return dict(record_queries.words_search(connection, chosen, depth))
-    every = record_queries.words_search_any(connection, chosen)
+        return dict(record_queries.words_search(connection, terms, depth))
+    every = record_queries.words_search_any(connection, terms)
     return {n: score for n, score in every.items() if n in allowed}
 
 
+def _past(
+    connection: Connection, terms: Sequence[str], vector: Vector | None, depth: int
+) -> dict[int, float]:
+    """Records that no longer hold, found by words or by vector, with their BM25 scores.
+
+    Chroma has no vectors of these, so they are compared exactly: of very many, the newest.
+    """
+    newest = superseded_labels.newest_past(connection, MOST_PAST)
+    if not newest:
+        return {}
+    near = list[int]()
+    if vector is not None:
+        near = nearest([vector_rows.vectors_of(connection, newest, RECORDS)], vector, depth)
+    words = dict(record_queries.words_search(connection, terms, depth, PAST) if terms else ())
+    found = {*near, *words}
+    further = superseded_labels.standing(connection, found.difference(newest))
+    return {n: words.get(n, 0.0) for n in found.intersection(newest) | further.past}
+
+
 def near_records(
-    room: Room,
+    search: UserSearch,
     connection: Connection,
     vector: Vector | None,
     depth: int,
-    notes: SearchNotes,
     allowed: set[int] | None = None,
 ) -> list[int]:
     """Records with the nearest vectors; where only some are allowed, all are compared exactly."""
     if vector is None:
         return []
     if allowed is None and record_queries.newest_record(connection) > depth:
-        return near_items(room, connection, RECORDS, vector, depth, notes)
+        return search.near(connection, RECORDS, vector, depth)
     exact = nearest(vector_rows.all_vectors(connection, RECORDS), vector, None)
     return [n for n in exact if allowed is None or n in allowed][:depth]
 
@@ -139,35 +147,79 @@ def _cosines(connection: Connection, items: list[int], vector: Vector | None) ->
 def search_records(
     services: Services, user_id: str, query: str, k: int, as_of: object, explain: bool
 ) -> list[RecordHit]:
-    """The best records for a query, best first.
+    """The best records for a query, best first; what no longer holds is labelled.
 
     Raises:
         InvalidInputError: the query or the number cannot be used.
     """
     check_query(query, k)
     then = naive(to_utc(as_of)) if as_of is not None else None
-    if not services.has(user_id):
-        return []
-    depths, notes = Depths.of(services.settings, k), SearchNotes()
-    with services.room(user_id) as room:
-        vector = query_vector(room, services.embedder, query, notes)
+    with services.known_room(user_id) as room:
+        if room is None:
+            return []
+        search = UserSearch.of(services, room)
+        vector, depths = search.vector(query), search.depths(k, past=then is None)
         with room.database.read_transaction() as connection:
-            ranked = rank_records(room, connection, query, vector, depths, notes, then)
-            best = ranked.best(k)
-            found = record_queries.records_by_number(connection, [ranked.numbers[p] for p in best])
-    return [_hit(found[ranked.numbers[p]], ranked, p, explain) for p in best]
+            ranked = rank_records(search, connection, query, vector, depths, then)
+            chains = ranked_chains(connection, ranked, k)
+            numbers = [n for chain in chains for n in chain]
+            found = record_queries.records_by_number(connection, numbers)
+            labelled = (
+                superseded_labels.labels_of_records(connection, numbers) if then is None else {}
+            )
+    places = {n: place for place, n in enumerate(ranked.numbers)}
+    return [
+        _hit(found[n], ranked, places.get(n), places[chain[-1]], labelled.get(n, []), explain)
+        for chain in chains
+        for n in chain
+    ]
 
 
-def _hit(record: Record, ranked: RankedRecords, place: int, explain: bool) -> RecordHit:
-    signals = {name: float(values[place]) for name, values in ranked.signals.items()}
+def _hit(
+    record: Record,
+    ranked: RankedRecords,
+    own: int | None,
+    best: int,
+    labelled: list[Label],
+    explain: bool,
+) -> RecordHit:
+    """A record as a hit, with the score of the best record of its chain.
+
+    Its own place is None where it is the newest of a chain and was not found itself.
+    """
+    signals = ranked.signals_of(own) if own is not None else {}
+    shown = "record_id kind text message_ids facet subject attribute confirmation status"
     return RecordHit(
         at=record.said_at,
-        score=float(ranked.scores[place]),
+        score=float(ranked.scores[best]),
         signals=signals if explain else None,
-        **record.model_dump(
-            include={
-                *("record_id", "kind", "text", "message_ids", "facet", "subject"),
-                *("attribute", "confirmation", "status"),
-            }
-        ),
+        labels=labelled,
+        **record.model_dump(include=set(shown.split())),
     )
+
+
+def ranked_chains(
+    connection: Connection, ranked: RankedRecords, k: int, signal: str | None = None
+) -> list[tuple[int, ...]]:
+    """The numbers of the `k` best chains, best first; by one signal, only what that found."""
+    numbers = ranked.best_numbers(signal)
+    newest = superseded_labels.chains_of(connection, ranked.past) if ranked.past else {}
+    return best_of_chains(numbers, newest, k)
+
+
+def best_of_chains(
+    numbers: Iterable[int], newest: Mapping[int, int], k: int
+) -> list[tuple[int, ...]]:
+    """The `k` best chains: of each its newest record, then the best one where that is another.
+
+    Args:
+        newest: the newest record of the chain of those that no longer hold.
+    """
+    chains: dict[int, tuple[int, ...]] = {}
+    for n in numbers:
+        last = newest.get(n, n)
+        if last not in chains:
+            if len(chains) == k:
+                break
+            chains[last] = (last,) if last == n else (last, n)
+    return list(chains.values())

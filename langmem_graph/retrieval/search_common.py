@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import get_args
 
@@ -20,10 +20,11 @@ from langmem_graph.errors import (
     for_log,
 )
 from langmem_graph.messages import to_utc
-from langmem_graph.schemas import RecallMode, RecallRequest
-from langmem_graph.settings import Settings
+from langmem_graph.schemas import RecallMode
+from langmem_graph.settings import RankingMethod, Settings
 from langmem_graph.storage import vector_rows
-from langmem_graph.storage.user_room import Room
+from langmem_graph.storage.memory_services import Services
+from langmem_graph.storage.user_room import LedgerFolder, Room
 from langmem_graph.storage.vector_rows import VectorRows
 
 Scores = NDArray[np.float64]
@@ -48,6 +49,22 @@ SESSION_WEIGHTS = {
 }
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RecallRequest:
+    """Request of a recall; None takes the default of the settings."""
+
+    query: str
+    mode: RecallMode = "auto"
+    k: int | None = None
+    """Number of facts of the first look-up."""
+    max_tokens: int | None = None
+    """Token budget of the context."""
+    in_view: Sequence[str] = ()
+    """Ids and texts of messages that the model sees anyway; they are not quoted again."""
+    now: str | None = None
+    """ISO time of the request; None is the present."""
 
 
 def check_request(
@@ -125,59 +142,94 @@ class SearchNotes:
 
 
 @dataclass(frozen=True)
+class Ranking:
+    """Scores of the candidates, and the signals that the scores were made of."""
+
+    scores: Scores
+    signals: dict[str, Scores]
+
+    def signals_of(self, place: int) -> dict[str, float]:
+        """Each signal's value for one candidate."""
+        return {name: float(values[place]) for name, values in self.signals.items()}
+
+    def best(self) -> list[int]:
+        """The candidates' places, best first."""
+        return best_places(self.scores)
+
+
+@dataclass(frozen=True)
 class Depths:
     """Number of candidates from each list."""
 
     dense: int
     words: int
+    past: int = 0
+    """Of each list of records that no longer hold."""
+
+
+@dataclass(frozen=True)
+class UserSearch:
+    """What a search works with: of one user's memory, or of the items of a store."""
+
+    room: LedgerFolder
+    embedder: Embedder
+    settings: Settings
+    notes: SearchNotes = field(default_factory=SearchNotes)
 
     @classmethod
-    def of(cls, settings: Settings, k: int) -> "Depths":
-        """The depths for `k` hits."""
-        ranking = settings.ranking
-        return cls(max(ranking.dense_candidates, k), max(ranking.word_candidates, k))
+    def of(cls, services: Services, room: Room) -> "UserSearch":
+        """With the memory's embedder and settings."""
+        return cls(room, services.embedder, services.settings)
 
+    def by(self, method: RankingMethod | None) -> "UserSearch":
+        """The same with another ranking method; None is that of the settings."""
+        if method is None:
+            return self
+        ranking = self.settings.ranking.model_copy(update={"method": method})
+        return replace(self, settings=self.settings.model_copy(update={"ranking": ranking}))
 
-def query_vector(room: Room, embedder: Embedder, query: str, notes: SearchNotes) -> Vector | None:
-    """The query's vector; None when the embedder fails, which is noted."""
-    try:
-        room.check_embedder(embedder.name)
-        with notes.stage("embed"):
-            vector = embedder.embed_query(query)
-        room.check_dimension(vector.size)
-        return vector
-    except EmbedderMismatchError:
-        raise
-    except EmbeddingError as error:
-        notes.warn(error)
-        return None
+    def depths(self, k: int, *, past: bool = False) -> Depths:
+        """The depths for `k` hits; with `past` also among records that no longer hold."""
+        ranking = self.settings.ranking
+        dense = max(ranking.dense_candidates, k)
+        return Depths(dense, max(ranking.word_candidates, k), dense if past else 0)
 
+    def vector(self, query: str) -> Vector | None:
+        """The query's vector; None when the embedder fails, which is noted."""
+        try:
+            self.room.check_embedder(self.embedder.name)
+            with self.notes.stage("embed"):
+                vector = self.embedder.embed_query(query)
+            self.room.check_dimension(vector.size)
+            return vector
+        except EmbedderMismatchError:
+            raise
+        except EmbeddingError as error:
+            self.notes.warn(error)
+            return None
 
-def near_items(
-    room: Room,
-    connection: Connection,
-    layer: str,
-    vector: Vector | None,
-    depth: int,
-    notes: SearchNotes,
-) -> list[int]:
-    """The layer's items with the nearest vectors: Chroma's, and those that it does not have yet.
+    def near(
+        self, connection: Connection, layer: str, vector: Vector | None, depth: int
+    ) -> list[int]:
+        """The layer's items with the nearest vectors: Chroma's, and those it does not have yet.
 
-    Without Chroma, or with few vectors, all are compared exactly: Chroma's search is approximate.
-    """
-    if vector is None:
-        return []
-    if room.read_only:
-        return nearest(vector_rows.all_vectors(connection, layer), vector, depth)
-    try:
-        found = room.index.query(layer, vector, depth)
-    except IndexUnavailableError as error:
-        notes.warn(error)
-        return nearest(vector_rows.all_vectors(connection, layer), vector, depth)
-    exact: Iterable[VectorRows] = [vector_rows.waiting_vectors(connection, layer)]
-    if vector_rows.newest_vector(connection) <= depth:
-        exact = vector_rows.all_vectors(connection, layer)
-    return [*vector_rows.items_of_vectors(connection, found), *nearest(exact, vector, depth)]
+        Without Chroma, or with few vectors, all are compared exactly: Chroma's search is
+        approximate. An embedded one without any vectors is not even opened, which takes a while.
+        """
+        if vector is None:
+            return []
+        found = list[int]()
+        exact: Iterable[VectorRows] = vector_rows.all_vectors(connection, layer)
+        try:
+            index = self.room.index
+            needed = not index.embedded or vector_rows.is_any_indexed(connection)
+            if needed and not self.room.read_only:
+                found = index.query(layer, vector, depth)
+                if vector_rows.newest_vector(connection) > depth:
+                    exact = [vector_rows.waiting_vectors(connection, layer)]
+        except IndexUnavailableError as error:
+            self.notes.warn(error)
+        return [*vector_rows.items_of_vectors(connection, found), *nearest(exact, vector, depth)]
 
 
 def nearest(blocks: Iterable[VectorRows], vector: Vector, depth: int | None) -> list[int]:
@@ -194,6 +246,12 @@ def best_cosines(blocks: Iterable[VectorRows], vector: Vector) -> dict[int, floa
         for item, cosine in zip(rows.items.tolist(), cosines, strict=True):
             best[item] = max(cosine, best.get(item, -2.0))
     return best
+
+
+def best_places(values: Scores) -> list[int]:
+    """The places of the values, the greatest first."""
+    places: list[int] = np.argsort(-values, kind="stable").tolist()
+    return places
 
 
 def reciprocal_rank_fusion(signals: Sequence[Scores], k: int) -> Scores:

@@ -1,18 +1,18 @@
-"""Three parsers of times: what a model writes, dates named in a query, and a request's own time.
+"""Times in words: dates that a text names, and the time that a request proposes.
 
-`written_event` reads ISO 8601 as models write it, with or without a time of day. `named_days` finds
-the dates that a query names, for the ranking of messages. `spoken_time` reads the time to come that
-a request names, and gives up on everything that is ambiguous.
+`named_days` finds the dates that a query names, for the ranking of messages. `spoken_time` reads
+the time to come that a request names, and gives up on everything that is ambiguous. `only_time`
+reads a text that is a time and nothing else.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.messages import to_utc
-from langmem_graph.schedule.times import EventTime, Granularity, zone_of
+from langmem_graph.schedule.times import EventTime, zone_of
 
 LONGEST = 500
 """Characters; a longer request is not searched for a time."""
@@ -21,7 +21,6 @@ _NEAR = timedelta(days=183)
 """A day that is named without its year lies within this time."""
 _TALKED_ABOUT = range(-3, 15)
 """Days after an event on which people talk about it."""
-_WHOLE: dict[Granularity, str] = {"year": r"\d{4}", "month": r"\d{4}-\d\d", "week": r"\d{4}-?W\d\d"}
 _NAMES = (
     "january february march april may june july august september october november december".split()
 )
@@ -35,7 +34,7 @@ _BEFORE_MONTH = "in|of|since|by|during|last|this|early|late|mid|until|before|aft
 _PATTERNS = [
     re.compile(pattern)
     for pattern in (
-        r"\b(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)\b",
+        r"\b(?P<year>\d{4})([-/])(?P<month>\d\d)\2(?P<day>\d\d)\b",
         rf"(?<!:)\b{_DAY_OF_MONTH}(?: of)? {_ANY}(?:,? {_YEAR})?\b",
         rf"\b{_ANY} {_DAY_OF_MONTH}\b(?:,? {_YEAR}\b)?",
         rf"\b{_ANY},? (?:of )?{_YEAR}\b",
@@ -44,8 +43,10 @@ _PATTERNS = [
     )
 ]
 _TO = r"\s*(?:-|–|—|to|until|till)\s*"
-_STAMP = r"(\d{4}-\d\d-\d\dt\d\d:\d\d(?::\d\d)?(?:z|[+-]\d\d:?\d\d)?)"
-_STAMPS = re.compile(rf"\b{_STAMP}(?:{_TO}{_STAMP})?")
+_PLAIN_STAMP = r"\b\d{4}-\d\d-\d\dt\d\d:\d\d(?::\d\d)?"
+_OFFSET = r"(?:z|[+-](?:0\d|1[0-4]):?\d\d)"
+_STAMP = re.compile(rf"{_PLAIN_STAMP}{_OFFSET}(?![\w:])")
+_STAMPS = re.compile(rf"({_PLAIN_STAMP}{_OFFSET}?){_TO}({_PLAIN_STAMP}{_OFFSET}?)(?![\w:])")
 _WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
 _RELATIVE = {"day after tomorrow": 2, "tomorrow": 1, "today": 0, "tonight": 0}
 _DAY_WORDS = re.compile(rf"\b(?:the )?({'|'.join([*_RELATIVE, *_WEEKDAYS])})\b(?!'s)")
@@ -60,7 +61,7 @@ _OTHER_ZONE = re.compile(
 """What makes the time of day before it one of another zone; which zone, rules cannot tell."""
 _COUNTS = {"a": 1.0, "an": 1.0, "half an": 0.5, "one": 1.0, "two": 2.0, "three": 3.0, "four": 4.0}
 _LENGTH = re.compile(
-    rf"\b(?:for )?(half an|\d{{1,3}}(?:\.\d)?|{'|'.join(_COUNTS)})[ -]?(h|hr|hour|min|minute)s?\b"
+    rf"\b(?:for )?(half an|\d{{1,5}}(?:\.\d)?|{'|'.join(_COUNTS)})[ -]?(h|hr|hour|min|minute)s?\b"
 )
 _AMBIGUOUS = re.compile(
     r"\b(?:next|last|past|every|each|other|following|previous|before|after|by|until|till|since|than|"
@@ -71,66 +72,6 @@ _AMBIGUOUS = re.compile(
 )
 """Words that change the meaning of a day or time beside them."""
 _MONTHS |= {name[:3]: number for name, number in _MONTHS.items()} | {"sept": 9}
-
-
-def written_event(
-    when: str, until: str = "", recurrence: str = "", zone: str | None = None
-) -> EventTime:
-    """The time that a model wrote.
-
-    A mere day, week (`2025-W23`), month or year is meant as a whole. An end that is a mere day
-    includes that day. An end earlier on the same day is on the next one: from 22:00 to 02:00. Any
-    other end before the start is ignored.
-
-    Args:
-        when: when it starts.
-        until: when it ends; may be empty.
-        recurrence: an RFC 5545 rule; may be empty.
-        zone: the zone of times without an offset; UTC for None.
-
-    Raises:
-        InvalidInputError: the start is no time, or the rule is none.
-    """
-    start, unit = when.strip(), granularity_of(when)
-    for end in _ends(start, until.strip(), unit):
-        try:
-            return EventTime(
-                time_zone=zone,
-                start=start,
-                end=end,
-                granularity=unit,
-                recurrence=recurrence.strip() or None,
-            )
-        except InvalidInputError:
-            if end is None:
-                raise
-    raise AssertionError("None is the last of the ends")  # pragma: no cover
-
-
-def granularity_of(when: str) -> Granularity:
-    """What a text names: a minute where it has a time of day, else a day or a longer unit."""
-    for unit, pattern in _WHOLE.items():
-        if re.fullmatch(pattern, when.strip()):
-            return unit
-    return "day" if re.fullmatch(r"\d{4}-?\d\d-?\d\d|\d{4}-?W\d\d-?\d", when.strip()) else "minute"
-
-
-def _ends(start: str, until: str, unit: Granularity) -> Iterator[str | datetime | None]:
-    """Possible ends, the likeliest first, and None as the last."""
-    try:
-        first, last = datetime.fromisoformat(start), datetime.fromisoformat(until)
-    except ValueError:  # no end, a month, or no time at all
-        yield from (until, None) if until else (None,)
-        return
-    if unit != "minute":
-        yield until
-    elif granularity_of(until) == "minute":
-        yield last
-        if last.date() == first.date():
-            yield last + _DAY
-    elif last.date() > first.date():
-        yield last + _DAY
-    yield None
 
 
 @dataclass(frozen=True)
@@ -191,35 +132,20 @@ def spoken_time(request: str, now: datetime, zone: str | None = None) -> EventTi
         now: when they are said.
         zone: the zone of the times in it; UTC for None.
     """
-    words = " ".join(request.lower().replace("\u2019", "'").split())
-    if len(words) > LONGEST:
+    if len(request) > LONGEST:
         return None
     try:
-        event = _stamped(words, zone) or _phrased(words, now.astimezone(zone_of(zone)), zone)
-    except (InvalidInputError, ValueError, OverflowError):  # the 31st of June, 25:00, after 9999
+        event = _proposed(request, now.astimezone(zone_of(zone)), zone)
+    except (InvalidInputError, ValueError, OverflowError, TypeError):  # 31st of June, after 9999 …
         return None
     return event if event and event.start > to_utc(now) else None
 
 
-def _stamped(words: str, zone: str | None) -> EventTime | None:
-    """The event of one ISO time, which another may follow as its end."""
-    stamps, rest = _taken(_STAMPS, words)
+def _proposed(request: str, now: datetime, zone: str | None) -> EventTime | None:
+    """The event of one day and one time of day."""
+    named, days, clocks, rest = _parts(_STAMPS.sub(_with_length, request.lower()))
     lengths, rest = _taken(_LENGTH, rest)
-    named, rest = split_days(rest)
-    others = [*named, *_taken(_DAY_WORDS, rest)[0], *_taken(_CLOCKS, rest, _is_clock)[0]]
-    if len(stamps) != 1 or others or len(lengths) > 1 or _AMBIGUOUS.search(rest):
-        return None
-    start, end = stamps[0].groups()
-    return _with_length(written_event(start.upper(), (end or "").upper(), zone=zone), lengths)
-
-
-def _phrased(words: str, now: datetime, zone: str | None) -> EventTime | None:
-    """The event of one day and one time of day, in words."""
-    named, rest = split_days(re.sub(r"\bnoon\b", "12:00", words))
-    days, rest = _taken(_DAY_WORDS, rest)
-    lengths, rest = _taken(_LENGTH, rest)
-    clocks, rest = _taken(_CLOCKS, rest, _is_clock)
-    day = _day(named, {match[1] for match in days}, now.date())
+    day = _day(named, days, now.date())
     if day is None or len(clocks) != 1 or len(lengths) > 1 or _AMBIGUOUS.search(rest):
         return None
     clock = clocks[0]
@@ -227,9 +153,32 @@ def _phrased(words: str, now: datetime, zone: str | None) -> EventTime | None:
         return None
     start, end = _between(clock)
     begin = datetime.combine(day, start)
-    until = end and datetime.combine(day if end > start else day + _DAY, end)
-    event = EventTime(time_zone="UTC" if clock[7] else zone, start=begin, end=until)
-    return _with_length(event, lengths)
+    until = datetime.combine(day if end > start else day + _DAY, end) if end else None
+    if until is None and lengths:
+        until = begin + _length(*lengths[0].groups())
+    return EventTime(time_zone="UTC" if clock[7] else zone, start=begin, end=until)
+
+
+def _parts(text: str) -> tuple[list[NamedDay], set[str], list[re.Match[str]], str]:
+    """The dates, the words for days and the times of day in a text, and its other words."""
+    words = " ".join(text.lower().replace("\u2019", "'").split())
+    words = re.sub(r"(?<=\d)t(?=\d)", " ", _STAMP.sub(_in_utc, words))
+    named, rest = split_days(re.sub(r"\bnoon\b", "12:00", words))
+    days, rest = _taken(_DAY_WORDS, rest)
+    clocks, rest = _taken(_CLOCKS, rest, _is_clock)
+    return named, {match[1] for match in days}, clocks, rest
+
+
+def _with_length(stamps: re.Match[str]) -> str:
+    """Of two ISO times, the first and how long it is to the second."""
+    start, end = (datetime.fromisoformat(stamp.upper()) for stamp in stamps.groups())
+    if end <= start:
+        raise ValueError("it ends before it begins")
+    return f"{stamps[1]} for {(end - start) // timedelta(minutes=1)} minutes"
+
+
+def _in_utc(stamp: re.Match[str]) -> str:
+    return f"{datetime.fromisoformat(stamp[0].upper()).astimezone(UTC):%Y-%m-%d %H:%Mz}"
 
 
 def _taken(
@@ -286,6 +235,48 @@ def _day(named: Sequence[NamedDay], words: set[str], today: date) -> date | None
     return day if day and weekdays <= {day.weekday()} else None
 
 
+def only_time(text: str, today: date | None) -> tuple[str, str] | None:
+    """Start and end of the one time that is all a text names; None for anything else.
+
+    Args:
+        text: "3 February 2026 9:15", "Tuesday, 3 February", "tomorrow 9-10 am", "March 2026".
+        today: when it was written; without it, a day counts only with its year.
+
+    Returns:
+        Both in ISO 8601; the end is empty where none is named.
+    """
+    named, days, clocks, rest = _parts(text)
+    if len(clocks) > 1 or re.search(r"[^\W_]", re.sub(r"\b(?:on|the|of|at)\b", " ", rest)):
+        return None
+    whole = _day_or_month(named, days, today)
+    if whole is None or not clocks:
+        return (whole, "") if whole else None
+    start, end = (f"{whole}T{one:%H:%M}" if one else "" for one in _between(clocks[0]))
+    return (f"{start}Z", end and f"{end}Z") if clocks[0][7] else (start, end)
+
+
+def _day_or_month(named: list[NamedDay], days: set[str], today: date | None) -> str | None:
+    one = named[0] if len(named) == 1 and not days else None
+    if one and one.year and one.month and one.day is None:
+        return f"{one.year:04}-{one.month:02}"
+    if today is None and not (named and all(day.year for day in named)):
+        return None
+    day = _day(named, days, today or date.min)
+    return day.isoformat() if day else None
+
+
+def take_clock(text: str) -> tuple[time | None, str]:
+    """The one time of day in a text, and its other words; None for no time, or several."""
+    words = re.sub(r"\bnoon\b", "12:00", " ".join(text.lower().split()))
+    clocks, rest = _taken(_CLOCKS, words, _is_clock)
+    if len(clocks) != 1 or clocks[0][4]:
+        return None, words
+    try:
+        return _time(*clocks[0].groups()[:3]), rest.strip(" ,")
+    except ValueError:  # 25:00
+        return None, words
+
+
 def _dated(named: NamedDay, today: date) -> date | None:
     """The date in full; without its year, the next one that is not far off."""
     if named.month is None or named.day is None:
@@ -296,11 +287,6 @@ def _dated(named: NamedDay, today: date) -> date | None:
     return next((day for day in near if today <= day <= today + _NEAR), None)
 
 
-def _with_length(event: EventTime, lengths: Sequence[re.Match[str]]) -> EventTime:
-    """The event with the length that the words give, where it has no end."""
-    if not lengths or event.end is not None:
-        return event
-    count, unit = lengths[0].groups()
+def _length(count: str, unit: str) -> timedelta:
     number = _COUNTS.get(count) or float(count)
-    length = timedelta(hours=number) if unit.startswith("h") else timedelta(minutes=number)
-    return event.model_copy(update={"end": event.start + length})
+    return timedelta(hours=number) if unit.startswith("h") else timedelta(minutes=number)

@@ -9,11 +9,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from heapq import merge
 from itertools import islice, takewhile
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
 from dateutil.relativedelta import relativedelta
-from pydantic import BaseModel, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from langmem_graph.errors import InvalidInputError, explain
 from langmem_graph.messages import to_utc
@@ -22,8 +31,8 @@ from langmem_graph.settings import EVENT_MINUTES
 
 Granularity = Literal["minute", "day", "week", "month", "year"]
 Span = tuple[datetime, datetime]
-POSTPONED = "postponed"
-"""A key of a kept time: set where the time has passed, or none is known yet."""
+MOST_SKIPPED = 1_000
+"""Occurrences of one event that can be left out."""
 _UNITS = {
     "day": relativedelta(days=1),
     "week": relativedelta(weeks=1),
@@ -31,6 +40,7 @@ _UNITS = {
     "year": relativedelta(years=1),
 }
 _DAY = timedelta(days=1)
+_WEEKDAYS = "Mon Tue Wed Thu Fri Sat Sun".split()
 _LONGEST_RECURRING = timedelta(days=366)
 _YEARS = range(1000, 9000)
 _FIRST = datetime(_YEARS[0], 1, 1, tzinfo=UTC)
@@ -55,6 +65,8 @@ class EventTime(BaseModel, frozen=True, extra="forbid"):
     granularity: Granularity = "minute"
     recurrence: str | None = None
     """An RFC 5545 rule, `FREQ=WEEKLY;BYDAY=MO`. The start counts where it fits the rule."""
+    skipped: Annotated[tuple[datetime | date, ...], Field(max_length=MOST_SKIPPED)] = ()
+    """Occurrences that are left out: their starts in UTC, or whole days of the event's zone."""
 
     def __init__(self, /, **fields: Any) -> None:
         try:
@@ -78,6 +90,19 @@ class EventTime(BaseModel, frozen=True, extra="forbid"):
             raise InvalidInputError(f"the year {moment.year} is not one of a schedule")
         return moment
 
+    @field_validator("skipped", mode="before")
+    @classmethod
+    def _days_or_utc(cls, value: object, info: ValidationInfo) -> list[datetime | date]:
+        zone = zone_of(info.data.get("time_zone"))
+        if not isinstance(value, list | tuple):
+            raise InvalidInputError("give a list of times or days")
+        return [_day_or_moment(one, zone) for one in value]
+
+    @model_serializer(mode="wrap")
+    def _without_empty_list(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = serialize(self)
+        return {name: value for name, value in fields.items() if name != "skipped" or value}
+
     @model_validator(mode="after")
     def _consistent(self) -> "EventTime":
         if self.end is not None and self.end < self.start:
@@ -90,6 +115,8 @@ class EventTime(BaseModel, frozen=True, extra="forbid"):
             read_rule(self.recurrence, _wall(self.start, zone), zone)
             if self.end is not None and self.end - self.start > _LONGEST_RECURRING:
                 raise InvalidInputError("what recurs can last at most a year at a time")
+        elif self.skipped:
+            raise InvalidInputError("only of what recurs can an occurrence be skipped")
         return self
 
 
@@ -112,17 +139,12 @@ def checked_event(kept: Mapping[str, Any] | None, zone: str | None = None) -> Ev
     Raises:
         InvalidInputError: the fields are no time of an event.
     """
-    fields = {name: value for name, value in (kept or {}).items() if name != POSTPONED}
+    fields = dict(kept or {})
     if not fields:
         return None
     if not fields.get("time_zone") and _is_wall_clock(fields.get("start")):
         fields["time_zone"] = zone
     return EventTime(**fields)
-
-
-def is_postponed(kept: Mapping[str, Any] | None) -> bool:
-    """True for an event that waits for a new time; the one it has is no longer valid."""
-    return bool((kept or {}).get(POSTPONED))
 
 
 def time_key(facet: object, kept: Mapping[str, Any] | None) -> str:
@@ -157,6 +179,8 @@ def occurrences(
 ) -> list[Span]:
     """The event's first `limit` occurrences that lie wholly or partly between `begin` and `end`.
 
+    Skipped occurrences are left out.
+
     Args:
         default_minutes: the length of an event that has a time of day and no end.
     """
@@ -166,8 +190,20 @@ def occurrences(
     spans = _spans(event, since, timedelta(minutes=default_minutes))
     # When clocks are set forward, neighbours can change places, but not over more than a day.
     near = takewhile(lambda span: span[0] - until < _DAY, spans)
-    inside = (span for span in near if span[0] < until and span[1] > since)
+    inside = (span for span in _kept(event, near) if span[0] < until and span[1] > since)
     return sorted(islice(_distinct(inside), max(0, limit)))
+
+
+def _kept(event: EventTime, spans: Iterable[Span]) -> Iterator[Span]:
+    """The spans of the event that are not skipped."""
+    zone = zone_of(event.time_zone)
+    moments = {one for one in event.skipped if isinstance(one, datetime)}
+    days = {one for one in event.skipped if not isinstance(one, datetime)}
+    if event.granularity == "minute":
+        return (s for s in spans if s[0] not in moments and _wall(s[0], zone).date() not in days)
+    days |= {_wall(moment, zone).date() for moment in moments}
+    edges = ((span, [_wall(moment, zone).date() for moment in span]) for span in spans)
+    return (span for span, (first, end) in edges if not any(first <= day < end for day in days))
 
 
 def _distinct(spans: Iterable[Span]) -> Iterator[Span]:
@@ -180,7 +216,7 @@ def _distinct(spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def first_span(event: EventTime, *, default_minutes: int = EVENT_MINUTES) -> Span:
-    """The event's first occurrence."""
+    """The event's first occurrence, skipped or not."""
     return next(_spans(event, event.start, timedelta(minutes=default_minutes)))
 
 
@@ -259,6 +295,19 @@ def _is_wall_clock(start: object) -> bool:
         return True
 
 
+def with_weekday(day: date) -> str:
+    """A date with its weekday in English, whatever the process's locale is: `Fri 2026-03-27`."""
+    return f"{_WEEKDAYS[day.weekday()]} {day:%Y-%m-%d}"
+
+
+def between(first: datetime, last: datetime) -> str:
+    """How long it is from one day to a later one, in days and in longer units."""
+    parts = relativedelta(last, first)
+    longer = [(parts.years, "years"), (parts.months, "months"), (parts.days, "days")]
+    words = " ".join(f"{number} {unit}" for number, unit in longer if number)
+    return f"{first:%Y-%m-%d} to {last:%Y-%m-%d}: {(last - first).days} days ({words})"
+
+
 def _floor(wall: datetime, unit: str) -> datetime:
     midnight = datetime.combine(wall, time.min)
     if unit == "week":
@@ -275,6 +324,15 @@ def _wall(moment: datetime, zone: tzinfo) -> datetime:
 def _utc_of(wall: datetime, zone: tzinfo) -> datetime:
     """In UTC; a time that the clocks skip is later by as much as they are set forward."""
     return wall.replace(tzinfo=zone).astimezone(UTC)
+
+
+def _day_or_moment(value: object, zone: tzinfo) -> datetime | date:
+    """A whole day where there is no time of day, else a time in UTC."""
+    if isinstance(value, str) and re.fullmatch(r"\d{4}-?\d\d-?\d\d", value.strip()):
+        return date.fromisoformat(value.strip())
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value
+    return _moment(value, zone)
 
 
 def _moment(value: object, zone: tzinfo) -> datetime:

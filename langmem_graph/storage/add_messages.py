@@ -1,23 +1,54 @@
 """Adding messages: they are stored in the ledger before anything else happens to them.
 
+Stored messages are never overwritten. A message with a known id and the same text and role is
+already stored; with another text or role it is stored beside the first one, as `id~2`.
+
 A caller may also give a whole conversation again and again; the part that is already stored is then
 recognized, even under other ids.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from time import perf_counter
+from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.errors import ReadOnlyError
-from langmem_graph.messages import is_bare_call, parse_messages, session_key
-from langmem_graph.reports import AddReport, FlushReport
+from langmem_graph.messages import UNNAMED, is_bare_call, parse_messages, session_key
+from langmem_graph.reports import AddReport, RenamedMessage
 from langmem_graph.schemas import Message
-from langmem_graph.storage import message_queries, message_writes, pending_messages, vector_rows
+from langmem_graph.storage import message_queries, pending_messages
+from langmem_graph.storage.full_text import MESSAGE_WORDS
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.storage.message_writes import Appended
-from langmem_graph.storage.tables_and_migrations import EMBED, MESSAGES
+from langmem_graph.storage.record_writes import now
+from langmem_graph.storage.sqlite_database import rows_where_in
+from langmem_graph.storage.tables_and_migrations import (
+    EMBED,
+    MESSAGES,
+    READ_ROLES,
+    SPOKEN,
+    outbox,
+    sessions,
+    unread,
+)
+from langmem_graph.storage.tables_and_migrations import messages as messages_table
 from langmem_graph.storage.user_room import Room
+
+BEFORE = 2
+"""How many preceding messages' words also find a message (docs/ranking.md)."""
+
+
+@dataclass
+class Appended:
+    """What `append` did with each message."""
+
+    stored: list[str] = field(default_factory=list)
+    already_known: list[str] = field(default_factory=list)
+    renamed: list[RenamedMessage] = field(default_factory=list)
+    rows: dict[int, str] = field(default_factory=dict)
+    """Number and id of each new message."""
 
 
 def add_messages(
@@ -28,6 +59,7 @@ def add_messages(
     at: object,
     whole_conversation: bool,
     *,
+    origin: object = None,
     read: bool = True,
 ) -> AddReport:
     """Store messages in one transaction, then embed and index what is due.
@@ -39,6 +71,7 @@ def add_messages(
         session_id: the session that the messages belong to.
         at: the time for messages that have none of their own.
         whole_conversation: whether the messages may begin with some that are stored already.
+        origin: whose words they are; None is by role.
         read: False when extraction shall not read them, since their record is made by hand.
 
     Raises:
@@ -48,14 +81,18 @@ def add_messages(
     if services.read_only:
         raise ReadOnlyError("add needs a memory opened for writing, not read_only=True.")
     session = session_key(session_id)
-    new, rejected = parse_messages(
-        messages, session_id=session, at=at, max_chars=services.settings.storage.max_message_chars
+    longest = services.settings.storage.max_message_chars
+    new, rejected, dropped = parse_messages(
+        messages, session_id=session, at=at, max_chars=longest, origin=origin
     )
-    with services.room(user_id) as room:
+    if not new:  # nothing is stored, so that a new user gets no folder
+        return AddReport(rejected=rejected, milliseconds=(perf_counter() - start) * 1_000)
+    with services.room(user_id, create=True) as room:
         room.check_embedder(services.embedder.name)
         with room.database.write_transaction() as connection:
             known = known_again(connection, new) if whole_conversation else []
-            done = message_writes.append(connection, new[len(known) :])
+            repeated = set(map(id, known))
+            done = append(connection, [message for message in new if id(message) not in repeated])
             if not read:
                 pending_messages.mark_read(connection, list(done.rows))
             done.already_known[:0] = [message.id for message in known]
@@ -67,6 +104,7 @@ def add_messages(
         renamed=done.renamed,
         rejected=rejected,
         not_yet_embedded=not_yet_embedded,
+        dropped=dropped,
         warnings=drained.warnings,
         milliseconds=(perf_counter() - start) * 1_000,
     )
@@ -75,66 +113,219 @@ def add_messages(
 def _not_yet_embedded(room: Room, done: Appended) -> list[str]:
     if not done.rows:
         return []
-    with room.database.read_transaction() as connection:
-        waiting = vector_rows.waiting_items(connection, EMBED, min(done.rows), max(done.rows))
+    due = select(outbox.c.item).where(outbox.c.layer == MESSAGES, outbox.c.task == EMBED)
+    own = due.where(outbox.c.item.between(min(done.rows), max(done.rows)))
+    waiting = room.database.read(lambda connection: set(connection.scalars(own)))
     return [message_id for n, message_id in done.rows.items() if n in waiting]
 
 
 def known_again(connection: Connection, conversation: Sequence[Message]) -> list[Message]:
-    """The first messages of the conversation that are already stored under other ids.
+    """The messages of the conversation that are already stored under other ids.
 
-    If the first id is stored already, the caller's ids are stable, and nothing counts as repeated.
-    Otherwise the beginning is compared with the end of the session, and, for clients that get a new
-    thread for every run, with the messages stored last.
+    Where some are stored under their own, only those that came without one can be. Otherwise the
+    beginning is compared with the end of the session, or, where that is new, with the latest one.
     """
-    if not conversation or message_queries.messages_by_id(connection, [conversation[0].id]):
+    unnamed = any(message.id.startswith(UNNAMED) for message in conversation)
+    ids = [message.id for message in conversation if message.role != "system"]
+    stored = message_queries.messages_by_id(connection, ids if unnamed else ids[:1])
+    if not conversation or (stored and not unnamed):
         return []
     depth = 4 * len(conversation)  # tool calls and results between the spoken messages count too
-    in_session = message_queries.session_end(connection, conversation[0].session_id, depth)
-    latest = message_queries.latest_messages(connection, depth)
-    return _repeated(in_session, conversation, same_session=True) or _repeated(
-        latest, conversation, same_session=False
-    )
+    in_session = message_queries.latest_messages(connection, depth, conversation[0].session_id)
+    if stored:
+        last = max(n for n, message in enumerate(conversation) if message.id in stored)
+        return _unnamed_again(in_session, conversation, last)
+    return _repeated(in_session or _continued(connection, conversation, depth), conversation)
 
 
-def _repeated(
-    stored: Sequence[Message], sent: Sequence[Message], *, same_session: bool
-) -> list[Message]:
-    """The longest beginning of `sent` that equals the end of what is stored.
+def _unnamed_again(stored: list[Message], sent: Sequence[Message], last: int) -> list[Message]:
+    """The stored ones of those without an id, before and right after the last known id."""
+    said, places = set(map(_content, stored)), {m.id: n for n, m in enumerate(stored, 1)}
+    again = [message for message in sent[:last] if _content(message) in said]
+    again += _same_start(sent[last + 1 :], stored[places.get(sent[last].id, len(stored)) :])
+    return [message for message in again if message.id.startswith(UNNAMED)]
 
-    Tool calls and their results are not compared, since clients often send only spoken messages.
-    """
-    before, spoken = _spoken(stored), _spoken(sent)
+
+def _continued(connection: Connection, sent: Sequence[Message], depth: int) -> list[Message]:
+    """The latest session, where all of it is sent again: it takes the name of the new one."""
+    latest = message_queries.latest_messages(connection, 1)
+    name = latest[0].session_id if latest else None
+    whole = message_queries.latest_messages(connection, depth, name)
+    again = _repeated(whole, sent)
+    if not again or len(whole) == depth or len(_spoken(again)) < len(_spoken(whole)):
+        return []
+    renamed = update(sessions).where(sessions.c.session_id == name)
+    connection.execute(renamed.values(session_id=sent[0].session_id))
+    return whole
+
+
+def _repeated(stored: Sequence[Message], sent: Sequence[Message]) -> list[Message]:
+    """The longest beginning of `sent` whose words equal the end of what is stored."""
+    before, spoken = _spoken(stored), _spoken(sent)  # clients often leave tool calls out
+    earlier, now_sent = list(map(_content, before)), list(map(_content, spoken))
     for size in range(min(len(before), len(spoken)), 0, -1):
-        tail = before[-size:]
-        if all(map(_same, tail, spoken)) and _is_resent(tail, spoken, same_session):
-            return list(sent[: sent.index(spoken[size - 1]) + 1])
+        if earlier[-size:] == now_sent[:size]:
+            after, end = stored.index(before[-1]) + 1, sent.index(spoken[size - 1]) + 1
+            if _is_resent(before[-size:], sent[end:], sent[0].session_id):
+                return [*sent[:end], *_same_start(sent[end:], stored[after:])]
     return []
 
 
-def _is_resent(tail: list[Message], spoken: list[Message], same_session: bool) -> bool:
+def _same_start(sent: Sequence[Message], stored: Sequence[Message]) -> list[Message]:
+    """The first messages of `sent` that equal the first of what is stored."""
+    same = [_content(one) == _content(other) for one, other in zip(sent, stored, strict=False)]
+    return list(sent[: [*same, False].index(False)])
+
+
+def _is_resent(tail: list[Message], rest: Sequence[Message], session_id: str) -> bool:
     """Whether the equal messages are the old ones sent again, and not new ones of the same words.
 
-    They are when two or more are followed by new messages; when a single user message of the same
-    session was never answered; and when an unanswered question is repeated, after a failure, with
-    at least two messages before it.
+    They are when others follow two or more, be it a tool call; when others follow a single user
+    message of the same session that was never answered; and when an unanswered question is
+    repeated, after a failure, with at least two messages before it.
     """
     unanswered = tail[-1].role == "user"
-    if len(spoken) > len(tail):
-        return len(tail) >= 2 or (same_session and unanswered)
+    if rest:
+        return len(tail) >= 2 or (unanswered and tail[-1].session_id == session_id)
     return unanswered and len(tail) >= 3
 
 
 def _spoken(messages: Sequence[Message]) -> list[Message]:
-    """The messages of user and assistant, without tool results and bare tool calls."""
-    return [m for m in messages if m.role in ("user", "assistant") and not is_bare_call(m)]
+    """The messages of user and assistant, without tool results, bare tool calls and hand-offs."""
+    talk = [m for m in messages if m.role in READ_ROLES and m.origin != "plumbing"]
+    return [message for message in talk if not is_bare_call(message)]
 
 
-def _same(stored: Message, sent: Message) -> bool:
-    return (stored.role, stored.text) == (sent.role, sent.text)
+def append(connection: Connection, new: Sequence[Message]) -> Appended:
+    """Store messages of one session with their words and their due work."""
+    done = Appended()
+    unknown = _without_known(connection, new, done)
+    if not unknown:
+        return done
+    session = _session_number(connection, unknown[0].session_id)
+    earlier = _latest_texts(connection, session)
+    numbers = _insert_messages(connection, unknown, session)
+    done.rows = {n: message.id for n, message in zip(numbers, unknown, strict=True)}
+    _index_words(connection, numbers, unknown, earlier)
+    return done
 
 
-def no_model_report(services: Services, user_id: str) -> FlushReport:
-    """The report of a flush without a model: how many messages are pending."""
-    pending = services.read(user_id, pending_messages.count_unread, 0)
-    return FlushReport(status="no_model", pending=pending)
+def _without_known(connection: Connection, new: Sequence[Message], done: Appended) -> list[Message]:
+    """The messages that are not stored yet, each under an id that is free."""
+    m = messages_table.c
+    ids = [message.id for message in new]
+    stored = select(m.message_id, m.text, m.role)
+    taken = _contents(rows_where_in(connection, stored, m.message_id, ids))
+    unknown = []
+    for message in new:
+        stored_id, is_known = _stored_id(connection, message, taken)
+        if is_known:
+            done.already_known.append(stored_id)
+            continue
+        if stored_id == message.id:
+            done.stored.append(stored_id)
+        else:
+            done.renamed.append(RenamedMessage(id=message.id, stored_as=stored_id))
+        taken[stored_id] = _content(message)
+        unknown.append(message.model_copy(update={"id": stored_id}))
+    return unknown
+
+
+def _stored_id(
+    connection: Connection, message: Message, taken: dict[str, tuple[str, str]]
+) -> tuple[str, bool]:
+    """The id under which this message is stored, and True; or a free id, and False."""
+    if message.id not in taken:
+        return message.id, False
+    if taken[message.id] == _content(message):
+        return message.id, True
+    m = messages_table.c  # `~`, as in `id~2`, is the last printable character before DEL
+    copies = select(m.message_id, m.text, m.role).where(
+        m.message_id.between(f"{message.id}~", f"{message.id}\x7f")
+    )
+    taken |= _contents(connection.execute(copies.order_by(m.n)))
+    held = [name for name in taken if name.startswith(f"{message.id}~")]
+    for name in held:
+        if taken[name] == _content(message):
+            return name, True
+    number = len(held) + 2
+    while f"{message.id}~{number}" in taken:
+        number += 1
+    return f"{message.id}~{number}", False
+
+
+def _content(message: Message) -> tuple[str, str]:
+    return message.text, message.role
+
+
+def _contents(rows: Iterable[Row[Any]]) -> dict[str, tuple[str, str]]:
+    return {row.message_id: (row.text, row.role) for row in rows}
+
+
+def _session_number(connection: Connection, session_id: str) -> int:
+    own = {"session_id": session_id}
+    connection.execute(upsert(sessions).values(**own, vector_count=0).on_conflict_do_nothing())
+    return int(connection.execute(select(sessions.c.n).filter_by(**own)).scalar_one())
+
+
+def _latest_texts(connection: Connection, session: int) -> list[str]:
+    m = messages_table.c
+    spoken = select(m.text).where(m.session == session, SPOKEN)
+    return list(connection.scalars(spoken.order_by(m.n.desc()).limit(BEFORE)))[::-1]
+
+
+def _insert_messages(connection: Connection, new: Iterable[Message], session: int) -> Sequence[int]:
+    rows = [_row(message, session) for message in new]
+    numbered = insert(messages_table).returning(messages_table.c.n, sort_by_parameter_order=True)
+    return connection.scalars(numbered, rows).all()
+
+
+def _row(message: Message, session: int) -> dict[str, Any]:
+    extra = {"tool_calls": message.tool_calls, "tool_call_id": message.tool_call_id}
+    return {
+        "message_id": message.id,
+        "session": session,
+        "role": message.role,
+        "origin": message.origin,
+        "name": message.name,
+        "at": message.at.replace(tzinfo=None),
+        "text": message.text,
+        "extra": extra if any(extra.values()) else None,
+        "chars": len(message.text),
+        "is_question": message.text.rstrip().endswith(("?", "？")),
+        "added_at": now(),
+    }
+
+
+def _index_words(
+    connection: Connection, numbers: Sequence[int], new: Sequence[Message], earlier: list[str]
+) -> None:
+    """Add each message's words and due work; others than `SPOKEN` are stored, but never found."""
+    numbered = zip(numbers, new, strict=True)
+    spoken = [(n, m) for n, m in numbered if m.role != "system" and m.origin != "plumbing"]
+    if not spoken:
+        return
+    words = words_of([(n, message.name, message.text) for n, message in spoken], earlier)
+    MESSAGE_WORDS.add(connection, words)
+    due = [{"layer": MESSAGES, "item": n, "task": EMBED} for n, _ in spoken]
+    connection.execute(insert(outbox), due)
+    pending = [{"message": n} for n, message in spoken if message.role in READ_ROLES]
+    if pending:
+        connection.execute(insert(unread), pending)
+
+
+def words_of(
+    spoken: Iterable[tuple[int, str | None, str]], earlier: Iterable[str] = ()
+) -> dict[int, tuple[str, str]]:
+    """What the full-text index holds of messages that follow one another, by number.
+
+    Args:
+        spoken: number, speaker's name and text of each.
+        earlier: the texts before them.
+    """
+    words, before = dict[int, tuple[str, str]](), list(earlier)
+    for n, name, text in spoken:
+        own = f"{name}: {text}" if name else text
+        words[n] = own, "\n".join(before[-BEFORE:])
+        before.append(text)
+    return words

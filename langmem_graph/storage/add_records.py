@@ -1,13 +1,12 @@
 """Adding records that were made elsewhere, or by hand, without a model.
 
 Each needs a text and the ids of the messages it comes from. A record with the same content as an
-active one is not stored a second time: its sources are added to the stored one.
+active one is not stored a second time: its sources support the stored one.
 """
 
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
@@ -20,25 +19,15 @@ from langmem_graph.messages import is_unicode, to_utc
 from langmem_graph.reports import RecordsReport, RejectedRecord
 from langmem_graph.schedule.times import checked_event, time_key
 from langmem_graph.schemas import Record
-from langmem_graph.storage import add_messages, record_queries, record_writes
+from langmem_graph.storage import record_changes, record_queries, record_writes
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.storage.pending_messages import BY_HAND as BY_HAND_SESSION
-from langmem_graph.storage.record_history import get_records
-from langmem_graph.storage.record_writes import BY_HAND, REFINES, Change
+from langmem_graph.storage.record_writes import REFINES, Change, Draft
 from langmem_graph.storage.tables_and_migrations import RECORDS
 
 _RECORD_ID = re.compile("[!-~]{1,100}")
 """Ids of this form can be cited in topic tracks."""
-_ALLOWED = frozenset(Record.model_fields) - {"superseded_by", "created_at", "updated_at"}
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A checked record, the hash of its content, and the numbers of its source messages."""
-
-    record: Record
-    content_hash: str
-    sources: list[int]
+_DERIVED = frozenset({"labels", "superseded_by", "created_at", "updated_at"})
+_ALLOWED = frozenset(Record.model_fields) - _DERIVED
 
 
 class UnusableRecordError(Exception):
@@ -56,7 +45,7 @@ def add_records(services: Services, user_id: str, given: object, made_by: str) -
 
     Raises:
         ReadOnlyError: the memory was opened with `read_only=True`.
-        InvalidInputError: what was given is no list of records.
+        InvalidInputError: what was given is no list of records, or the user has no messages.
     """
     start = perf_counter()
     if services.read_only:
@@ -112,6 +101,7 @@ def _store_all(
         if n is not None:
             made.append(n)
             report.warnings.extend(_unusable_time(new.record))
+    report.warnings.extend(record_changes.add_changes(connection, rows))
     return made
 
 
@@ -126,20 +116,21 @@ def _unusable_time(record: Record) -> list[str]:
 
 
 def _cited(rows: Sequence[object]) -> set[str]:
-    return {source for row in rows if isinstance(row, Mapping) for source in _source_ids(row)}
+    return {source for row in rows for source in _source_ids(row)}
 
 
-def _source_ids(row: Mapping[str, Any]) -> list[str]:
+def _source_ids(row: object) -> list[str]:
+    if isinstance(row, Record):
+        return row.message_ids
+    if not isinstance(row, Mapping):
+        return []
     ids = row.get("source_message_ids", row.get("message_ids")) or []
     several = ids if isinstance(ids, Iterable) and not isinstance(ids, str | bytes) else [ids]
     return [str(message_id) for message_id in several]
 
 
 def draft(
-    row: object,
-    messages: Mapping[str, tuple[int, datetime, str]],
-    max_chars: int,
-    made_by: str,
+    row: object, messages: Mapping[str, tuple[int, datetime, str]], max_chars: int, made_by: str
 ) -> Draft:
     """A record from a dict, checked and completed.
 
@@ -153,16 +144,17 @@ def draft(
         UnusableRecordError: a field is missing, unknown or unusable.
     """
     if isinstance(row, Record):
-        row = row.model_dump(exclude={"superseded_by", "created_at", "updated_at"})
+        row = row.model_dump(exclude=set(_DERIVED))
     if not isinstance(row, Mapping):
         raise UnusableRecordError(f"not a record: {type(row).__name__}; give a dict")
-    unknown = set(row) - _ALLOWED - {"source_message_ids"}
+    unknown = set(row) - _ALLOWED - {"source_message_ids", "labels", record_changes.CHANGES}
     if unknown:
         raise UnusableRecordError(f"unknown fields: {', '.join(sorted(map(str, unknown)))}")
     words = _words(row.get("text"), max_chars)
     sources = _sources(row, messages)
     _check_id(row.get("record_id"))
-    said_at = max(messages[source][1] for source in sources).replace(tzinfo=UTC)
+    carrying = _carrying(row, sources)
+    said_at = max(messages[source][1] for source in carrying).replace(tzinfo=UTC)
     fields = {name: value for name, value in row.items() if name in _ALLOWED and value is not None}
     stamp = datetime.now(UTC)
     fields |= {"text": words, "message_ids": sources, "made_by": made_by}
@@ -173,8 +165,9 @@ def draft(
     when = time_key(record.facet, record.event_time)
     if "record_id" not in row or row["record_id"] is None:
         record = record.model_copy(update={"record_id": record_id(words, sources, when)})
-    numbers = [messages[source][0] for source in sources]
-    return Draft(record, hash_of(words, record.subject, when), numbers)
+    numbers = [messages[source][0] for source in carrying]
+    supporting = [messages[source][0] for source in sources if source not in carrying]
+    return Draft(record, hash_of(words, record.subject, when), numbers, supporting)
 
 
 def _check_id(given: object) -> None:
@@ -210,6 +203,17 @@ def _sources(
             f"unknown source_message_ids: {', '.join(missing[:5])}; add those messages first"
         )
     return ids
+
+
+def _carrying(row: Mapping[str, Any], sources: list[str]) -> list[str]:
+    """The sources that are not said to be only supporting; at least one must not be."""
+    supporting = row.get("supporting_ids") or []
+    if not isinstance(supporting, list | tuple) or not set(map(str, supporting)) <= set(sources):
+        raise UnusableRecordError("supporting_ids: a list of ids that source_message_ids has, too")
+    carrying = [source for source in sources if source not in set(map(str, supporting))]
+    if not carrying:
+        raise UnusableRecordError("supporting_ids: one source at least must not be in this list")
+    return carrying
 
 
 def _validated(fields: dict[str, Any]) -> Record:
@@ -249,39 +253,31 @@ def record_id(words: str, sources: Sequence[str], when: str = "") -> str:
 
 def _store(connection: Connection, new: Draft, change: Change, report: RecordsReport) -> int | None:
     """Store a record with its links; returns its number, or None if it was stored before."""
-    same = record_writes.active_with_hash(connection, [new.content_hash]).get(new.content_hash)
-    taken = record_queries.numbers_of(connection, [new.record.record_id])
-    known = _known(connection, new, same, taken.get(new.record.record_id))
+    name = new.record.record_id
+    known = _known(connection, new)
     if known is not None:
-        record_writes.add_sources(connection, known, new.sources)
-        report.already_known.append(new.record.record_id)
+        again = [*new.sources, *new.supporting]
+        record_writes.add_sources(connection, known, again, supporting=True)
+        report.already_known.append(name)
         return None
     old = _related(connection, new.record)
-    new = with_free_id(connection, new)
-    n = record_writes.insert_record(connection, new.record, new.content_hash, new.sources, change)
+    report.stored.append(record_writes.free_id(connection, name))
+    n = record_writes.insert_record(connection, new, change)
     for target in old["supersedes"] if new.record.status != "discarded" else []:
         record_writes.supersede(connection, target, n, new.record.valid_from, change)
     for target in old["refines"]:
         record_writes.add_link(connection, n, target, REFINES)
-    report.stored.append(new.record.record_id)
     return n
 
 
-def _known(connection: Connection, new: Draft, same: int | None, taken: int | None) -> int | None:
+def _known(connection: Connection, new: Draft) -> int | None:
     """The stored record that equals this one: of the same content, or of the same id and status."""
+    same = record_writes.active_with_hash(connection, new.content_hash)
     if same is not None and new.record.status == "active":
         return same
-    if taken is not None:
-        facts = record_queries.facts_of(connection, [taken])[taken]
-        if facts.status == new.record.status:
-            return taken
-    return None
-
-
-def with_free_id(connection: Connection, new: Draft) -> Draft:
-    """The draft under an id that no stored record has."""
-    free = record_writes.free_id(connection, new.record.record_id)
-    return replace(new, record=new.record.model_copy(update={"record_id": free}))
+    named = record_queries.numbers_of(connection, [new.record.record_id]).values()
+    facts = record_queries.facts_of(connection, named)
+    return next((n for n, one in facts.items() if one.status == new.record.status), None)
 
 
 def _related(connection: Connection, record: Record) -> dict[str, list[int]]:
@@ -294,34 +290,3 @@ def _related(connection: Connection, record: Record) -> dict[str, list[int]]:
             raise UnusableRecordError(f"{name}: unknown records {', '.join(missing[:5])}")
         related[name] = list(numbers.values())
     return related
-
-
-def remember(services: Services, user_id: str, text: str) -> Record:
-    """Store a sentence as a message of its own and as a record that cites it.
-
-    Raises:
-        InvalidInputError: the text is empty or too long.
-    """
-    if not isinstance(text, str) or not text.strip():
-        raise InvalidInputError("There is nothing to remember: give a text with words in it.")
-    longest = services.settings.storage.max_record_chars
-    if len(text.strip()) > longest:
-        raise InvalidInputError(
-            f"{len(text):,} characters; at most {longest:,} (Settings.storage.max_record_chars)."
-        )
-    digest = hashlib.sha256(text.strip().encode("utf-8", "replace")).hexdigest()[:16]
-    message = {"role": "user", "content": text.strip(), "id": f"remembered-{digest}"}
-    add_messages.add_messages(
-        services,
-        user_id,
-        [message],
-        session_id=BY_HAND_SESSION,
-        at=None,
-        whole_conversation=False,
-        read=False,
-    )
-    row = {"text": text.strip(), "source_message_ids": [message["id"]], "subject": "user"}
-    report = add_records(services, user_id, [row], BY_HAND)
-    if report.rejected:
-        raise InvalidInputError(report.rejected[0].reason)
-    return get_records(services, user_id, [*report.stored, *report.already_known])[0]

@@ -12,23 +12,27 @@ import json
 import os
 import struct
 import threading
+import time
 import zlib
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
 
-from langmem_graph.errors import IndexUnavailableError, InvalidInputError
+from langmem_graph.errors import IndexUnavailableError, InvalidInputError, NotCopied
+from langmem_graph.threads import start_thread
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
 
+SERVER_SECONDS = 30.0
 MAX_BATCH = 5_461  # Chroma's own limit for one write
 REBUILD = "langmem-graph rebuild --user USER"
 """How a user builds the index anew."""
@@ -36,6 +40,7 @@ CHECKSUM_FILE = "langmem-graph.seal"
 _BLOCK = 1 << 20
 _HEADER = struct.Struct("<iQQQQ")  # version, offset, capacity, vectors held, bytes of each
 _VERSION = 1  # files of another version are left alone: their fields are unknown
+_PAUSES = (0.05, 0.2, 0.5)  # seconds between two attempts to read from a server
 _LENGTH_BYTES = 4  # one float for each vector
 
 
@@ -65,22 +70,21 @@ def connect(chroma: Any) -> "ClientAPI":
     from chromadb.config import Settings
 
     url = urlsplit(chroma)
+    credentials = f"{unquote(url.username or '')}:{unquote(url.password or '')}"
+    login = b64encode(credentials.encode()).decode()
     port = url.port or (443 if url.scheme == "https" else 8000)
     with _explained(f"{url.scheme}://{url.hostname}:{port}"):
-        return chromadb.HttpClient(
+        opening = partial(
+            chromadb.HttpClient,
             host=str(url.hostname),
             port=port,
             ssl=url.scheme == "https",
-            headers=_authorization(url),
+            headers={"Authorization": f"Basic {login}"} if url.username is not None else {},
             settings=Settings(anonymized_telemetry=False),
         )
-
-
-def _authorization(url: SplitResult) -> dict[str, str]:
-    if url.username is None:
-        return {}
-    credentials = f"{unquote(url.username)}:{unquote(url.password or '')}"
-    return {"Authorization": f"Basic {b64encode(credentials.encode()).decode()}"}
+        client = start_thread(opening).result(SERVER_SECONDS)
+        client._server._session.timeout = SERVER_SECONDS  # type: ignore[attr-defined]  # no limit
+        return client
 
 
 @contextmanager
@@ -97,7 +101,7 @@ def _explained(where: object, remedy: str = REBUILD) -> Iterator[None]:
         ) from error
 
 
-class VectorIndex:
+class VectorIndex(NotCopied):
     """The vector index of one ledger; opened at first use, by one thread at a time.
 
     Args:
@@ -138,7 +142,7 @@ class VectorIndex:
 
     @property
     def embedded(self) -> bool:
-        """Whether Chroma runs in this process and keeps its files in the folder."""
+        """Whether Chroma runs in this process, with its files in the folder; else on a server."""
         return self._directory is not None
 
     def count(self, layer: str) -> int:
@@ -175,10 +179,12 @@ class VectorIndex:
 
     def close(self) -> None:
         """Release the files of an embedded Chroma; a closed index cannot be used again."""
-        with self._opening:
-            self._closed = True
+        self._closed = True
+        if self._directory is None:
+            return
+        with self._opening, self._blanking:  # not while another thread writes
             self._collections.clear()
-            if self._directory is not None and self._client is not None:
+            if self._client is not None:
                 self._client.close()  # type: ignore[attr-defined]  # on Client, not on ClientAPI
                 write_checksums(self._directory)
             self._client = None
@@ -190,16 +196,25 @@ class VectorIndex:
     def _with_collection(
         self, layer: str, work: Callable[[Any], Any], *, writes: bool = False
     ) -> Any:
-        """Do the work; repeat it if another process has just replaced the collection."""
-        from chromadb.errors import NotFoundError
+        """Do the work; repeat it where Chroma's error is one that passes.
+
+        Another process may just have replaced the collection, and a server that writes a
+        collection's first file answers reads with an internal error for a moment.
+        """
+        from chromadb.errors import InternalError, NotFoundError
 
         with _explained(self._where, self._remedy):
-            try:
-                return self._do(layer, work, writes)
-            except NotFoundError:
-                with self._opening:
-                    self._collections.pop(layer, None)
-                return self._do(layer, work, writes)
+            for pause in _PAUSES[:1] if self.embedded else _PAUSES:
+                try:
+                    return self._do(layer, work, writes)
+                except NotFoundError:
+                    with self._opening:
+                        self._collections.pop(layer, None)
+                except InternalError:
+                    if writes or self.embedded:
+                        raise
+                    time.sleep(pause)
+            return self._do(layer, work, writes)
 
     def _do(self, layer: str, work: Callable[[Any], Any], writes: bool) -> Any:
         """Do the work; alone, and blanking the files after it, if it may create or extend them."""
@@ -216,13 +231,18 @@ class VectorIndex:
     def _open(self, layer: str) -> Any:
         with self._opening:
             if layer not in self._collections:
-                self._collections[layer] = self._checked(
-                    self._open_client().get_or_create_collection(
-                        f"{layer}-{self.name}",
-                        embedding_function=None,
-                        configuration={"hnsw": {"space": "cosine"}},
-                    )
+                collection: Any = self._open_client().get_or_create_collection(
+                    f"{layer}-{self.name}",
+                    embedding_function=None,
+                    configuration={"hnsw": {"space": "cosine"}},
                 )
+                space = (collection.configuration_json.get("hnsw") or {}).get("space")
+                if space != "cosine":  # Chroma silently keeps an existing collection's distance
+                    raise IndexUnavailableError(
+                        f"Chroma's collection {collection.name} measures {space!r}, not cosine. "
+                        f"Run: {self._remedy}"
+                    )
+                self._collections[layer] = collection
             return self._collections[layer]
 
     def _open_client(self) -> "ClientAPI":
@@ -240,15 +260,6 @@ class VectorIndex:
         remove_checksums(self._directory, self._remedy)
         quiet = Settings(anonymized_telemetry=False)
         return chromadb.PersistentClient(str(self._directory), settings=quiet)
-
-    def _checked(self, collection: Any) -> Any:
-        space = (collection.configuration_json.get("hnsw") or {}).get("space")
-        if space != "cosine":  # Chroma silently keeps the distance of an existing collection
-            raise IndexUnavailableError(
-                f"Chroma's collection {collection.name} measures {space!r}, not cosine. "
-                f"Run: {self._remedy}"
-            )
-        return collection
 
 
 def write_checksums(directory: Path) -> None:

@@ -10,10 +10,10 @@ import shutil
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from filelock import FileLock, SoftFileLock, Timeout
@@ -23,11 +23,14 @@ from langmem_graph.errors import (
     ForkedProcessError,
     InvalidInputError,
     MemoryLockedError,
+    NotCopied,
+    NothingStoredError,
     StorageError,
 )
 from langmem_graph.messages import folder_name
 from langmem_graph.settings import Settings
 from langmem_graph.storage.chroma_index import blank_unused, check_chroma, connect
+from langmem_graph.storage.sqlite_database import identity_of
 from langmem_graph.storage.user_room import Room
 
 if TYPE_CHECKING:
@@ -39,18 +42,25 @@ USERS = "users"
 ERASED = ".erased-"  # begins the names of folders being deleted; the next opening deletes the rest
 WAIT_SECONDS = 30.0
 LOCK_SECONDS = 2.0  # processes that share a server hold the lock only while they open
-_OPEN: dict[tuple[Path, bool], "MemoryDirectory"] = {}
-_OPEN_GUARD = threading.Lock()
+_OPEN: dict[tuple[Path, bool], "MemoryDirectory"] = globals().get("_OPEN", {})  # after a reload
+OPEN_GUARD = threading.RLock()
+"""Held while directories, and folders of stores, are opened and closed."""
+_FORKED_IN_USE = threading.Event()
+"""Set in a process that was forked while another thread of its parent used a memory."""
 
 
-@dataclass
-class _OpenRoom:
-    room: Room
-    calls: int = 0
-    """How many calls are using it."""
+def _after_fork() -> None:
+    global OPEN_GUARD  # noqa: PLW0603  # a lock whose owner is gone cannot be released
+    is_free = OPEN_GUARD.acquire(blocking=False)  # else its owner is a thread of the parent
+    if not is_free or any(directory.is_in_use() for directory in _OPEN.values()):
+        _FORKED_IN_USE.set()
+    OPEN_GUARD = threading.RLock()
 
 
-class MemoryDirectory:
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class MemoryDirectory(NotCopied):
     """Opens and closes rooms, and holds the lock that keeps other writing processes out.
 
     Args:
@@ -61,12 +71,7 @@ class MemoryDirectory:
     """
 
     def __init__(
-        self,
-        path: Path,
-        settings: Settings,
-        *,
-        chroma: "str | ClientAPI | None" = None,
-        read_only: bool = False,
+        self, path: Path, settings: Settings, chroma: "str | ClientAPI | None", read_only: bool
     ) -> None:
         check_chroma(chroma)
         self.path = path
@@ -75,35 +80,38 @@ class MemoryDirectory:
         self._client: ClientAPI | None = None
         self._read_only = read_only
         self._pid = os.getpid()
-        self._rooms: OrderedDict[str, _OpenRoom] = OrderedDict()
-        self._emptying: set[str] = set()
+        self._folders: OrderedDict[str, Room] = OrderedDict()
+        self._reserved: set[str] = set()
+        """Names of folders that a thread is opening, closing or deleting."""
         self._guard = threading.RLock()
-        self._call_ended = threading.Condition(self._guard)
+        """Guards the two above; nobody holds it while a file is opened, closed or deleted."""
+        self._changed = threading.Condition(self._guard)
+        self._connecting = threading.Lock()
         self._closed = False
         self._uses = 0
+        self.store_calls = 0
         self._lock = self._take_lock()
+        self._lock_identity = identity_of(path / LOCK_FILE)
 
     @classmethod
     def open(
-        cls,
-        path: Path,
-        settings: Settings,
-        *,
-        chroma: "str | ClientAPI | None",
-        read_only: bool,
+        cls, path: Path, settings: Settings, *, chroma: "str | ClientAPI | None", read_only: bool
     ) -> "MemoryDirectory":
         """The open directory at this path, shared by all memories and stores of this process.
 
         Raises:
             InvalidInputError: it is already open with another `chroma`.
             MemoryLockedError: another process writes to it.
+            ForkedProcessError: this process was forked while its parent used a memory.
             StorageError: the directory cannot be used.
         """
+        if _FORKED_IN_USE.is_set():
+            raise ForkedProcessError
         key = (path.resolve(), read_only)
-        with _OPEN_GUARD:
+        with OPEN_GUARD:
             directory = _OPEN.get(key)
             if directory is None or directory.is_foreign():
-                directory = _OPEN[key] = cls(key[0], settings, chroma=chroma, read_only=read_only)
+                directory = _OPEN[key] = cls(key[0], settings, chroma, read_only)
             if not read_only and chroma != directory._chroma:
                 raise InvalidInputError(
                     f"{path} is open in this process with another `chroma`. Use one for all."
@@ -120,13 +128,18 @@ class MemoryDirectory:
         """Whether this is a child process after `fork`, where nothing of this may be used."""
         return os.getpid() != self._pid
 
+    def is_in_use(self) -> bool:
+        """Whether a thread uses it, or used it at the fork; asked in the child, which has one."""
+        calls = self.store_calls + sum(len(room.callers) for room in self._folders.values())
+        return calls > 0 or bool(self._reserved) or not self._guard.acquire(blocking=False)
+
     def _take_lock(self) -> FileLock | None:
+        if self._read_only and not self.path.is_dir():
+            raise StorageError(
+                f"There is no memory at {self.path}. Check the path; a memory is created when "
+                "it is opened without read_only=True."
+            )
         if self._read_only:
-            if not self.path.is_dir():
-                raise StorageError(
-                    f"There is no memory at {self.path}. Check the path; a memory is created when "
-                    "it is opened without read_only=True."
-                )
             return None
         lock = self._acquire()
         self._clean_up()
@@ -138,7 +151,7 @@ class MemoryDirectory:
     def _acquire(self) -> FileLock:
         try:
             (self.path / USERS).mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.path / LOCK_FILE)
+            lock = FileLock(self.path / LOCK_FILE, thread_local=False)  # any thread may close
             lock.acquire(timeout=LOCK_SECONDS)
             if isinstance(lock, SoftFileLock):  # a plain file, which would outlive a killed process
                 lock.release()
@@ -170,7 +183,7 @@ class MemoryDirectory:
 
     def _connect(self) -> "ClientAPI":
         """The server's client, created at its first use, since a server may start later."""
-        with self._guard:
+        with self._connecting:
             if self._client is None:
                 self._client = connect(self._chroma)
             return self._client
@@ -183,120 +196,152 @@ class MemoryDirectory:
         """The folder that holds everything of this user."""
         return self.path / USERS / folder_name(user_id)
 
-    @contextmanager
-    def room(self, user_id: str) -> Iterator[Room]:
-        """Keep the user's room open for as long as the block runs."""
-        self._check_process()
-        held = self._enter_room(user_id)
-        try:
-            yield held.room
-        finally:
-            with self._call_ended:
-                held.calls -= 1
-                self._call_ended.notify_all()
+    def room(self, user_id: str, *, create: bool = False) -> AbstractContextManager[Room]:
+        """Keep the user's room open for as long as the block runs.
 
-    def _check_process(self) -> None:
-        """Called before any lock is taken, since another thread may have held it at the fork."""
+        Raises:
+            NothingStoredError: the user has no ledger, and none is to be created.
+        """
+        return self._entered(folder_name(user_id), lambda: self._open_room(user_id, create))
+
+    @contextmanager
+    def _entered(self, name: str, open_closed: Callable[[], Room]) -> Iterator[Room]:
+        """Keep a room open for as long as the block runs; `open_closed` opens a closed one."""
+        self.check_process()
+        with self._reserve(name):
+            if name in self._folders and self._folders[name].database.is_gone():
+                self._close_folder(name, WAIT_SECONDS)  # it was deleted from outside
+            folder = self._folders.get(name) or open_closed()
+            with self._changed:
+                self._check_open()
+                self._folders[name] = folder
+                self._folders.move_to_end(name)
+                folder.callers.append(threading.get_ident())
+        try:
+            self._close_idle_folders()
+            yield folder
+        finally:
+            with self._changed:
+                folder.callers.remove(threading.get_ident())
+                self._changed.notify_all()
+
+    def check_process(self) -> None:
+        """Raise in a forked child; called before locks, which may have been held at the fork."""
         if self.is_foreign():
-            raise ForkedProcessError(
-                "This Memory was opened before the process forked; its files do not survive that. "
-                "Open it in the child instead. For several processes at once use a Chroma server: "
-                "Memory(path, chroma='http://localhost:8000')."
+            raise ForkedProcessError
+
+    def check_lock(self) -> None:
+        """Raise if the lock's file was deleted or replaced: others could lock the new one."""
+        if self._lock and identity_of(self.path / LOCK_FILE) != self._lock_identity:
+            raise StorageError(
+                f"The lock file {self.path / LOCK_FILE} was deleted while this Memory was open, so "
+                "that another process may write here. Nothing was stored by this call. Close this "
+                "Memory and open it again."
             )
 
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedMemoryError("This Memory is closed. Open it again: Memory(path).")
 
-    def _enter_room(self, user_id: str) -> _OpenRoom:
-        name = folder_name(user_id)
-        with self._call_ended:
-            self._call_ended.wait_for(lambda: name not in self._emptying, WAIT_SECONDS)
+    @contextmanager
+    def _reserve(self, name: str) -> Iterator[None]:
+        """Let no other thread open, close or delete this folder while the block runs."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: name not in self._reserved, WAIT_SECONDS):
+                raise StorageError("This memory is being opened or erased; try again.")
             self._check_open()
-            self._drop_if_gone(name)
-            if name not in self._rooms:
-                self._rooms[name] = _OpenRoom(self._open_room(user_id))
-            held = self._rooms[name]
-            held.calls += 1
-            self._rooms.move_to_end(name)
-            self._close_idle_rooms()
-            return held
-
-    def _drop_if_gone(self, name: str) -> None:
-        """Close a room whose folder was deleted from outside, once no call uses it."""
-        held = self._rooms.get(name)
-        if held is not None and held.room.database.is_gone():
-            self._call_ended.wait_for(lambda: held.calls == 0, WAIT_SECONDS)
-            held.room.close()
-            self._rooms.pop(name, None)
-
-    def _open_room(self, user_id: str) -> Room:
-        folder = self.folder(user_id)
-        if self._read_only and not self.has(user_id):
-            raise StorageError(f"Nothing is stored of user {user_id!r} in {self.path}.")
+            self._reserved.add(name)
         try:
-            if not self._read_only:
+            yield
+        finally:
+            self._let_go([name])
+
+    def _let_go(self, names: Iterable[str]) -> None:
+        with self._changed:
+            self._reserved.difference_update(names)
+            self._changed.notify_all()
+
+    def _close_folder(self, name: str, seconds: float) -> None:
+        """Close a reserved folder once no call uses it."""
+        with self._changed:
+            room = self._folders.get(name)
+            if room and not self._changed.wait_for(lambda: not room.callers, seconds):
+                raise StorageError("This memory is in use by another call; try again.")
+            self._folders.pop(name, None)
+        if room:
+            room.close()
+
+    def _open_room(self, user_id: str, create: bool) -> Room:
+        self.check_lock()
+        folder = self.folder(user_id)
+        if not (create or self.has(user_id)):
+            raise NothingStoredError(f"Nothing is stored of user {user_id!r} in {self.path}.")
+        try:
+            if create:
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(
                 f"The user's folder {folder} cannot be created: {error}. Check that the directory "
                 "can be written to and has free space."
             ) from error
-        return Room(folder, user_id, self._settings, connect=self.server, read_only=self._read_only)
+        connect, read_only = self.server, self._read_only
+        room = Room(folder, user_id, self._settings, connect=connect, read_only=read_only)
+        room.database.check_lock = self.check_lock
+        return room
 
-    def _close_idle_rooms(self) -> None:
-        """Close the least recently used rooms that no call is using."""
-        for name in list(self._rooms):
-            if len(self._rooms) <= self._settings.storage.max_open_users:
-                return
-            if not self._rooms[name].calls:
-                self._rooms.pop(name).room.close()
+    def _close_idle_folders(self) -> None:
+        """Close the least recently used folders that no call is using."""
+        with self._changed:
+            surplus = max(0, len(self._folders) - self._settings.storage.max_open_users)
+            rooms = self._folders.items()
+            idle = [n for n, room in rooms if not room.callers and n not in self._reserved]
+            closing = {name: self._folders.pop(name) for name in idle[:surplus]}
+            self._reserved.update(closing)
+        try:
+            for room in closing.values():
+                room.close()
+        finally:
+            self._let_go(closing)
 
     @contextmanager
     def emptied(self, user_id: str) -> Iterator[Path]:
         """Close the user's room, and keep it closed for as long as the block runs; the folder."""
-        self._check_process()
+        self.check_process()
         name = folder_name(user_id)
-        with self._call_ended:
-            self._check_open()
-            self._emptying.add(name)  # from here on no new call can use the room
-            try:
-                held = self._rooms.get(name)
-                if held and not self._call_ended.wait_for(lambda: not held.calls, WAIT_SECONDS):
-                    raise StorageError("This user's memory is in use by another call; try again.")
-                if remaining := self._rooms.pop(name, None):
-                    remaining.room.close()
-                yield self.folder(user_id)
-            finally:
-                self._emptying.discard(name)
-                self._call_ended.notify_all()
+        with self._reserve(name):  # from here on no new call can use the room
+            self.check_lock()
+            self._close_folder(name, self._settings.storage.closing_seconds)
+            yield self.folder(user_id)
 
     def open_users(self) -> list[str]:
-        """The ids of the users whose rooms are open now."""
+        """The ids of the users whose rooms are open now, without those that this thread is in."""
         with self._guard:
-            return [held.room.user_id for held in self._rooms.values()]
+            rooms, own = self._folders.values(), threading.get_ident()
+            return [room.user_id for room in rooms if own not in room.callers]
 
-    def release(self) -> None:
-        """End one memory's or store's use of this directory; the last one closes it."""
+    def release(self, until: float) -> None:
+        """End one memory's or store's use of this directory; the last one closes it then."""
         if self.is_foreign():
             return
-        with _OPEN_GUARD:
+        with OPEN_GUARD:
             self._uses -= 1
             if self._uses == 0:
                 _OPEN.pop((self.path, self._read_only), None)
-                self._close()
+                self._close(until)
 
-    def _close(self) -> None:
-        """Refuse new calls, wait for running ones, close everything, and release the lock."""
-        with self._call_ended:
+    def _close(self, until: float) -> None:
+        """Refuse new calls, wait for those of other threads, close all, and release the lock."""
+        with self._changed:
             self._closed = True
-            rooms = self._rooms.values()
-            idle = self._call_ended.wait_for(lambda: not any(r.calls for r in rooms), WAIT_SECONDS)
-            if not idle:
+            rooms, own = self._folders.values(), {threading.get_ident()}
+            if not self._changed.wait_for(
+                lambda: not self._reserved and all(own.issuperset(r.callers) for r in rooms),
+                until - monotonic(),
+            ):
                 _log.warning("closing %s while calls are still running", self.path)
-            for held in rooms:
-                held.room.close()
-            self._rooms.clear()
+            for room in rooms:
+                room.close()
+            self._folders.clear()
             if self._lock is not None:
                 self._lock.release()
             if self._client is not None and isinstance(self._chroma, str):

@@ -3,8 +3,6 @@
 import random
 
 import numpy as np
-from numpy.typing import NDArray
-from sqlalchemy import Connection
 
 from langmem_graph.errors import IndexUnavailableError
 from langmem_graph.reports import Health
@@ -26,9 +24,9 @@ _ENOUGH_REACH = 0.9  # Chroma's index is approximate: it misses a few vectors by
 
 def examine(services: Services, user_id: str, sample: int) -> Health:
     """Compare ledger and index, asking Chroma for `sample` stored vectors (0: for all)."""
-    if not services.has(user_id):
-        return _without_ledger(user_id)
-    with services.room(user_id) as room:
+    with services.known_room(user_id) as room:
+        if room is None:
+            return _without_ledger(user_id)
         with room.database.read_transaction() as connection:
             held = message_queries.counts(connection)
             waiting = vector_rows.count_waiting_vectors(connection)
@@ -52,10 +50,9 @@ def examine(services: Services, user_id: str, sample: int) -> Health:
 
 
 def _without_ledger(user_id: str) -> Health:
-    nothing = dict.fromkeys(("messages", "sessions", "records", "vectors", "indexed"), 0)
-    due = dict.fromkeys(("waiting_to_embed", "waiting_to_index", "reachable", "sampled"), 0)
     problems = [f"Nothing is stored of user {user_id!r}."]
-    return Health(**nothing, **due, embedder=None, problems=problems)
+    nothing = dict.fromkeys(Health.model_fields, 0) | {"embedder": None, "problems": problems}
+    return Health.model_validate(nothing)
 
 
 def _ask_index(
@@ -87,13 +84,11 @@ def _reach(room: Room, by_layer: dict[str, list[int]], sample: int) -> tuple[int
         for layer in LAYERS:
             numbers = [n for chosen_layer, n in chosen if chosen_layer == layer]
             rows = vector_rows.vectors_by_id(connection, numbers)
-            answers += [_is_found(room, connection, layer, vector) for vector in rows.matrix]
+            for vector in rows.matrix:
+                nearest = vector_rows.vectors_by_id(connection, room.index.query(layer, vector, 10))
+                cosines = nearest.matrix @ vector if len(nearest) else np.zeros(1)
+                answers.append(float(np.max(cosines)) >= _SAME)
     return len(answers), sum(answers)
-
-
-def _is_found(room: Room, connection: Connection, layer: str, vector: NDArray[np.float32]) -> bool:
-    nearest = vector_rows.vectors_by_id(connection, room.index.query(layer, vector, 10))
-    return len(nearest) > 0 and float(np.max(nearest.matrix @ vector)) >= _SAME
 
 
 def _shortfalls(
@@ -115,9 +110,9 @@ def _shortfalls(
 
 def rebuild(services: Services, user_id: str, reembed: bool) -> Health:
     """Start an empty index and fill it from the ledger; `reembed` embeds everything anew first."""
-    if not services.has(user_id):
-        return examine(services, user_id, sample=0)
-    with services.room(user_id) as room:
+    with services.known_room(user_id) as room:
+        if room is None:
+            return _without_ledger(user_id)
         if reembed:
             services.embedder.embed(["Does the embedder work?"])  # before anything is dropped
         else:

@@ -1,23 +1,29 @@
 """The dependencies that one `Memory` shares with its users: directory, embedder and settings."""
 
-import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from time import sleep
 from typing import TypeVar
 
 from sqlalchemy import Connection
 
 from langmem_graph.embeddings.embedder import Embedder
-from langmem_graph.errors import ClosedMemoryError, LangMemGraphError, for_log
+from langmem_graph.errors import ClosedMemoryError, LangMemGraphError, NothingStoredError, for_log
+from langmem_graph.interrupts import uninterrupted
+from langmem_graph.reports import CallNote
 from langmem_graph.settings import Settings
-from langmem_graph.storage import outbox_worker, pending_messages, secure_delete
+from langmem_graph.storage import call_log, outbox_worker, pending_messages
 from langmem_graph.storage.directory_and_lock import MemoryDirectory
 from langmem_graph.storage.user_room import Room
+from langmem_graph.threads import finish, in_thread_of
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
+RETRY_SECONDS = 2.0  # between two attempts to remove deleted words from a log that is in use
 
 
 @dataclass
@@ -31,6 +37,7 @@ class Services:
         read_only: whether the memory was opened with `read_only=True`.
         closed: whether `close` was called.
         on_opened: called with the user's id when a room is first opened and messages are pending.
+        on_embedded: called with the number of items after each batch of texts that was embedded.
     """
 
     directory: MemoryDirectory
@@ -39,76 +46,119 @@ class Services:
     read_only: bool
     closed: bool = False
     on_opened: Callable[[str], None] | None = None
-
-    def has(self, user_id: str) -> bool:
-        """Whether this user has a ledger; without one there is nothing to read.
-
-        With `read_only` this is always true, and opening the room raises an error for a user
-        without a ledger.
-        """
-        self.check_open()
-        return self.read_only or self.directory.has(user_id)
+    on_embedded: Callable[[int], None] | None = None
+    _with_traces: set[str] = field(default_factory=set)
 
     @contextmanager
-    def room(self, user_id: str) -> Iterator[Room]:
-        """Open the user's room; work that an earlier process left due is done the first time."""
+    def room(self, user_id: str, *, create: bool = False) -> Iterator[Room]:
+        """Open the user's room; work that an earlier process left due is done the first time.
+
+        Raises:
+            NothingStoredError: nothing is stored of this user, and `create` is False.
+        """
         self.check_open()
-        with self.directory.room(user_id) as room:
+        with self.directory.room(user_id, create=create) as room:
             if not room.healed:
                 room.healed = True
-                secure_delete.finish_deletion(room)
+                room.finish_deletion()
                 self.drain(room).log(_log)
                 if self.on_opened and room.database.read(pending_messages.count_unread):
                     self.on_opened(user_id)
+            if room.traces_left:
+                with suppress(LangMemGraphError):  # it is tried again
+                    room.empty_log(seconds=0.0)
+            yield room
+            if room.traces_left and user_id not in self._with_traces:
+                self._with_traces.add(user_id)
+                _log.warning("a reader keeps deleted words in the log of %s", room.folder.name)
+                threading.Thread(target=self._empty_log, args=[user_id], daemon=True).start()
+
+    def _empty_log(self, user_id: str) -> None:
+        """Enter the room now and then, until no reader keeps deleted words in its log."""
+        left = True
+        while left and not self.closed:
+            sleep(RETRY_SECONDS)
+            with suppress(LangMemGraphError):
+                left = self._in_known_room(user_id, lambda room: bool(room.traces_left), False)
+        self._with_traces.discard(user_id)
+
+    @contextmanager
+    def known_room(self, user_id: str) -> Iterator[Room | None]:
+        """Like `room`, but None for a user of whom nothing is stored, except with `read_only`."""
+        with ExitStack() as stack:
+            room: Room | None = None
+            try:
+                room = stack.enter_context(self.room(user_id))
+            except NothingStoredError:
+                if self.read_only:
+                    raise
             yield room
 
     def read(self, user_id: str, query: Callable[[Connection], T], nothing: T) -> T:
-        """The result of a query in a read transaction, or `nothing` for a user without a ledger."""
-        if not self.has(user_id):
-            return nothing
-        with self.room(user_id) as room:
-            return room.database.read(query)
+        """The result of a query in a read transaction, or `nothing` as for `in_known_room`."""
+        return self._in_known_room(user_id, lambda room: room.database.read(query), nothing)
 
     async def in_room(self, user_id: str, work: Callable[[Room], T]) -> T:
         """Do the work with the user's room, in a worker thread."""
-        return await asyncio.to_thread(self._in_room, user_id, work)
-
-    async def in_known_room(self, user_id: str, work: Callable[[Room], T], nothing: T) -> T:
-        """Like `in_room`, but the result is `nothing` for a user without a ledger."""
-
-        def inside() -> T:
-            return self._in_room(user_id, work) if self.has(user_id) else nothing
-
-        return await asyncio.to_thread(inside)
+        return await in_thread_of(user_id, lambda: self._in_room(user_id, work))
 
     def _in_room(self, user_id: str, work: Callable[[Room], T]) -> T:
         with self.room(user_id) as room:
             return work(room)
+
+    async def in_known_room(self, user_id: str, work: Callable[[Room], T], nothing: T) -> T:
+        """Like `in_room`, but the result is `nothing` for a user of whom nothing is stored."""
+        return await in_thread_of(user_id, lambda: self._in_known_room(user_id, work, nothing))
+
+    def _in_known_room(self, user_id: str, work: Callable[[Room], T], nothing: T) -> T:
+        with self.known_room(user_id) as room:
+            return nothing if room is None else work(room)
+
+    def log_calls(
+        self, user_id: str, notes: Sequence[CallNote], message_numbers: Sequence[int] = ()
+    ) -> None:
+        """Write notes of model calls into the user's ledger; a failure is only logged.
+
+        Args:
+            user_id: the user for whom the calls were made.
+            notes: a note of each call.
+            message_numbers: the messages that they read; the log forgets a call with its messages.
+        """
+        try:
+            if notes and not self.read_only and self.directory.has(user_id):
+                with self.room(user_id) as room, room.database.write_transaction() as connection:
+                    call_log.write_calls(connection, notes, message_numbers)
+        except Exception as error:  # noqa: BLE001  # the log must not fail what the calls were for
+            _log.warning("model calls could not be logged: %s", for_log(error))
 
     def embed_new(self, room: Room, layer: str, numbers: Iterable[int]) -> outbox_worker.Drained:
         """Embed the items just stored, and index their layer if a full batch of vectors waits."""
         stored = list(numbers)
         rows = range(min(stored, default=0), max(stored, default=-1) + 1)
         batch = self.settings.storage.index_batch
-        work = outbox_worker.DueWork(room, self.embedder, self.settings, at_least=batch)
-        return work.drain(layer, rows)
+        return self._due_work(room, batch).drain(layer, rows)
 
     def drain(self, room: Room, *, at_least: int = 1) -> outbox_worker.Drained:
         """Do all due work of a room; index a layer if `at_least` of its vectors are waiting."""
-        work = outbox_worker.DueWork(room, self.embedder, self.settings, at_least=at_least)
-        return work.drain_all()
+        return self._due_work(room, at_least).drain_all()
 
-    def close(self) -> None:
-        """Finish due work as far as possible, then release the directory."""
+    def _due_work(self, room: Room, at_least: int) -> outbox_worker.DueWork:
+        return outbox_worker.DueWork(
+            room, self.embedder, self.settings, at_least, on_embedded=self.on_embedded
+        )
+
+    @uninterrupted
+    def close(self, until: float = 0.0) -> None:
+        """Finish due work as far as there is time, then release the directory."""
         self.closed = True
         try:
             if not (self.read_only or self.directory.is_foreign()):
-                self._finish_due_work()
+                finish(partial(self._finish_due_work, self.directory.open_users()), until)
         finally:
-            self.directory.release()
+            self.directory.release(until)
 
-    def _finish_due_work(self) -> None:
-        for user_id in self.directory.open_users():
+    def _finish_due_work(self, users: Sequence[str]) -> None:
+        for user_id in users:
             try:
                 with self.directory.room(user_id) as room:
                     self.drain(room).log(_log)

@@ -1,15 +1,23 @@
 """Queries about messages, sessions and the size of a ledger."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, func, select
+from sqlalchemy import Connection, Row, func, select
 
 from langmem_graph.schemas import Message
 from langmem_graph.storage.sqlite_database import rows_where_in
-from langmem_graph.storage.tables_and_migrations import ACTIVE, messages, outbox, records, sessions
+from langmem_graph.storage.tables_and_migrations import (
+    ACTIVE,
+    messages,
+    outbox,
+    record_sources,
+    records,
+    sessions,
+)
 from langmem_graph.storage.vector_rows import IN_CHROMA
 
 
@@ -53,19 +61,24 @@ def messages_by_id(connection: Connection, ids: Iterable[str]) -> dict[str, Mess
     return {row.message_id: _message(row) for row in rows}
 
 
-def session_end(connection: Connection, session_id: str, count: int) -> list[Message]:
-    """The last messages of a session, in the order they arrived."""
-    return _latest(connection, _whole.where(sessions.c.session_id == session_id), count)
-
-
-def latest_messages(connection: Connection, count: int) -> list[Message]:
-    """The messages that arrived last, of all sessions, in the order they arrived."""
-    return _latest(connection, _whole, count)
-
-
-def _latest(connection: Connection, query: Select[Any], count: int) -> list[Message]:
-    latest = query.order_by(messages.c.n.desc()).limit(count)
+def latest_messages(
+    connection: Connection, count: int, session_id: str | None = None
+) -> list[Message]:
+    """The messages of a session, or of all, that arrived last, in the order they arrived."""
+    meant = _whole if session_id is None else _whole.where(sessions.c.session_id == session_id)
+    latest = meant.order_by(messages.c.n.desc()).limit(count)
     return [_message(row) for row in connection.execute(latest).all()[::-1]]
+
+
+def said_by_user(
+    connection: Connection, since: datetime, until: datetime, most: int
+) -> list[tuple[int, str, datetime]]:
+    """Number, text and time of the user's newest messages between two times, the newest first."""
+    m = messages.c
+    first, last = (one.astimezone(UTC).replace(tzinfo=None) for one in (since, until))
+    query = select(m.n, m.text, m.at).where(m.role == "user", m.at.between(first, last))
+    rows = connection.execute(query.order_by(m.at.desc()).limit(most))
+    return [(n, text, at.replace(tzinfo=UTC)) for n, text, at in rows]
 
 
 def all_messages(connection: Connection) -> Iterator[Message]:
@@ -86,12 +99,21 @@ def _message(row: Row[Any]) -> Message:
         id=row.message_id,
         session_id=row.session_id,
         role=row.role,
+        origin=row.origin,
         name=row.name,
         at=row.at.replace(tzinfo=UTC),
         text=row.text,
         tool_calls=extra.get("tool_calls") or [],
         tool_call_id=extra.get("tool_call_id"),
     )
+
+
+def session_of(connection: Connection, n: int) -> int:
+    """The number of the session that a message belongs to."""
+    session: int = connection.execute(
+        select(messages.c.session).where(messages.c.n == n)
+    ).scalar_one()
+    return session
 
 
 def texts_of(connection: Connection, items: Iterable[int]) -> dict[int, str]:
@@ -134,9 +156,18 @@ def counts_waiting(connection: Connection, layer: str, task: str) -> int:
 
 
 def damage(connection: Connection) -> list[str]:
-    """What SQLite finds wrong with the file; an empty list when it is intact."""
+    """What is wrong with the file and between its tables; an empty list when it is intact."""
     lines = connection.exec_driver_sql("PRAGMA quick_check").scalars().all()
-    return [f"The ledger is damaged: {line}" for line in lines if line != "ok"]
+    found = [f"The ledger is damaged: {line}" for line in lines if line != "ok"]
+    lost = Counter(row[0] for row in connection.exec_driver_sql("PRAGMA foreign_key_check"))
+    found += [
+        f"{count} rows of {table} refer to rows that are gone." for table, count in lost.items()
+    ]
+    carried = select(record_sources.c.record).where(record_sources.c.supporting.is_(False))
+    alone = select(func.count()).where(records.c.n.not_in(carried))
+    if count := connection.scalar(alone):
+        found.append(f"{count} records have no message that carries them.")
+    return found
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from langmem_graph.storage.tables_and_migrations import (
     INDEX,
     MESSAGES,
     RECORDS,
+    SPOKEN,
     clusters,
     messages,
     meta,
@@ -100,7 +101,7 @@ def embed_everything_again(connection: sa.Connection) -> None:
         due = sa.select(
             sa.literal(layer), table.c.n, sa.literal(EMBED), sa.literal(0), sa.literal(0.0)
         )
-        embedded = due.where(messages.c.role != "system") if table is messages else due
+        embedded = due.where(SPOKEN) if table is messages else due
         connection.execute(sa.insert(outbox).from_select(columns, embedded))
     connection.execute(sa.delete(clusters))
     connection.execute(sa.update(records).values(cluster=None))

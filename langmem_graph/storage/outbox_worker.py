@@ -8,18 +8,22 @@ compares them exactly, until enough of them wait for one write to Chroma.
 import logging
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
+from filelock import Timeout
 
 from langmem_graph.embeddings.embedder import Embedder, Vectors
 from langmem_graph.errors import (
     EmbedderMismatchError,
     EmbeddingError,
     IndexUnavailableError,
+    StorageError,
     for_log,
 )
+from langmem_graph.interrupts import is_interrupted
 from langmem_graph.settings import Settings
 from langmem_graph.storage import (
     message_queries,
@@ -74,12 +78,14 @@ class DueWork:
         embedder: makes the vectors.
         settings: batch sizes and lease.
         at_least: how many vectors of a layer must wait before they are written to Chroma.
+        on_embedded: called with the number of items after each batch that was embedded.
     """
 
     room: Room
     embedder: Embedder
     settings: Settings
     at_least: int = 1
+    on_embedded: Callable[[int], None] | None = None
     done: Drained = field(default_factory=Drained)
 
     def drain_all(self) -> Drained:
@@ -95,22 +101,21 @@ class DueWork:
             layer: messages or records.
             rows: numbers of the items meant: an add embeds its own, not those of other threads.
         """
-        try:
-            self.room.check_embedder(self.embedder.name)
-            self._embed_due(layer, rows)
-        except EmbedderMismatchError as error:
-            self.done.warn(error)
-        with self.room.working:
-            self._index_due(layer)
+        for work in (partial(self._embed_due, layer, rows), partial(self._index_due, layer)):
+            try:
+                work()
+            except (EmbedderMismatchError, StorageError) as error:
+                self.done.warn(error)
         return self.done
 
     def _embed_due(self, layer: str, rows: range) -> None:
         """First what is new, then what failed before, so that a bad text slows no other batch."""
+        self.room.check_embedder(self.embedder.name)
         new = Due(layer, EMBED, first=rows.start, last=rows.stop - 1, failed_before=False)
         for due in (new, Due(layer, EMBED, failed_before=True)):
             first = due.first
             while batch := self._embed_some(replace(due, first=first)):
-                if batch.all_failed:  # the embedder is down: leave the rest for later
+                if batch.all_failed or is_interrupted():  # the rest stays due
                     return
                 first = batch.last + 1
 
@@ -121,6 +126,8 @@ class DueWork:
             if not items:
                 return None
             failed = self._embed_batch(due.layer, items)
+            if self.on_embedded:
+                self.on_embedded(len(items))
             return _Batch(items[-1], len(failed) == len(items))
 
     def _claim(self, due: Due, limit: int) -> list[int]:
@@ -152,10 +159,10 @@ class DueWork:
         if waiting < self.at_least:
             return
         try:
-            with self.room.indexing:
+            with self.room.working, self.room.indexing:
                 while items := self._claim(Due(layer, INDEX), self.settings.storage.index_batch):
                     _index_batch(self.room, layer, items)
-        except IndexUnavailableError as error:
+        except (IndexUnavailableError, Timeout) as error:
             _log.warning("%s", error)
             self.done.warn(error)
 
@@ -195,7 +202,7 @@ def embed_pieces(
         done.warn(error)
     pieces: list[Piece] = []
     failed: list[int] = []
-    for n, text in texts.items():
+    for n, text in texts.items() if len(texts) > 1 else ():
         if len(failed) >= MAX_FAILURES and not pieces:
             failed.append(n)
             continue

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from time import time
 
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import Connection, LargeBinary, cast, delete, func, select, update
 
 from langmem_graph.schemas import Message
 from langmem_graph.storage import message_queries
 from langmem_graph.storage.tables_and_migrations import (
+    READ_ROLES,
+    SPOKEN,
     get_meta,
     messages,
     sessions,
@@ -34,14 +36,15 @@ class Unread:
     n: int
     session: int
     role: str
-    chars: int
+    size: int
+    """Of the text, in bytes of UTF-8: these grow with its tokens in any script."""
 
 
 def unread_messages(connection: Connection) -> list[Unread]:
     """All messages that may be claimed, in the order they arrived."""
     m = messages.c
     claimable = (
-        select(m.n, m.session, m.role, m.chars)
+        select(m.n, m.session, m.role, func.length(cast(m.text, LargeBinary)))
         .join(unread, unread.c.message == m.n)
         .where(unread.c.claimed_until < time())
         .order_by(m.n)
@@ -101,12 +104,15 @@ def attempts_of(connection: Connection, items: Sequence[int]) -> int:
     return connection.scalar(most) or 0
 
 
-def message_before(connection: Connection, n: int, session: int) -> Message | None:
-    """The assistant's last message before this one, to which a short "yes" refers."""
+def messages_before(
+    connection: Connection, n: int, session: int, most: int
+) -> list[tuple[int, Message]]:
+    """The last messages of the session before this one, oldest first, with their numbers."""
     m = messages.c
-    earlier = select(m.n).where(m.session == session, m.n < n, m.role == "assistant")
-    last = connection.scalar(earlier.order_by(m.n.desc()).limit(1))
-    return message_queries.messages_by_number(connection, [last])[last] if last else None
+    earlier = select(m.n).where(m.session == session, m.n < n, m.role.in_(READ_ROLES), SPOKEN)
+    numbers = list(connection.scalars(earlier.order_by(m.n.desc()).limit(most)))[::-1]
+    found = message_queries.messages_by_number(connection, numbers)
+    return [(number, found[number]) for number in numbers if number in found]
 
 
 def free(connection: Connection, items: Sequence[int]) -> None:

@@ -1,111 +1,113 @@
-"""A user's messages and records as the public API returns them, and a record's history and undo."""
+"""A user's messages and records as the public API returns them, and a record's history."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
-from langmem_graph.errors import InvalidInputError, StorageError
-from langmem_graph.schemas import HistoryEntry, Message, Record, message_row, record_row
-from langmem_graph.storage import message_queries, record_queries, record_writes
-from langmem_graph.storage.memory_services import Services
-from langmem_graph.storage.record_writes import BY_HAND, Change, naive
-
-
-def get_conversation(services: Services, user_id: str, ids: Sequence[str]) -> list[Message]:
-    """A user's messages with these ids, in the order asked; unknown ids are left out."""
-
-    def query(connection: Connection) -> list[Message]:
-        by_id = message_queries.messages_by_id(connection, ids)
-        return [by_id[message_id] for message_id in dict.fromkeys(ids) if message_id in by_id]
-
-    return services.read(user_id, query, [])
+from langmem_graph.schemas import ORIGIN_OF_ROLE, HistoryEntry, Message, Record, RecordChange
+from langmem_graph.storage import message_queries, record_changes, record_queries, superseded_labels
+from langmem_graph.storage.record_queries import aware
+from langmem_graph.storage.record_writes import naive
+from langmem_graph.storage.sqlite_database import rows_where_in
+from langmem_graph.storage.tables_and_migrations import history as log
+from langmem_graph.storage.tables_and_migrations import links, records
 
 
-def list_sessions(services: Services, user_id: str) -> list[message_queries.SessionSummary]:
-    """Summaries of a user's sessions, in the order they began."""
-    return services.read(user_id, message_queries.session_summaries, [])
+def get_conversation(connection: Connection, ids: Sequence[str]) -> list[Message]:
+    """The messages with these ids and their labels, in the order asked."""
+    rows = record_queries.message_numbers(connection, ids)
+    found = superseded_labels.labelled_messages(connection, [n for n, _, _ in rows.values()])
+    by_id = {message.id: message for message in found.values()}
+    return [by_id[message_id] for message_id in dict.fromkeys(ids) if message_id in by_id]
 
 
-def export_messages(services: Services, user_id: str) -> list[dict[str, Any]]:
-    """A user's messages as JSON rows, in the form that an import reads."""
-
-    def rows(connection: Connection) -> list[dict[str, Any]]:
-        return [message_row(message) for message in message_queries.all_messages(connection)]
-
-    return services.read(user_id, rows, [])
+def export_messages(connection: Connection) -> list[dict[str, Any]]:
+    """All messages as JSON rows, in the form that an import reads."""
+    return [message_row(message) for message in message_queries.all_messages(connection)]
 
 
-def get_records(services: Services, user_id: str, ids: Sequence[str]) -> list[Record]:
-    """Whole records in the order asked; unknown ids are left out."""
-
-    def query(connection: Connection) -> list[Record]:
-        numbers = record_queries.numbers_of(connection, ids)
-        stored = record_queries.records_by_number(connection, numbers.values())
-        return [stored[numbers[name]] for name in dict.fromkeys(ids) if name in numbers]
-
-    return services.read(user_id, query, [])
+def get_records(connection: Connection, ids: Sequence[str]) -> list[Record]:
+    """Whole records with their labels in the order asked; unknown ids are left out."""
+    numbers = record_queries.numbers_of(connection, ids)
+    stored = superseded_labels.labelled_records(connection, numbers.values())
+    return [stored[numbers[name]] for name in dict.fromkeys(ids) if name in numbers]
 
 
 def export_records(
-    services: Services, user_id: str, as_of: datetime | None, *, history: bool = False
+    connection: Connection, as_of: datetime | None, *, history: bool = False
 ) -> list[dict[str, Any]]:
-    """Rows of the records that hold now, or at a time, or (with `history`) ever; oldest first."""
+    """Rows of the records that hold now, or at a time, or (with `history`) ever; oldest first.
 
-    def query(connection: Connection) -> list[dict[str, Any]]:
-        if as_of is not None:
-            numbers = record_queries.numbers_true_at(connection, naive(as_of) or as_of)
-        else:
-            numbers = record_queries.all_numbers(connection, None)
-        if as_of is None and not history:
-            numbers = list(record_queries.current(connection, numbers))
-        stored = record_queries.records_by_number(connection, numbers)
-        return [record_row(stored[number]) for number in sorted(stored)]
-
-    return services.read(user_id, query, [])
-
-
-def history(services: Services, user_id: str, record_id: str) -> list[HistoryEntry]:
-    """Every change of a record, and of those that it superseded or refined, oldest first."""
-
-    def query(connection: Connection) -> list[HistoryEntry]:
-        line: set[int] = set()
-        for n in record_queries.numbers_of(connection, [record_id]).values():
-            line |= record_queries.in_one_line(connection, n)
-        return record_queries.history_of(connection, line)
-
-    return services.read(user_id, query, [])
-
-
-def undo(services: Services, user_id: str, record_id: str) -> list[Record]:
-    """Undo the latest change of a record; returns all records it had touched, as they are now.
-
-    Raises:
-        InvalidInputError: there is no such record, or later changes build on this one.
+    What does not hold has a row's `labels`; what held at a time is shown as it was then.
     """
-    if not services.has(user_id):
-        return []
-    with services.room(user_id) as room:
-        with room.database.write_transaction() as connection:
-            numbers = record_queries.numbers_of(connection, [record_id])
-            if not numbers:
-                raise InvalidInputError(f"There is no record {record_id!r}.")
-            changed = _take_back_latest(connection, record_id, numbers[record_id])
-        with room.database.read_transaction() as connection:
-            stored = record_queries.records_by_number(connection, changed)
-    if len(stored) != len(changed):
-        raise StorageError("A record was forgotten while its change was taken back.")
-    return [stored[n] for n in changed]
+    if as_of is not None:
+        numbers = record_queries.numbers_true_at(connection, naive(as_of) or as_of)
+    else:
+        numbers = record_queries.all_numbers(connection, None)
+    if as_of is None and not history:
+        numbers = list(record_queries.current(connection, numbers))
+    read = record_queries.records_by_number if as_of else superseded_labels.labelled_records
+    stored = read(connection, numbers)
+    told = record_changes.changes_of(connection, numbers) if history else {}
+    return [record_row(stored[number], told.get(number, [])) for number in sorted(stored)]
 
 
-def _take_back_latest(connection: Connection, record_id: str, n: int) -> list[int]:
-    """Take the latest change back, unless others were made on top of it."""
-    entries = record_writes.latest_change(connection, n)
-    later = record_writes.changed_since(connection, entries)
-    if later:
-        newest = record_queries.records_by_number(connection, later[:1])[later[0]].record_id
-        raise InvalidInputError(
-            f"The latest change of {record_id!r} has others on top of it: undo {newest!r} first."
+def changes(connection: Connection, record_id: str) -> list[RecordChange]:
+    """What messages did to a record and what still counts, oldest first."""
+    numbers = record_queries.numbers_of(connection, [record_id]).values()
+    made = record_changes.changes_of(connection, numbers).values()
+    return [change for of_record in made for change in of_record]
+
+
+def history(connection: Connection, record_id: str) -> list[HistoryEntry]:
+    """Every change of a record, and of those that it superseded or refined, oldest first."""
+    named = record_queries.numbers_of(connection, [record_id]).values()
+    items = _in_one_line(connection, named)
+    query = select(log, records.c.record_id).join(records, records.c.n == log.c.record)
+    rows = sorted(rows_where_in(connection, query, log.c.record, items), key=lambda row: row.n)
+    words = record_changes.words_of(connection, items)
+    same = ("change", "record_id", "op", "by", "reason", "before")
+    return [
+        HistoryEntry(
+            **{name: getattr(row, name) for name in same},
+            at=aware(row.at),
+            **(words.get((row.change, row.record), {}) if row.before is not None else {}),
         )
-    return record_writes.take_back(connection, entries, Change.new(BY_HAND))
+        for row in rows
+    ]
+
+
+def _in_one_line(connection: Connection, items: Iterable[int]) -> set[int]:
+    """These records and all that `supersedes` or `refines` links connect with them."""
+    line = fresh = set(items)
+    kinds = links.c.kind.in_(record_changes.LINKS)
+    while fresh:
+        near = (links.c.source.in_(fresh) | links.c.target.in_(fresh)) & kinds
+        rows = connection.execute(select(links.c.source, links.c.target).where(near))
+        fresh = {end for row in rows for end in row} - line
+        line = line | fresh
+    return line
+
+
+def message_row(message: Message) -> dict[str, Any]:
+    """A message as the row that `add` and `langmem-graph import` take."""
+    fields = message.model_dump(mode="json", exclude={"labels"}, exclude_defaults=True)
+    if message.origin == ORIGIN_OF_ROLE[message.role]:
+        fields.pop("origin", None)
+    else:
+        fields["origin"] = message.origin
+    return {"id": fields.pop("id"), "content": fields.pop("text"), **fields}
+
+
+def record_row(record: Record, changes: Sequence[RecordChange] = ()) -> dict[str, Any]:
+    """A record, and what messages did to it, as the row that `add_records` takes."""
+    derived = {"superseded_by", "created_at", "updated_at"}
+    fields = record.model_dump(mode="json", exclude=derived, exclude_defaults=True)
+    row = {"text": fields.pop("text"), "source_message_ids": fields.pop("message_ids"), **fields}
+    if changes:
+        hidden = {"record_id", "by_text", "change"}
+        dumped = [one.model_dump(mode="json", exclude=hidden, exclude_none=True) for one in changes]
+        row["changes"] = dumped
+    return row

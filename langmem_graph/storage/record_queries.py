@@ -6,28 +6,35 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select, text
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, exists, func, select, text
 
-from langmem_graph.schemas import HistoryEntry, Record
+from langmem_graph.schemas import NO_LONGER, Record
 from langmem_graph.storage.full_text import match_expression
-from langmem_graph.storage.record_writes import REFINES, SUPERSEDES, TO_COME
+from langmem_graph.storage.record_writes import (
+    DISCARDED,
+    REFINES,
+    SUPERSEDED,
+    SUPERSEDES,
+    TO_COME,
+    naive,
+)
 from langmem_graph.storage.sqlite_database import rows_where_in
 from langmem_graph.storage.tables_and_migrations import (
     ACTIVE,
     attributes,
     get_meta,
-    history,
     links,
     messages,
+    record_changes,
     record_sources,
     records,
 )
 
 _best_words = text(
     "SELECT record_words.rowid, -bm25(record_words) AS score FROM record_words"
-    " JOIN records ON records.n = record_words.rowid AND records.status = 'active'"
+    " JOIN records ON records.n = record_words.rowid AND records.status IN :statuses"
     " WHERE record_words MATCH :terms ORDER BY score DESC LIMIT :limit"
-)
+).bindparams(bindparam("statuses", expanding=True))
 
 
 @dataclass(frozen=True)
@@ -56,29 +63,60 @@ def active(connection: Connection, items: Iterable[int]) -> set[int]:
 def true_now(connection: Connection) -> set[int] | None:
     """The records that hold now; None where these are simply the active ones.
 
-    The two differ only while there are records that take effect in the future: such a record holds
-    from `valid_from` on, and the record that it supersedes holds until then. A record that is valid
-    from the moment it was said holds at once, whatever the clock of its sender shows.
+    The two differ only while a record begins or ceases to hold in the future: it holds from
+    `valid_from` on, and one that is superseded holds until `valid_to`. A record that is valid from
+    the moment it was said holds at once, whatever the clock of its sender shows, and so ends what
+    it supersedes; a message that ends a record without naming a later date ends it at once, too.
     """
     now = datetime.now(UTC).replace(tzinfo=None)
-    if (get_meta(connection, TO_COME) or "") <= f"{now}":
-        return None
-    r, link = records.c, links.c
-    later = select(r.n).where(r.status == ACTIVE, r.valid_from > now, r.valid_from > r.said_at)
-    future = set(connection.scalars(later))
-    superseding = select(link.source, link.target).where(link.kind == SUPERSEDES)
-    kept = superseding.join(records, r.n == link.source).where(r.status != "discarded")
-    pairs = list(connection.execute(kept))
-    replaced = {target for source, target in pairs if source not in future}
-    ending = {target for source, target in pairs if source in future} - replaced
-    until = select(r.n).where(r.n.in_(ending), r.status == "superseded", r.valid_from <= now)
-    return (set(all_numbers(connection)) - future) | set(connection.scalars(until))
+    settled = (get_meta(connection, TO_COME) or "") <= f"{now}"
+    return None if settled else holding(connection, now)
+
+
+def holding(connection: Connection, now: datetime) -> set[int]:
+    """The records that hold at a present time `now`, by their dates and what ended them."""
+    r = records.c
+    until = r.valid_to > now
+    active_now = select(r.n).where(r.status == ACTIVE, _begun(now), r.valid_to.is_(None) | until)
+    ending = select(r.n).where(
+        r.status == SUPERSEDED, _begun(now), until, r.valid_to > r.valid_from
+    )
+    held = set(connection.scalars(active_now))
+    if to_end := set(connection.scalars(ending)):
+        held |= to_end - _ended_by_message(connection, now) - _replaced_at_once(connection, now)
+    return held
+
+
+def _begun(now: datetime) -> ColumnElement[bool]:
+    """Whether a record has begun to hold."""
+    return (records.c.valid_from <= now) | (records.c.valid_from <= records.c.said_at)
+
+
+def _ended_by_message(connection: Connection, now: datetime) -> set[int]:
+    """The records that a message ended at a date that has come, or at its own."""
+    c, m = record_changes.c, messages.c
+    due = c.since.is_(None) | (c.since <= now) | (c.since <= m.at)
+    ended = select(c.record).join(messages, m.n == c.message).where(c.undone.is_(False), due)
+    return set(connection.scalars(ended.where(c.relation.in_(NO_LONGER))))
+
+
+def _replaced_at_once(connection: Connection, now: datetime) -> set[int]:
+    """The records that one which holds already has superseded, where no message says when."""
+    c, link = record_changes.c, links.c
+    told = (c.record == link.target) & (c.by_record == link.source) & c.undone.is_(False)
+    replaced = (
+        select(link.target)
+        .join(records, records.c.n == link.source)
+        .where(link.kind == SUPERSEDES, records.c.status != DISCARDED, _begun(now))
+        .where(~exists().where(told))
+    )
+    return set(connection.scalars(replaced))
 
 
 def current(connection: Connection, items: Iterable[int]) -> set[int]:
     """Those of these records that hold now."""
-    holding = true_now(connection)
-    return active(connection, items) if holding is None else set(items) & holding
+    held = true_now(connection)
+    return active(connection, items) if held is None else set(items) & held
 
 
 def newest_record(connection: Connection) -> int:
@@ -87,10 +125,11 @@ def newest_record(connection: Connection) -> int:
 
 
 def words_search(
-    connection: Connection, terms: Sequence[str], limit: int
+    connection: Connection, terms: Sequence[str], limit: int, statuses: Sequence[str] = (ACTIVE,)
 ) -> list[tuple[int, float]]:
-    """Active records that contain any of the terms, with their BM25 scores, best first."""
-    rows = connection.execute(_best_words, {"terms": match_expression(terms), "limit": limit})
+    """Records of a status that contain any of the terms, with their BM25 scores, best first."""
+    meant = {"terms": match_expression(terms), "limit": limit, "statuses": list(statuses)}
+    rows = connection.execute(_best_words, meant)
     return [(number, score) for number, score in rows.all()]
 
 
@@ -112,7 +151,7 @@ def numbers_true_at(connection: Connection, at: datetime) -> list[int]:
     """Records that held at a time, whether or not they still do."""
     r = records.c
     then = (r.valid_from <= at) & (r.valid_to.is_(None) | (r.valid_to > at))
-    return list(connection.scalars(select(r.n).where(then, r.status.in_((ACTIVE, "superseded")))))
+    return list(connection.scalars(select(r.n).where(then, r.status.in_((ACTIVE, SUPERSEDED)))))
 
 
 def citing(connection: Connection, items: Iterable[int]) -> dict[int, list[int]]:
@@ -164,16 +203,17 @@ def records_by_number(connection: Connection, items: Iterable[int]) -> dict[int,
     return {row.n: _record(row, sources[row.n], related[row.n]) for row in rows}
 
 
-def _sources(connection: Connection, items: Sequence[int]) -> dict[int, list[str]]:
+def _sources(connection: Connection, items: Sequence[int]) -> dict[int, dict[str, bool]]:
+    """For each record, the ids of its messages, and whether they are only supporting."""
     s = record_sources.c
     named = (
-        select(s.record, messages.c.message_id)
+        select(s.record, messages.c.message_id, s.supporting)
         .join(messages, messages.c.n == s.message)
         .order_by(s.record, s.message)
     )
-    sources: dict[int, list[str]] = defaultdict(list)
+    sources: dict[int, dict[str, bool]] = defaultdict(dict)
     for row in rows_where_in(connection, named, s.record, items):
-        sources[row.record].append(row.message_id)
+        sources[row.record][row.message_id] = row.supporting
     return sources
 
 
@@ -188,13 +228,13 @@ def _related(connection: Connection, items: Sequence[int]) -> dict[int, dict[str
     up = select(links.c.target, records.c.record_id)
     up = up.join(records, records.c.n == links.c.source).where(links.c.kind == SUPERSEDES)
     for row in rows_where_in(
-        connection, up.where(records.c.status != "discarded"), links.c.target, items
+        connection, up.where(records.c.status != DISCARDED), links.c.target, items
     ):
         related[row.target]["superseded_by"].append(row.record_id)
     return related
 
 
-def _record(row: Row[Any], sources: list[str], related: dict[str, list[str]]) -> Record:
+def _record(row: Row[Any], sources: dict[str, bool], related: dict[str, list[str]]) -> Record:
     same = (
         *("record_id", "text", "kind", "facet", "project", "subject", "confirmation", "status"),
         *("priority", "scene", "entities", "made_by"),
@@ -207,9 +247,10 @@ def _record(row: Row[Any], sources: list[str], related: dict[str, list[str]]) ->
         attribute=row.attribute_name or None,
         event_time=row.event,
         values=row.verbatim,
-        message_ids=sources,
+        message_ids=list(sources),
+        supporting_ids=[name for name, supporting in sources.items() if supporting],
         supersedes=related[SUPERSEDES],
-        superseded_by=related["superseded_by"] if row.status == "superseded" else [],
+        superseded_by=related["superseded_by"] if row.status == SUPERSEDED else [],
         refines=related[REFINES],
     )
 
@@ -231,51 +272,80 @@ def all_numbers(connection: Connection, status: str | None = ACTIVE, **fields: o
     return list(connection.scalars(select(records.c.n).filter_by(**meant).order_by(records.c.n)))
 
 
-def scheduled(connection: Connection) -> list[tuple[int, dict[str, Any]]]:
-    """Number and event of every active schedule record, the newest first."""
+@dataclass(frozen=True)
+class ScheduledRow:
+    """A record of the schedule: its number and event, and from when to when it holds."""
+
+    n: int
+    event: dict[str, Any]
+    is_active: bool
+    since: datetime | None
+    """None where it holds from the moment it was said."""
+    until: datetime | None
+
+
+def newest_instructions(connection: Connection, most: int) -> list[int]:
+    """The newest active records of how the assistant shall behave."""
     r = records.c
-    timed = (r.facet == "schedule") & (r.status == ACTIVE) & r.event.is_not(None)
-    query = select(r.n, r.event).where(timed).order_by(r.n.desc())
-    return [(row.n, row.event) for row in connection.execute(query) if row.event]
+    query = select(r.n).where(r.kind == "instruction", r.status == ACTIVE)
+    return list(connection.scalars(query.order_by(r.n.desc()).limit(most)))
+
+
+def scheduled(
+    connection: Connection, at: datetime, facet: str | None = "schedule"
+) -> list[ScheduledRow]:
+    """The records of the schedule, the newest first.
+
+    Args:
+        connection: a transaction.
+        at: superseded records that hold until a time after this are among them: a routine may end
+            on a day to come. What was corrected never held, and is left out.
+        facet: None is every record that has a time.
+    """
+    r = records.c
+    ending = (r.status == "superseded") & (r.valid_to > naive(at)) & (r.valid_to > r.valid_from)
+    timed = r.event.is_not(None) & ((r.status == ACTIVE) | ending)
+    timed = timed & (r.facet == facet) if facet else timed
+    columns = (r.n, r.event, r.status, r.said_at, r.valid_from, r.valid_to)
+    query = select(*columns).where(timed).order_by(r.n.desc())
+    return [
+        ScheduledRow(
+            row.n,
+            row.event,
+            row.status == ACTIVE,
+            aware(row.valid_from) if row.valid_from > row.said_at else None,
+            aware(row.valid_to),
+        )
+        for row in connection.execute(query)
+        if row.event
+    ]
 
 
 def with_attributes(connection: Connection) -> list[tuple[int, str, str]]:
     """Number, subject and attribute of every record that holds now and has an attribute."""
     r, a = records.c, attributes.c
     query = select(r.n, a.subject, a.name).join(attributes, a.n == r.attribute)
-    rows = list(connection.execute(query.where(r.status != "discarded", a.name != "")))
+    rows = list(connection.execute(query.where(r.status != DISCARDED, a.name != "")))
     holding = current(connection, [row.n for row in rows])
     return [(row.n, row.subject, row.name) for row in rows if row.n in holding]
 
 
-def history_of(connection: Connection, items: Iterable[int]) -> list[HistoryEntry]:
-    """Every change of these records, oldest first."""
-    query = select(history, records.c.record_id).join(records, records.c.n == history.c.record)
-    rows = sorted(rows_where_in(connection, query, history.c.record, items), key=lambda row: row.n)
-    return [
-        HistoryEntry(
-            change=row.change,
-            record_id=row.record_id,
-            op=row.op,
-            at=aware(row.at),
-            by=row.by,
-            reason=row.reason,
-            before=row.before,
-        )
-        for row in rows
-    ]
+def said_at(connection: Connection, message: int) -> datetime:
+    """When a message was sent."""
+    at: datetime = aware(
+        connection.execute(select(messages.c.at).where(messages.c.n == message)).scalar_one()
+    )
+    return at
 
 
-def in_one_line(connection: Connection, n: int) -> set[int]:
-    """A record and all that are connected with it by `supersedes` or `refines` links."""
-    line, fresh = {n}, {n}
-    kinds = links.c.kind.in_((SUPERSEDES, REFINES))
-    while fresh:
-        near = (links.c.source.in_(fresh) | links.c.target.in_(fresh)) & kinds
-        rows = connection.execute(select(links.c.source, links.c.target).where(near))
-        fresh = {end for row in rows for end in row} - line
-        line |= fresh
-    return line
+def subjects_and_attributes(
+    connection: Connection, items: Iterable[int]
+) -> dict[int, tuple[str, str]]:
+    """Subject and attribute of those of these records that have both, in the form of `plain`."""
+    a = attributes.c
+    query = select(records.c.n, a.subject, a.name).join(attributes, a.n == records.c.attribute)
+    rows = rows_where_in(connection, query.where(a.name != ""), records.c.n, items)
+    return {row.n: (row.subject, row.name) for row in rows}
 
 
 def message_numbers(
@@ -286,11 +356,3 @@ def message_numbers(
     query = select(m.message_id, m.n, m.at, m.text)
     rows = rows_where_in(connection, query, m.message_id, ids)
     return {row.message_id: (row.n, row.at, row.text) for row in rows}
-
-
-def attributes_of(connection: Connection, subjects: Iterable[str]) -> list[tuple[str, str]]:
-    """Subject and name of every attribute of these subjects, oldest first."""
-    a = attributes.c
-    query = select(a.n, a.subject, a.name).where(a.name != "")
-    rows = sorted(rows_where_in(connection, query, a.subject, subjects), key=lambda row: row.n)
-    return [(row.subject, row.name) for row in rows]

@@ -4,12 +4,12 @@ Nothing here deletes: a record that no longer holds keeps its row, its dates and
 """
 
 import uuid
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, func, insert, select, update
+from sqlalchemy import Connection, func, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.schemas import Record
@@ -31,14 +31,16 @@ from langmem_graph.storage.tables_and_migrations import (
 )
 
 TO_COME = "to_come"
-"""The key of the latest time at which a stored record takes effect in the future."""
+"""The key of the latest time at which a stored record begins or ceases to hold in the future."""
+_ALWAYS = "9999-12-31"
+"""The value of that key where the records that hold are no longer told by their status alone."""
 SUPERSEDES, REFINES = "supersedes", "refines"
+SUPERSEDED, DISCARDED = "superseded", "discarded"
 BY_HAND = "user"
 _PLAIN = (
-    *("record_id", "text", "kind", "facet", "project", "confirmation", "status"),
+    *("text", "kind", "facet", "project", "confirmation", "status"),
     *("priority", "scene", "entities", "made_by"),
 )
-_DATES = ("valid_to", "valid_from", "said_at")
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,18 @@ class Change:
         return cls(by, reason, uuid.uuid4().hex[:16])
 
 
+@dataclass(frozen=True)
+class Draft:
+    """A checked record, the hash of its content, and the numbers of the messages it cites."""
+
+    record: Record
+    content_hash: str
+    sources: list[int]
+    """Those that carry it."""
+    supporting: list[int] = field(default_factory=list)
+    """Those that only say it again."""
+
+
 def naive(at: datetime | None) -> datetime | None:
     """A time in UTC without its zone, as the ledger stores times."""
     return None if at is None else at.astimezone(UTC).replace(tzinfo=None)
@@ -65,25 +79,61 @@ def now() -> datetime:
     return datetime.now(UTC).replace(tzinfo=None)
 
 
-def insert_record(
-    connection: Connection, record: Record, content_hash: str, sources: Iterable[int], by: Change
-) -> int:
-    """Store a record with its words, due work, sources and first history entry; its number."""
+def store(
+    connection: Connection, new: Draft, by: Change, *, instead_of: int | None = None
+) -> tuple[int, bool]:
+    """Store a record, or let its messages support another active one that says the same.
+
+    Args:
+        connection: a write transaction.
+        new: the record.
+        by: the change that makes it.
+        instead_of: the record whose place it takes; it may say the same.
+
+    Returns:
+        The record's number, and whether it is new.
+    """
+    same = active_with_hash(connection, new.content_hash)
+    if same is None or same == instead_of:
+        return insert_record(connection, new, by), True
+    add_sources(connection, same, [*new.sources, *new.supporting], supporting=True)
+    return same, False
+
+
+def insert_record(connection: Connection, new: Draft, by: Change) -> int:
+    """Store a record under a free id with its words, due work, sources and first history entry."""
+    record = new.record
     row = {name: getattr(record, name) for name in _PLAIN}
     row |= {name: naive(getattr(record, name)) for name in ("said_at", "valid_from", "valid_to")}
     row |= {name: naive(getattr(record, name)) for name in ("created_at", "updated_at")}
-    row |= {"event": record.event_time, "verbatim": record.values, "content_hash": content_hash}
+    row |= {"event": record.event_time, "verbatim": record.values}
+    row |= {"record_id": free_id(connection, record.record_id), "content_hash": new.content_hash}
     row["attribute"] = attribute_number(connection, record.subject, record.attribute)
     made = insert(records).values(**row).returning(records.c.n)
     n: int = connection.execute(made).scalar_one()
-    if record.valid_from > max(record.said_at, datetime.now(UTC)):
-        effective = f"{naive(record.valid_from)}"
-        set_meta(connection, TO_COME, max(get_meta(connection, TO_COME) or "", effective))
-    add_sources(connection, n, sources)
+    if record.valid_from > record.said_at:
+        _note_to_come(connection, row["valid_from"])
+    if record.valid_to is not None:
+        _note_to_come(connection, row["valid_to"], ends_by_itself=record.status == ACTIVE)
+    add_sources(connection, n, new.sources)
+    add_sources(connection, n, new.supporting, supporting=True)
     RECORD_WORDS.add(connection, {n: [record.text]})
     connection.execute(insert(outbox).values(layer=RECORDS, item=n, task=EMBED))
-    _log(connection, n, "create", by, None)
+    log_entry(connection, n, "create", by, None)
     return n
+
+
+def _note_to_come(
+    connection: Connection, at: datetime | None, *, ends_by_itself: bool = False
+) -> None:
+    """Note that a record begins or ceases to hold at a time that is still to come.
+
+    With `ends_by_itself` its status will not change then, so that the dates must always be looked
+    at.
+    """
+    if at is not None and at > now():
+        latest = _ALWAYS if ends_by_itself else f"{at}"
+        set_meta(connection, TO_COME, max(get_meta(connection, TO_COME) or "", latest))
 
 
 def attribute_number(connection: Connection, subject: str | None, name: str | None) -> int | None:
@@ -101,23 +151,45 @@ def plain(name: str) -> str:
     return " ".join(name.casefold().split())
 
 
-def add_sources(connection: Connection, n: int, sources: Iterable[int]) -> None:
-    """Add messages to those that a record cites."""
-    rows = [{"record": n, "message": message} for message in sources]
-    if rows:
-        connection.execute(upsert(record_sources).on_conflict_do_nothing(), rows)
+def add_sources(
+    connection: Connection, n: int, sources: Iterable[int], *, supporting: bool = False
+) -> None:
+    """Add messages to those that a record cites.
+
+    Args:
+        connection: a write transaction.
+        n: the record's number.
+        sources: the messages' numbers.
+        supporting: whether they only say it again. A message that carries the record goes on
+            carrying it.
+    """
+    rows = [{"record": n, "message": one, "supporting": supporting} for one in sources]
+    if not rows:
+        return
+    new = upsert(record_sources)
+    keys = ["record", "message"]
+    carried = new.on_conflict_do_update(index_elements=keys, set_={"supporting": False})
+    connection.execute(new.on_conflict_do_nothing() if supporting else carried, rows)
 
 
 def change_record(
     connection: Connection, n: int, op: str, by: Change, values: dict[str, Any]
 ) -> None:
-    """Set columns of a record to new values, and keep the former ones in its history."""
-    columns = [records.c[name] for name in values]
-    old = connection.execute(select(*columns).where(records.c.n == n)).one()._mapping
-    before = {name: _jsonable(old[name]) for name in values}
+    """Set columns of a record to new values, and keep the former ones in its history.
+
+    Without values only the history gets an entry, as for a message that confirms the record.
+    """
+    old = connection.execute(select(records).where(records.c.n == n)).one()._mapping
+    before = {name: jsonable(old[name]) for name in values}
+    set_columns(connection, n, values)
+    log_entry(connection, n, op, by, before)
+
+
+def set_columns(connection: Connection, n: int, values: dict[str, Any]) -> None:
+    """Set columns of a record without an entry in its history."""
     stamped = values | {"updated_at": now()}
     connection.execute(update(records).where(records.c.n == n).values(**stamped))
-    _log(connection, n, op, by, before)
+    _note_to_come(connection, values.get("valid_to"))
     if "status" in values:
         _index_again(connection, n)
 
@@ -125,9 +197,23 @@ def change_record(
 def supersede(connection: Connection, old: int, new: int, at: datetime, by: Change) -> None:
     """Let the old record end at `at`, where the new one takes its place; the old one is kept."""
     add_link(connection, new, old, SUPERSEDES)
-    if connection.scalar(select(records.c.status).where(records.c.n == old)) != ACTIVE:
-        return  # it has ended already
-    change_record(connection, old, "supersede", by, {"status": "superseded", "valid_to": naive(at)})
+    end_record(connection, old, "supersede", at, by)
+
+
+def end_record(connection: Connection, n: int, op: str, at: datetime, by: Change) -> None:
+    """Let a record hold until `at` (with a time zone); one that ends earlier stays as it is.
+
+    A record that should end before it began never held.
+    """
+    r = records.c
+    columns = select(r.status, r.valid_from, r.valid_to).where(r.n == n)
+    status, begun, former = connection.execute(columns).one()
+    end = max(begun, at.astimezone(UTC).replace(tzinfo=None))
+    if status == ACTIVE:
+        end = min(end, former or end)
+    elif status != SUPERSEDED or former is None or former <= end:
+        return
+    change_record(connection, n, op, by, {"status": SUPERSEDED, "valid_to": end})
 
 
 def add_link(
@@ -149,14 +235,16 @@ def add_link(
     connection.execute(made.on_conflict_do_update(index_elements=keys, set_=latest))
 
 
-def _log(
+def log_entry(
     connection: Connection, n: int, op: str, by: Change, before: dict[str, Any] | None
 ) -> None:
+    """Add an entry to a record's history; `before` is None for its creation."""
     entry = {"change": by.id, "record": n, "op": op, "at": now(), "by": by.by}
     connection.execute(insert(history).values(**entry, reason=by.reason, before=before))
 
 
-def _jsonable(value: Any) -> Any:
+def jsonable(value: Any) -> Any:
+    """A column's value as the history keeps it."""
     return value.isoformat() if isinstance(value, datetime) else value
 
 
@@ -168,63 +256,10 @@ def _index_again(connection: Connection, n: int) -> None:
         connection.execute(row.on_conflict_do_nothing())
 
 
-def latest_change(connection: Connection, n: int) -> list[Row[Any]]:
-    """The history entries of a record's latest change, for all records it touched, last first."""
-    latest = connection.scalar(
-        _not_undone()
-        .with_only_columns(history.c.change)
-        .where(history.c.record == n)
-        .order_by(history.c.n.desc())
-        .limit(1)
-    )
-    entries = select(history).where(history.c.change == latest).order_by(history.c.n.desc())
-    return list(connection.execute(entries)) if latest else []
-
-
-def _not_undone() -> Select[Any]:
-    """Changes that have not been undone."""
-    undone = select(history.c.reason).where(history.c.op == "undo", history.c.reason.is_not(None))
-    ops = history.c.op.not_in(("undo", "restore"))
-    return select(history).where(ops, history.c.change.not_in(undone))
-
-
-def changed_since(connection: Connection, entries: Sequence[Row[Any]]) -> list[int]:
-    """Numbers of the records that later changes, which build on this one, touched; latest first."""
-    later: dict[int, None] = {}
-    for entry in entries:
-        restored = select(func.max(history.c.n)).where(
-            history.c.record == entry.record, history.c.op == "restore"
-        )
-        since = max(entry.n, connection.scalar(restored) or 0)
-        on_top = _not_undone().where(history.c.record == entry.record, history.c.n > since)
-        changes = [row.change for row in connection.execute(on_top) if row.change != entry.change]
-        touched = select(history.c.record).where(history.c.change.in_(changes))
-        later |= dict.fromkeys(connection.scalars(touched.order_by(history.c.n.desc())))
-    return sorted(later, reverse=True)
-
-
-def take_back(connection: Connection, entries: Sequence[Row[Any]], by: Change) -> list[int]:
-    """Undo a change in all records that it touched, and return their numbers."""
-    for entry in entries:
-        undoing = Change(by.by, entry.change, by.id)
-        values = {"status": "discarded"} if entry.before is None else _restored(entry.before)
-        change_record(connection, entry.record, "undo", undoing, values)
-    return sorted({entry.record for entry in entries})
-
-
-def _restored(before: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: datetime.fromisoformat(value) if name in _DATES and value else value
-        for name, value in before.items()
-    }
-
-
-def active_with_hash(connection: Connection, hashes: Sequence[str]) -> dict[str, int]:
-    """The numbers of the active records with these content hashes, by hash."""
-    same = select(records.c.content_hash, records.c.n).where(
-        records.c.status == ACTIVE, records.c.content_hash.in_(hashes)
-    )
-    return {row.content_hash: row.n for row in connection.execute(same)}
+def active_with_hash(connection: Connection, content_hash: str) -> int | None:
+    """The number of the active record with this content hash, if there is one."""
+    same = select(records.c.n).filter_by(content_hash=content_hash, status=ACTIVE)
+    return connection.scalar(same.order_by(records.c.n.desc()).limit(1))
 
 
 def free_id(connection: Connection, record_id: str) -> str:

@@ -4,26 +4,28 @@ Every ledger is opened with a write-ahead log (WAL), with explicit transactions 
 `secure_delete`, which overwrites deleted content with zeros.
 """
 
-import logging
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from sqlalchemy import Connection, Row, create_engine, event
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy import Connection, Engine, Row, create_engine, event
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool
+from sqlalchemy.util import LRUCache
 
-from langmem_graph.errors import StorageError
+from langmem_graph.errors import ClosedMemoryError, StorageError
 from langmem_graph.messages import is_unicode
 from langmem_graph.storage import tables_and_migrations
 
-_log = logging.getLogger(__name__)
 T = TypeVar("T")
 _AT_ONCE = 5_000  # SQLite allows 32,766 variables in one statement
+_STATEMENTS: LRUCache[Any, Any] = LRUCache(1_000)
+"""The compiled statements of all ledgers."""
 
 
 class Database:
@@ -48,18 +50,22 @@ class Database:
         self._migrations = tables_and_migrations.MIGRATIONS if migrations is None else migrations
         self._busy_timeout = busy_timeout
         self._read_only = read_only
+        self._closed = False
         self._identity: tuple[int, int] | None = None
-        self._engine = create_engine(
-            "sqlite://",
-            creator=self._connect,
-            poolclass=QueuePool,
-            max_overflow=32,
+        self.check_lock: Callable[[], None] = lambda: None
+        """Raises before a commit where another process may write as well."""
+        template = _template()
+        self._engine = Engine(
+            QueuePool(cast("Any", self._connect), max_overflow=32, dialect=template.dialect),
+            template.dialect,
+            template.url,
+            execution_options={"compiled_cache": _STATEMENTS},
             hide_parameters=True,  # an error or a log must not quote what is stored
         )
         event.listen(self._engine, "begin", _begin)
         with self._explained():
             self._prepare()
-        self._identity = self._on_disk()
+        self._identity = identity_of(self.file)
 
     def _prepare(self) -> None:
         if self._read_only:
@@ -77,6 +83,8 @@ class Database:
             tables_and_migrations.migrate(connection, self._migrations)
 
     def _connect(self) -> sqlite3.Connection:
+        if self._closed:
+            raise ClosedMemoryError("This Memory is closed. Open it again: Memory(path).")
         connection = sqlite3.connect(
             f"{self.file.absolute().as_uri()}?{self._mode()}",
             uri=True,
@@ -98,18 +106,12 @@ class Database:
             return "mode=ro&immutable=1"  # a read-only disk: SQLite could not make its side files
         return "mode=ro"
 
-    def _on_disk(self) -> tuple[int, int] | None:
-        try:
-            status = self.file.stat()
-        except FileNotFoundError:
-            return None
-        return status.st_dev, status.st_ino
-
     def is_gone(self) -> bool:
         """Whether the file was deleted or replaced since it was opened."""
-        return self._on_disk() != self._identity
+        return identity_of(self.file) != self._identity
 
-    def _check_still_there(self) -> None:
+    def _check_still_ours(self) -> None:
+        self.check_lock()
         if self._identity is not None and self.is_gone():
             raise StorageError(
                 f"The ledger {self.file} was deleted while it was open (erased by another process, "
@@ -134,37 +136,56 @@ class Database:
             writer = connection.execution_options(writing=True)
             with writer.begin():
                 yield writer
-                self._check_still_there()
+                self._check_still_ours()
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
         try:
             yield
-        except (DatabaseError, sqlite3.DatabaseError) as error:
+        except (SQLAlchemyError, sqlite3.Error) as error:
             raise StorageError(
-                f"The ledger {self.file} cannot be used: {getattr(error, 'orig', error)}. "
+                f"The ledger {self.file} cannot be used: {getattr(error, 'orig', None) or error}. "
                 "Check that the directory exists, can be read (and written, unless read_only=True) "
-                "and has free space, and that the file is not damaged."
+                "and has free space, and that the file is not damaged. If another program or many "
+                "calls are using it, try again, or raise Settings.storage.busy_timeout_seconds."
             ) from error
 
-    def checkpoint(self) -> bool:
+    def checkpoint(self, seconds: float | None = None) -> bool:
         """Copy the write-ahead log into the file and truncate it: deleted words leave the disk.
 
         Returns:
-            False when a reader kept the log in use for longer than the busy timeout.
+            False when a reader kept the log in use for longer; default is the busy timeout.
         """
-        until = monotonic() + self._busy_timeout
+        until = monotonic() + (self._busy_timeout if seconds is None else seconds)
         with self._explained(), closing(self._connect()) as connection:
+            connection.execute("PRAGMA busy_timeout = 0")
             while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
                 if monotonic() > until:
-                    _log.warning("the log of %s is in use; deleted words leave it later", self.file)
                     return False
                 sleep(0.05)  # a reader still needs the log
         return True
 
     def close(self) -> None:
         """Close all connections; SQLite then copies the write-ahead log into the file."""
+        self._closed = True  # a thread that was abandoned must not write any more
         self._engine.dispose()
+
+
+def identity_of(file: Path) -> tuple[int, int] | None:
+    """What tells a file from another one that takes its place later; None where there is none."""
+    try:
+        status = file.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return status.st_dev, status.st_ino
+
+
+@cache
+def _template() -> Engine:
+    """What all ledgers have in common, so that a statement is compiled once and not for each."""
+    template = create_engine("sqlite://")
+    template.connect().close()  # only then does the dialect know SQLite's version
+    return template
 
 
 def portions(values: Sequence[T]) -> Iterator[Sequence[T]]:

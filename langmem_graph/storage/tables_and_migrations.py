@@ -37,6 +37,7 @@ meta = _table(
     sa.Column("value", sa.Text, nullable=False),
 )
 """Facts about the file: its user, its own id, the embedder and the size of its vectors."""
+_fact = sa.select(meta.c.value).where(meta.c.key == sa.bindparam("key"))
 
 sessions = _numbered_table(
     "sessions",
@@ -51,6 +52,7 @@ messages = _numbered_table(
     sa.Column("message_id", sa.String, nullable=False, unique=True),
     sa.Column("session", sa.ForeignKey("sessions.n"), nullable=False),
     sa.Column("role", sa.String, nullable=False),
+    sa.Column("origin", sa.String, nullable=False),
     sa.Column("name", sa.String),
     sa.Column("at", sa.DateTime, nullable=False),
     sa.Column("text", sa.Text, nullable=False),
@@ -62,6 +64,8 @@ messages = _numbered_table(
     sqlite_autoincrement=True,
 )
 """All messages. `n` is the order of arrival; times are UTC; `extra` holds tool calls."""
+SPOKEN = (messages.c.role != "system") & (messages.c.origin != "plumbing")
+"""Messages that can be found; the others are stored only."""
 
 vectors = _numbered_table(
     "vectors",
@@ -130,9 +134,13 @@ record_sources = _table(
     "record_sources",
     sa.Column("record", sa.ForeignKey("records.n"), primary_key=True),
     sa.Column("message", sa.ForeignKey("messages.n"), primary_key=True),
+    sa.Column("supporting", sa.Boolean, nullable=False, default=False),
     sa.Index("record_sources_by_message", "message"),
 )
-"""The messages that a record cites; every record cites at least one."""
+"""The messages that a record cites; every record cites at least one that is not supporting.
+
+A supporting message only says again what the others said: when it is forgotten, the record stays.
+"""
 
 links = _table(
     "links",
@@ -161,6 +169,56 @@ history = _numbered_table(
     sqlite_autoincrement=True,
 )
 """Every change of a record with its former values; one change may touch several records."""
+
+record_changes = _numbered_table(
+    "record_changes",
+    sa.Column("change", sa.String, nullable=False),
+    sa.Column("record", sa.ForeignKey("records.n"), nullable=False),
+    sa.Column("relation", sa.String, nullable=False),
+    sa.Column("by_record", sa.ForeignKey("records.n")),
+    sa.Column("since", sa.DateTime),
+    sa.Column("message", sa.ForeignKey("messages.n"), nullable=False),
+    sa.Column("quote", sa.Text, nullable=False),
+    sa.Column("agreed_message", sa.ForeignKey("messages.n")),
+    sa.Column("agreed_quote", sa.Text),
+    sa.Column("made_by", sa.String, nullable=False),
+    sa.Column("at", sa.DateTime, nullable=False),
+    sa.Column("undone", sa.Boolean, nullable=False, default=False),
+    sa.Column("held", sa.Boolean, nullable=False, default=False),
+    sa.Index("record_changes_by_record", "record"),
+    sa.Index("record_changes_by_by_record", "by_record"),
+    sa.Index("record_changes_by_message", "message"),
+    sa.Index("record_changes_by_change", "change"),
+    sqlite_autoincrement=True,
+)
+"""What a message did to a record, with its words; rows whose change was undone say so.
+
+A held row tells what a message would do once somebody has confirmed it, and counts as undone.
+"""
+
+calls = _numbered_table(
+    "calls",
+    sa.Column("at", sa.DateTime, nullable=False),
+    sa.Column("purpose", sa.String, nullable=False),
+    sa.Column("model", sa.String, nullable=False),
+    sa.Column("input_tokens", sa.Integer, nullable=False),
+    sa.Column("output_tokens", sa.Integer, nullable=False),
+    sa.Column("tokens_exact", sa.Boolean, nullable=False),
+    sa.Column("milliseconds", sa.Float, nullable=False),
+    sa.Column("repair", sa.Boolean, nullable=False),
+    sa.Column("problem", sa.Text),
+    sa.Column("refused", sa.JSON, nullable=False),
+    sqlite_autoincrement=True,
+)
+"""Model calls: what each was for, what it cost, and which of its proposals were refused and why."""
+
+call_messages = _table(
+    "call_messages",
+    sa.Column("call", sa.ForeignKey("calls.n"), primary_key=True),
+    sa.Column("message", sa.ForeignKey("messages.n"), primary_key=True),
+    sa.Index("call_messages_by_message", "message"),
+)
+"""The messages that a call read; the call is forgotten with any of them."""
 
 clusters = _numbered_table(
     "clusters",
@@ -210,8 +268,25 @@ def _create_record_tables(connection: sa.Connection) -> None:
     connection.execute(sa.insert(unread).from_select(columns, pending))
 
 
+def _create_change_tables(connection: sa.Connection) -> None:
+    """Origins of messages, supporting sources, changes with their words, and model calls."""
+    add_column(connection, "messages", "origin", "VARCHAR NOT NULL DEFAULT 'user'")
+    said_by = messages.c.role.in_(("assistant", "tool"))
+    connection.execute(sa.update(messages).where(said_by).values(origin=messages.c.role))
+    other = sa.update(messages).where(messages.c.role == "system")
+    connection.execute(other.values(origin="import"))
+    add_column(connection, "record_sources", "supporting", "BOOLEAN NOT NULL DEFAULT 0")
+    _tables.create_all(connection, tables=[record_changes, calls, call_messages])
+
+
+def add_column(connection: sa.Connection, table: str, name: str, declaration: str) -> None:
+    """Add a column to an older file; a new file's tables have all columns from the start."""
+    if name not in {column["name"] for column in sa.inspect(connection).get_columns(table)}:
+        connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {name} {declaration}")
+
+
 Steps = Sequence[Callable[[sa.Connection], None]]
-MIGRATIONS: Steps = [_create_message_tables, _create_record_tables]
+MIGRATIONS: Steps = [_create_message_tables, _create_record_tables, _create_change_tables]
 
 
 def refuse_newer(connection: sa.Connection, steps: Steps) -> int:
@@ -238,7 +313,7 @@ def migrate(connection: sa.Connection, steps: Steps) -> None:
 
 def get_meta(connection: sa.Connection, key: str) -> str | None:
     """The value of a fact about the file, or None."""
-    return connection.scalar(sa.select(meta.c.value).where(meta.c.key == key))
+    return connection.scalar(_fact, {"key": key})
 
 
 def set_meta(connection: sa.Connection, key: str, value: str) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.record_writes import now
-from langmem_graph.storage.tables_and_migrations import ACTIVE, files, records
+from langmem_graph.storage.tables_and_migrations import files
 from langmem_graph.topics.track_and_profile_files import is_file_name
 
 
@@ -47,15 +47,10 @@ def drop_files(connection: Connection, names: list[str]) -> None:
     connection.execute(delete(files).where(files.c.name.in_(names)))
 
 
-def records_after(connection: Connection, checkpoint: int) -> list[int]:
-    """Active records that were stored after the checkpoint, oldest first."""
-    query = select(records.c.n).where(records.c.n > checkpoint, records.c.status == ACTIVE)
-    return list(connection.scalars(query.order_by(records.c.n)))
-
-
-def stored_files(services: Services, user_id: str) -> dict[str, StoredFile]:
-    """All files of a user by their names."""
-    return services.read(user_id, all_files, {})
+def tracks_written(connection: Connection) -> dict[str, str]:
+    """By the name of each topic track's file, when it was written."""
+    query = select(files.c.name, files.c.updated_at).where(files.c.name.startswith("topics/"))
+    return {row.name: row.updated_at.isoformat() for row in connection.execute(query)}
 
 
 def read_file(services: Services, user_id: str, name: object) -> str:
@@ -64,7 +59,7 @@ def read_file(services: Services, user_id: str, name: object) -> str:
     Raises:
         InvalidInputError: there is no file of this name; the message lists those that exist.
     """
-    stored = stored_files(services, user_id)
+    stored: dict[str, StoredFile] = services.read(user_id, all_files, {})
     if not is_file_name(name) or str(name) not in stored:
         names = ", ".join(stored) or "none yet"
         raise InvalidInputError(f"There is no file {str(name)[:100]!r}. There are: {names}.")

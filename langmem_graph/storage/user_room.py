@@ -8,12 +8,12 @@ import shutil
 import threading
 import uuid
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from filelock import FileLock
-from sqlalchemy import Connection
+from sqlalchemy import Connection, delete
 
 from langmem_graph.errors import (
     EmbedderMismatchError,
@@ -23,6 +23,7 @@ from langmem_graph.errors import (
 )
 from langmem_graph.settings import Settings
 from langmem_graph.storage import (
+    full_text,
     message_queries,
     outbox_rows,
     pending_messages,
@@ -31,30 +32,46 @@ from langmem_graph.storage import (
 )
 from langmem_graph.storage.chroma_index import REBUILD, VectorIndex
 from langmem_graph.storage.sqlite_database import Database
+from langmem_graph.storage.tables_and_migrations import meta
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
 
 _log = logging.getLogger(__name__)
+_TRACES_LEFT = "traces_left"
+"""The key that says that forgotten words are still to be removed from the files."""
 
 
 class FairLock:
-    """A lock that a thread cannot take again before another thread that waits has had it.
+    """A lock that threads get in the order in which they asked for it.
 
     A plain lock may be taken again before anybody else wakes up: a large add, which works batch by
-    batch, would keep a small one waiting to its end.
+    batch, would keep a small one waiting to its end. A thread that has it already, interrupted by
+    a signal, or does not get it within these seconds, gets a `StorageError`.
     """
 
     def __init__(self) -> None:
-        self._next = threading.Lock()
-        self._held = threading.Lock()
+        self.seconds = 120.0
+        self._turns: list[int] = []
+        self._changed = threading.Condition()
 
     def __enter__(self) -> None:
-        with self._next:
-            self._held.acquire()
+        own = threading.get_ident()
+        with self._changed:
+            if own in self._turns:
+                raise StorageError("This thread was interrupted in other work on this memory.")
+            self._turns.append(own)
+            try:
+                if not self._changed.wait_for(lambda: self._turns[0] == own, self.seconds):
+                    raise StorageError("Other work on this memory takes too long; try again.")
+            except BaseException:
+                self.__exit__()
+                raise
 
     def __exit__(self, *error: object) -> None:
-        self._held.release()
+        with self._changed:
+            self._turns.remove(threading.get_ident())
+            self._changed.notify_all()
 
 
 class LedgerFolder:
@@ -83,6 +100,9 @@ class LedgerFolder:
         migrations: tables_and_migrations.Steps | None = None,
     ) -> None:
         self.folder = folder
+        self.read_only = read_only
+        self.callers: list[int] = []
+        """The threads of the calls that are using it."""
         self.database = Database(
             folder / "ledger.db",
             busy_timeout=settings.storage.busy_timeout_seconds,
@@ -96,9 +116,8 @@ class LedgerFolder:
         self.index = self._index(name, directory)
         # A Chroma server that took writes of several processes at once sometimes misses some
         # vectors in its queries until it restarts; taking turns makes that rarer.
-        self.indexing: AbstractContextManager[object] = (
-            nullcontext() if self.index.embedded else FileLock(folder / "index.lock")
-        )
+        turn = FileLock(folder / "index.lock", timeout=settings.storage.busy_timeout_seconds)
+        self.indexing = nullcontext() if self.index.embedded else turn
 
     def _index(self, name: str, directory: str) -> VectorIndex:
         if self._connect is not None:
@@ -175,9 +194,10 @@ class Room(LedgerFolder):
     ) -> None:
         super().__init__(folder, settings, connect=connect, read_only=read_only)
         self.user_id = user_id
-        self.read_only = read_only
         self.working = FairLock()
         """Held by the one thread that does the room's due work."""
+        self.traces_left: str | None = None
+        """Names the last deletion whose words are still in the write-ahead log."""
         self.healed = read_only
         """Whether work that an earlier process left due has been done."""
         if not read_only:
@@ -197,6 +217,30 @@ class Room(LedgerFolder):
                 outbox_rows.free_all_claims(connection)
                 pending_messages.free_all(connection)
             self._check_index(connection)
+
+    def finish_deletion(self) -> None:
+        """Clean the files if a deletion was noted, by this call or an earlier one that failed."""
+        with self.working:
+            left = self._fact(_TRACES_LEFT)
+            if left is None:
+                return
+            with self.database.write_transaction() as connection:
+                full_text.optimize_words(connection)
+            self.renew_index()
+            with self.database.write_transaction() as connection:
+                outbox_rows.index_everything_again(connection)
+            self.traces_left = left
+        self.empty_log()
+
+    def empty_log(self, seconds: float | None = None) -> None:
+        """Remove deleted words from the write-ahead log, unless a reader keeps it in use."""
+        with self.working:
+            if self.traces_left is None or not self.database.checkpoint(seconds):
+                return
+            with self.database.write_transaction() as connection:
+                noted = (meta.c.key == _TRACES_LEFT) & (meta.c.value == self.traces_left)
+                connection.execute(delete(meta).where(noted))
+            self.traces_left = None
 
     def _check_index(self, connection: Connection) -> None:
         """If the index is in another place now, or has lost vectors, mark all of them as due."""
@@ -220,6 +264,14 @@ class Room(LedgerFolder):
         except IndexUnavailableError as error:
             _log.warning("%s", error)
             return False
+
+
+def note_deletion(connection: Connection) -> None:
+    """Note, in the transaction that deletes, that the files still hold what was forgotten.
+
+    If the process is killed or Chroma fails before they are cleaned, the next opening cleans them.
+    """
+    tables_and_migrations.set_meta(connection, _TRACES_LEFT, uuid.uuid4().hex)
 
 
 def _new_directory() -> str:

@@ -55,7 +55,7 @@ def record_embedder(connection: sa.Connection, name: str, sizes: Sequence[int]) 
     for size in sorted(set(sizes)):
         if stored is None:
             set_meta(connection, "embedder", name)
-            set_meta(connection, "dimension", str(size))
+            set_meta(connection, "dimension", stored := str(size))
         elif int(stored) != size:
             raise EmbeddingError(
                 f"{name} now returns {size} numbers per text; the stored vectors have {stored}. "
@@ -139,26 +139,27 @@ _is_waiting = sa.tuple_(IN_CHROMA.c.layer, IN_CHROMA.c.item).in_(
 
 def vectors_by_id(connection: sa.Connection, ids: Iterable[int]) -> VectorRows:
     """The vectors with these numbers; unknown numbers are left out."""
-    return _vector_rows(connection, vectors.c.n, ids, sa.true())
+    ordered = sa.select(vectors).order_by(vectors.c.n)
+    return vector_rows(list(rows_where_in(connection, ordered, vectors.c.n, sorted(ids))))
 
 
 def vectors_of(
     connection: sa.Connection, items: Iterable[int], layer: str = MESSAGES
 ) -> VectorRows:
     """All vectors of these messages or records."""
-    return _vector_rows(connection, vectors.c.item, items, vectors.c.layer == layer)
-
-
-def _vector_rows(
-    connection: sa.Connection, column: Any, values: Iterable[int], meant: sa.ColumnElement[bool]
-) -> VectorRows:
-    ordered = sa.select(vectors).where(meant).order_by(vectors.c.n)
-    return vector_rows(list(rows_where_in(connection, ordered, column, sorted(set(values)))))
+    ordered = sa.select(vectors).where(vectors.c.layer == layer).order_by(vectors.c.n)
+    return vector_rows(list(rows_where_in(connection, ordered, vectors.c.item, sorted(items))))
 
 
 def newest_vector(connection: sa.Connection) -> int:
     """The number of the vector that was stored last; no more vectors than that are stored."""
     return connection.scalar(sa.select(sa.func.max(vectors.c.n))) or 0
+
+
+def is_any_indexed(connection: sa.Connection) -> bool:
+    """Whether Chroma has vectors, of whichever layer."""
+    indexed = sa.select(IN_CHROMA.c.n).where(~_is_waiting).limit(1)
+    return connection.scalar(indexed) is not None
 
 
 def items_of_vectors(connection: sa.Connection, ids: Iterable[int]) -> list[int]:
@@ -218,12 +219,6 @@ def centroids(connection: sa.Connection) -> Centroids:
         sessions=np.array([row.n for row in rows], dtype=np.int64),
         matrix=_matrix([row.vector_sum for row in rows]) / counts.reshape(-1, 1),
     )
-
-
-def waiting_items(connection: sa.Connection, task: str, first: int, last: int) -> set[int]:
-    """The messages numbered from `first` to `last` that are due for this task."""
-    due = sa.select(outbox.c.item).where(outbox.c.layer == MESSAGES, outbox.c.task == task)
-    return set(connection.scalars(due.where(outbox.c.item.between(first, last))))
 
 
 def indexed_vector_ids(connection: sa.Connection) -> dict[str, list[int]]:

@@ -3,10 +3,15 @@
 import asyncio
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from threading import Event, Thread
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from langgraph.store.base import (
     BaseStore,
@@ -15,28 +20,24 @@ from langgraph.store.base import (
     ListNamespacesOp,
     Op,
     Result,
-    SearchOp,
+    TTLConfig,
     ensure_embeddings,
 )
-from sqlalchemy import Connection
 
 from langmem_graph.async_methods import Closing
-from langmem_graph.embeddings.embedder import Embedder, Vectors, load_embedder
-from langmem_graph.errors import (
-    ClosedMemoryError,
-    EmbedderMismatchError,
-    EmbeddingError,
-    InvalidInputError,
-    for_log,
-)
+from langmem_graph.embeddings.embedder import Embedder, load_embedder
+from langmem_graph.errors import ClosedMemoryError, InvalidInputError, LangMemGraphError, for_log
+from langmem_graph.interrupts import uninterrupted
+from langmem_graph.retrieval.search_common import UserSearch, Vector
 from langmem_graph.settings import Settings
 from langmem_graph.storage.directory_and_lock import MemoryDirectory
 from langmem_graph.store import item_tables, items
-from langmem_graph.store.item_embedding import DueWork
-from langmem_graph.store.item_search import Search, Vector
 from langmem_graph.store.item_tables import TEXT_WORDS
-from langmem_graph.store.operations import Batch, check_batch, check_paths
+from langmem_graph.store.items import Reading, Search
+from langmem_graph.store.operations import Call, Read, check_paths
 from langmem_graph.store.shared_folder import SharedFolder
+from langmem_graph.store.writer import Writer, take
+from langmem_graph.threads import finish, in_thread, in_thread_of
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -45,47 +46,21 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class _Sized(Embedder):
-    """An embedder that checks its vectors for the size given as `index["dims"]`."""
-
-    def __init__(self, embedder: Embedder, size: int) -> None:
-        super().__init__(embedder._embeddings)
-        self._size = size
-
-    def _checked(self, answer: object, expected: int) -> Vectors:
-        vectors = super()._checked(answer, expected)
-        if vectors.shape[1] != self._size:
-            raise EmbeddingError(
-                f"{self.name} returned {vectors.shape[1]} numbers per text; index['dims'] says "
-                f"{self._size}. Correct or leave out dims."
-            )
-        return vectors
-
-
-def embedder_of(embeddings: "Embeddings | str | None", index: IndexConfig | None) -> Embedder:
-    """The embedder that `embeddings` or `index["embed"]` names; MiniLM if neither does.
-
-    Raises:
-        InvalidInputError: both name one, or the one named cannot be used.
-    """
-    named = (index or {}).get("embed")
+def _embedder_of(embeddings: "Embeddings | str | None", index: IndexConfig | None) -> Embedder:
+    """The embedder that `embeddings` or `index["embed"]` names; MiniLM if neither does."""
+    named: Any = (index or {}).get("embed")
     if named is not None and embeddings is not None:
         raise InvalidInputError("Give the embedder once: as embeddings or as index['embed'].")
-    embedder = load_embedder(_as_embeddings(named) if embeddings is None else embeddings)
-    size = (index or {}).get("dims")
-    return embedder if size is None else _Sized(embedder, size)
-
-
-def _as_embeddings(named: Any) -> "Embeddings | str | None":
-    if named is None or isinstance(named, str):
-        return named
-    wrapped = ensure_embeddings(named)
-    if hasattr(wrapped, "afunc") and not hasattr(wrapped, "func"):
+    if named is not None and not isinstance(named, str):
+        named = ensure_embeddings(named)
+    if hasattr(named, "afunc") and not hasattr(named, "func"):
         raise InvalidInputError(
             "index['embed'] is an async function; the store embeds in worker threads. Give a "
             "synchronous function or a LangChain Embeddings object."
         )
-    return wrapped
+    embedder = load_embedder(named if embeddings is None else embeddings)
+    embedder.size = (index or {}).get("dims")
+    return embedder
 
 
 class ChromaStore(Closing, BaseStore):
@@ -107,6 +82,8 @@ class ChromaStore(Closing, BaseStore):
             name that `init_embeddings` takes, uses that one.
         index: LangGraph's index configuration: `fields` are the paths that are indexed (default
             `["$"]`, the whole value), `embed` may stand in for `embeddings`, `dims` is checked.
+        ttl: LangGraph's configuration of times to live: `default_ttl` (minutes), `omit_expired`,
+            `refresh_on_read`, and `sweep_interval_minutes` for `start_ttl_sweeper`.
         settings: depths, batch sizes and ranking, see `Settings`.
 
     Raises:
@@ -115,6 +92,8 @@ class ChromaStore(Closing, BaseStore):
         InvalidInputError: an argument cannot be used.
     """
 
+    supports_ttl = True
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -122,24 +101,33 @@ class ChromaStore(Closing, BaseStore):
         chroma: "str | ClientAPI | None" = None,
         embeddings: "Embeddings | str | None" = None,
         index: IndexConfig | None = None,
+        ttl: TTLConfig | None = None,
         settings: Settings | None = None,
     ) -> None:
         self._settings = settings or Settings()
         self._fields = check_paths((index or {}).get("fields") or ["$"])
-        self._embedder = embedder_of(embeddings, index)
+        self._embedder = _embedder_of(embeddings, index)
+        self._embedder.seconds = self._settings.embed_seconds
+        self.embeddings = self._embedder.embeddings
+        own = {"fields": [*self._fields], "embed": self.embeddings}
+        self.index_config = cast("IndexConfig", own | dict(index or {}))
+        self.ttl_config = ttl
+        self._sweeper = Thread()
+        self._swept: Future[None] = Future()
+        self._swept.set_result(None)
         self._closed = False
-        place = Path(path).expanduser()
         self._directory = MemoryDirectory.open(
-            place, self._settings, chroma=chroma, read_only=False
+            Path(path).expanduser(), self._settings, chroma=chroma, read_only=False
         )
         try:
             self._folder = SharedFolder.enter(self._directory, self._settings)
         except BaseException:
-            self._directory.release()
+            self._directory.release(0.0)
             raise
-        self._work = DueWork(self._folder, self._embedder, self._settings)
+        self._writer = Writer(self._folder, self._embedder, self._settings)
+        self._waiting: deque[Call] = deque()
         try:
-            self._work.do_all()
+            self._writer.do_all()
         except BaseException:
             self.close()
             raise
@@ -157,25 +145,49 @@ class ChromaStore(Closing, BaseStore):
             embeddings=os.environ.get("LANGMEM_GRAPH_EMBEDDINGS") or None,
         )
 
+    @uninterrupted
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations together: reads see the state before the batch, then all puts commit.
 
         Raises:
             InvalidInputError: one of them cannot be done; then none of them was.
         """
-        batch = check_batch(ops, self._fields)
-        results: list[Result] = [None] * batch.size
-        with self._inside():
-            self._read(batch, results)
-            if batch.puts:
-                with self._folder.database.write_transaction() as connection:
-                    due = items.write(connection, batch.puts.values())
-                self._work.after_put(due)
-        return results
+        call = Call(list(ops))
+        self._run([call])
+        return call.done.result()
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Async twin of `batch`, in a worker thread."""
-        return await asyncio.to_thread(self.batch, list(ops))
+        """Async twin of `batch`, in a worker thread; calls that wait together share one."""
+        call, folder = Call(list(ops)), str(self._folder.folder)
+        if any(getattr(op, "query", None) for op in call.ops):  # embedding it may take long
+            return await in_thread_of(folder, partial(self.batch, call.ops))
+        self._waiting.append(call)
+        await in_thread_of(folder, self._run_waiting)
+        return await asyncio.wrap_future(call.done)
+
+    def _run_waiting(self) -> None:
+        waiting = take(self._waiting)
+        calls = [call for call in waiting if call.done.set_running_or_notify_cancel()]
+        try:
+            self._run(calls)
+        except BaseException as error:  # noqa: BLE001  # raised in the callers
+            for call in calls:
+                if not call.done.done():
+                    call.done.set_exception(error)
+
+    def _run(self, calls: Sequence[Call]) -> None:
+        """Run calls: first what they read, then all puts in one commit."""
+        with self._inside():
+            try:
+                self._read(calls)
+            except Exception as error:  # noqa: BLE001  # raised in the caller
+                if len(calls) == 1:
+                    calls[0].done.set_exception(error)
+                else:  # each has its own error
+                    for call in calls:
+                        self._run([call])
+            if writing := [call for call in calls if not call.done.done()]:
+                self._writer.write(writing)
 
     @contextmanager
     def _inside(self) -> Iterator[None]:
@@ -184,42 +196,36 @@ class ChromaStore(Closing, BaseStore):
         with self._folder.inside():
             yield
 
-    def _read(self, batch: Batch, results: list[Result]) -> None:
-        if not batch.reads:
-            return
-        asked = (op.query for op in batch.reads.values() if isinstance(op, SearchOp) and op.query)
-        vectors = {query: self._query_vector(query) for query in dict.fromkeys(asked)}
-        with self._folder.database.read_transaction() as connection:
-            for place, op in batch.reads.items():
-                results[place] = self._answer(connection, op, vectors)
+    def _read(self, calls: Sequence[Call]) -> None:
+        """Check calls and answer what they read; those that write nothing are done."""
+        for call in calls:
+            call.check(self._fields)
+        if ops := [op for call in calls for op in call.reads.values()]:
+            search = UserSearch(self._folder, self._embedder, self._settings)
+            asked = {getattr(op, "query", None) for op in ops}
+            vectors = {query: search.vector(query) for query in asked if query}
+            with self._folder.database.read_transaction() as connection:
+                reading = Reading(connection, self.ttl_config)
+                for call in calls:
+                    for place, op in call.reads.items():
+                        call.results[place] = self._answer(reading, op, vectors)
+            if reading.refreshed:
+                with self._folder.database.write_transaction() as connection:
+                    connection.execute(items.REFRESHED, reading.refreshed)
+        for call in calls:
+            if not call.puts:
+                call.done.set_result(call.results)
 
-    def _answer(
-        self,
-        connection: Connection,
-        op: GetOp | SearchOp | ListNamespacesOp,
-        vectors: dict[str, Vector | None],
-    ) -> Any:
+    def _answer(self, reading: Reading, op: Read, vectors: dict[str, Vector | None]) -> Any:
         if isinstance(op, GetOp):
-            return items.get(connection, op)
+            return reading.get(op)
         if isinstance(op, ListNamespacesOp):
-            return items.list_namespaces(connection, op)
+            return reading.namespaces(op)
         if not op.query:
-            return items.newest(connection, op)
-        return Search(self._folder, self._settings, op, vectors[op.query]).run(connection)
+            return reading.newest(op)
+        return Search(reading, self._folder, self._settings, op, vectors[op.query]).run()
 
-    def _query_vector(self, query: str) -> Vector | None:
-        """The query's vector; None if the embedder fails, and the search goes by words alone."""
-        try:
-            self._folder.check_embedder(self._embedder.name)
-            vector = self._embedder.embed_query(query)
-            self._folder.check_dimension(vector.size)
-            return vector
-        except EmbedderMismatchError:
-            raise
-        except EmbeddingError as error:
-            _log.warning("%s", for_log(error))
-            return None
-
+    @uninterrupted
     def rebuild(self, *, reembed: bool = False) -> None:
         """Fill a new vector index from the ledger, and remove deleted words from the files.
 
@@ -232,22 +238,72 @@ class ChromaStore(Closing, BaseStore):
                     item_tables.forget_vectors(connection)
                 TEXT_WORDS.optimize(connection)
             self._folder.renew_index()
-            self._work.do_all()
+            self._writer.do_all()
             self._folder.database.checkpoint()
 
     async def arebuild(self, *, reembed: bool = False) -> None:
         """Async twin of `rebuild`."""
-        await asyncio.to_thread(self.rebuild, reembed=reembed)
+        await in_thread(self.rebuild, reembed=reembed)
 
+    def sweep_ttl(self) -> int:
+        """Delete the items whose time to live has passed, and return how many there were."""
+        with self._inside(), self._folder.working:
+            with self._folder.database.write_transaction() as connection:
+                swept = items.sweep(connection)
+            if swept:
+                self._writer.index()
+        return swept
+
+    async def asweep_ttl(self) -> int:
+        """Async twin of `sweep_ttl`."""
+        return await in_thread(self.sweep_ttl)
+
+    def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
+        """Sweep at intervals (5 minutes, if nothing else is configured), in a thread of its own.
+
+        Returns:
+            A future that is done when the sweeping is stopped, or was not started as there is no
+            `ttl` configuration. Cancelling it stops the sweeping.
+        """
+        if self.ttl_config is not None and self._swept.done():
+            minutes = sweep_interval_minutes or self.ttl_config.get("sweep_interval_minutes") or 5
+            self._swept = Future()
+            given = (self._swept, minutes * 60)
+            self._sweeper = Thread(target=self._sweep_until, args=given, daemon=True)
+            self._sweeper.start()
+        return self._swept
+
+    def _sweep_until(self, stopped: Future[None], seconds: float) -> None:
+        stopping = Event()
+        stopped.add_done_callback(lambda _: stopping.set())
+        while not stopping.wait(seconds):
+            try:
+                self.sweep_ttl()
+            except LangMemGraphError as error:
+                _log.warning("%s", error)
+
+    def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
+        """Stop sweeping; returns whether a sweep that is running ended within so many seconds."""
+        if not self._swept.done():
+            self._swept.set_result(None)
+            self._sweeper.join(timeout)
+        return not self._sweeper.is_alive()
+
+    @uninterrupted
     def close(self) -> None:
         """Finish due work and release all files and the lock. It may be called twice."""
         if self._closed:
             return
+        self.stop_ttl_sweeper()
         self._closed = True
+        if self._directory.is_foreign():
+            return
+        until = monotonic() + self._settings.storage.closing_seconds
         try:
-            if not self._directory.is_foreign():
-                with self._folder.inside():
-                    self._work.do_all()
-                self._folder.leave()
+            with self._folder.inside():
+                finish(self._writer.do_all, until)
+        except LangMemGraphError as error:
+            _log.warning("due work is left for the next opening: %s", for_log(error))
         finally:
-            self._directory.release()
+            self._folder.leave(until)
+            self._directory.release(until)

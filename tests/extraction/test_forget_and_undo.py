@@ -16,8 +16,10 @@ def test_remember_by_hand(open_memory: Any) -> None:
     record = ana.remember("My locker code is 4711.")
     assert record.made_by == "user"
     assert ana.get_conversation(record.message_ids)[0].text == "My locker code is 4711."
+    for text in ("My bike is blue.", "My car is red."):
+        ana.remember(text)
     assert ana.flush().read == 0
-    assert [step for step, _ in model.asked] == ["TopicRound"]
+    assert [step for step, _ in model.asked] == ["CausalPairs", "TopicRound"]
     assert ana.search_records("locker code")[0].record_id == record.record_id
 
 
@@ -113,10 +115,11 @@ def test_what_is_forgotten_during_a_flush_does_not_come_back(
     open_memory: Any, tmp_path: Path, step: str, how: str
 ) -> None:
     answers: dict[str, Any] = {"Extraction": echo, "TopicRound": gather, "ProfileText": PROFILE}
-    usual = answers[step]
+    usual, meddled = answers[step], list[str]()
 
     def meddle(question: str) -> Any:
         answer = usual(question) if callable(usual) else usual
+        meddled.append(question)
         if how == "erase":
             ana.erase()
         else:
@@ -126,7 +129,10 @@ def test_what_is_forgotten_during_a_flush_does_not_come_back(
     ana = open_memory(AnswersBySchema(**{**answers, step: meddle})).user("ana")
     said, answered = turn("I keep a zebrafish7742 at home.")
     ana.add([{**said, "id": "m1"}, {**answered, "id": "m2"}], session_id="s")
+    for number, text in enumerate(["I own a boat.", "I own a car."], 1):
+        ana.add(turn(text, number=number), session_id="s")
     ana.flush()
+    assert meddled
     assert not any("topics" in name for name in ana.files())
     ana.add(turn("Something else.", number=2), session_id="s2")
     files = [f for f in (tmp_path / "m").rglob("*") if f.is_file()]

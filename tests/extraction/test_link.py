@@ -1,5 +1,6 @@
-"""Causes between records."""
+"""Clusters and semantic edges after each batch; causes once, at the end of a session or a flush."""
 
+import re
 from typing import Any
 
 import pytest
@@ -9,35 +10,187 @@ from langmem_graph.storage.tables_and_migrations import links
 from tests.support.models import AnswersBySchema
 from tests.support.writing import echo, turn
 
+ROCK = ("The boat hit a rock.", "The boat leaks.", "The sea was calm.")
 
-def test_causes_are_found_at_the_end_of_a_session_and_follow_time(open_memory: Any) -> None:
-    backwards = {"pairs": [{"cause": "r2", "effect": "r1"}, {"cause": "r1", "effect": "r9"}]}
-    model = AnswersBySchema(Extraction=echo, CausalPairs=backwards)
-    memory = open_memory(model, extraction__cluster_max_distance=1.5)
+
+def aliases(question: str) -> dict[str, str]:
+    """The records in a question about causes, by their words."""
+    lines = re.findall(r'^(r\d+): \S+ "(?:The user said: )?(.*)"$', question, re.MULTILINE)
+    return {words: alias for alias, words in lines}
+
+
+def pair(cause: str, effect: str, **fields: Any) -> Any:
+    """An answer that names one pair, by words of its two records."""
+
+    def answer(question: str) -> dict[str, Any]:
+        shown = aliases(question)
+        named = {"cause": shown.get(cause, cause), "effect": shown.get(effect, effect)}
+        return {"pairs": [{"mechanism": "it made a hole", "sure": "yes", **named, **fields}]}
+
+    return answer
+
+
+def reading(**answers: Any) -> AnswersBySchema:
+    return AnswersBySchema(**({"Extraction": echo, "TopicRound": {"tracks": []}} | answers))
+
+
+def tell(user: Any, texts: tuple[str, ...], session: str, day: int = 1) -> None:
+    for n, text in enumerate(texts):
+        user.add(turn(text, number=n), session_id=session, at=f"2025-01-{day + n:02}")
+
+
+def causal_edges(memory: Any) -> dict[tuple[str, str], float]:
+    """Texts of cause and effect of each causal edge, and its weight."""
     ana = memory.user("ana")
-    ana.add(turn("The boat hit a rock."), session_id="s", at="2025-01-01")
-    ana.add(turn("The boat leaks.", number=2), session_id="s", at="2025-01-02")
-    assert ana.flush().causes == 1
+    texts = {n: row["text"] for n, row in enumerate(ana.export_records(history=True), 1)}
     with memory._services.room("ana") as room, room.database.read_transaction() as connection:
-        edges = connection.execute(select(links.c.source, links.c.target).filter_by(kind="causal"))
-        causal = {(edge.source, edge.target) for edge in edges}
-    first, _ = ana.export_records()
-    assert "hit a rock" in first["text"]
-    assert causal == {(1, 2)}
+        rows = connection.execute(
+            select(links.c.source, links.c.target, links.c.weight).filter_by(kind="causal")
+        )
+        return {(texts[r.source][15:], texts[r.target][15:]): r.weight for r in rows}
+
+
+def asked(model: AnswersBySchema) -> list[str]:
+    return [question for name, question in model.asked if name == "CausalPairs"]
+
+
+def test_a_cause_is_the_earlier_of_the_two_whatever_the_model_says(open_memory: Any) -> None:
+    memory = open_memory(reading(CausalPairs=pair(ROCK[1], ROCK[0])))
+    ana = memory.user("ana")
+    tell(ana, ROCK, "s")
+    assert ana.flush().causes == 1
+    assert causal_edges(memory) == {(ROCK[0], ROCK[1]): 1.0}
+
+
+@pytest.mark.parametrize(
+    ("sure", "floor", "weight"),
+    [("yes", None, 1.0), ("maybe", None, None), ("maybe", 0.4, 0.5), ("no", -1.0, None)],
+)
+def test_an_edge_has_the_weight_of_how_sure_the_model_is(
+    open_memory: Any, sure: str, floor: float | None, weight: float | None
+) -> None:
+    model = reading(CausalPairs=pair(ROCK[0], ROCK[1], sure=sure))
+    memory = open_memory(model, extraction__causal_floor=floor)
+    ana = memory.user("ana")
+    tell(ana, ROCK, "s")
+    ana.flush()
+    expected = {} if weight is None else {(ROCK[0], ROCK[1]): weight}
+    assert causal_edges(memory) == expected
+
+
+@pytest.mark.parametrize(("cause", "effect"), [("r1", "r99"), ("r1", "r1"), ("x", "r1")])
+def test_a_pair_that_was_not_shown_is_left_out(open_memory: Any, cause: str, effect: str) -> None:
+    memory = open_memory(reading(CausalPairs=pair(cause, effect)))
+    ana = memory.user("ana")
+    tell(ana, ROCK, "s")
+    assert ana.flush().causes == 0
+    assert causal_edges(memory) == {}
+
+
+def test_one_call_shows_a_session_whole_and_what_is_in_its_clusters(open_memory: Any) -> None:
+    """Also a pair that has no words in common, and a record of a session long ago."""
+    model = reading()
+    memory = open_memory(model, extraction__cluster_max_distance=0.4)
+    ana = memory.user("ana")
+    tell(ana, ("The boat has a thin hull.", "I like tulips.", "My aunt sings."), "s1")
+    ana.flush()
+    tell(ana, ("The boat has a thin keel.", "It rained.", "Bread is dear."), "s2", day=10)
+    ana.flush()
+    first, second = asked(model)
+    assert len(aliases(first)) == 3
+    later = {"The boat has a thin keel.", "It rained.", "Bread is dear."}
+    assert aliases(second).keys() == later | {"The boat has a thin hull."}
+    assert list(aliases(second).values()) == ["r1", "r2", "r3", "r4"]  # oldest first
+    assert next(iter(aliases(second))) == "The boat has a thin hull."
+
+
+def test_fewer_than_three_changes_cost_no_call(open_memory: Any) -> None:
+    model = reading()
+    ana = open_memory(model).user("ana")
+    tell(ana, ROCK[:2], "s1")
+    ana.flush()
+    assert asked(model) == []
+    tell(ana, ROCK[2:], "s2")
+    ana.flush()
+    assert [len(aliases(question)) for question in asked(model)] == [3]
+    ana.flush()
+    assert len(asked(model)) == 1
+
+
+def test_records_that_topics_try_again_are_no_change_for_causes(open_memory: Any) -> None:
+    model = reading(TopicRound="prose")
+    ana = open_memory(model).user("ana")
+    tell(ana, ROCK, "s1")
+    ana.flush()
+    tell(ana, ("It rained.",), "s2")
+    ana.flush()
+    assert [name for name, _ in model.asked].count("TopicRound") == 4  # each with its repair
+    assert len(asked(model)) == 1
+
+
+def test_a_backlog_costs_at_most_two_calls_about_the_newest(open_memory: Any) -> None:
+    model = reading()
+    ana = open_memory(model).user("ana")
+    source = {"role": "system", "content": "Be brief.", "id": "m0"}
+    ana.add([source], session_id="s")
+    ana.add_records(
+        [{"text": f"Odd fact number {n}.", "source_message_ids": ["m0"]} for n in range(150)]
+    )
+    ana.flush()
+    assert len(asked(model)) == 2
+    shown = {words for question in asked(model) for words in aliases(question)}
+    assert {f"Odd fact number {n}." for n in range(30, 150)} <= shown
+    assert all(len(aliases(question)) <= 75 for question in asked(model))
+    ana.flush()
+    assert len(asked(model)) == 2
+
+
+def test_a_server_that_is_down_leaves_causes_due_and_is_asked_nothing_else(
+    open_memory: Any,
+) -> None:
+    model = reading(CausalPairs=ConnectionError("down"))
+    ana = open_memory(model).user("ana")
+    tell(ana, ROCK, "s")
+    assert ana.flush().causes == 0
+    assert "TopicRound" not in {name for name, _ in model.asked}
+    model.answers["CausalPairs"] = pair(ROCK[0], ROCK[1])
+    assert ana.flush().causes == 1
+
+
+def test_an_answer_that_cannot_be_used_costs_no_round(open_memory: Any) -> None:
+    model = reading(CausalPairs="prose")
+    ana = open_memory(model).user("ana")
+    tell(ana, ROCK, "s")
+    report = ana.flush()
+    assert (report.status, report.causes, report.stored) == ("ok", 0, 3)
+    assert "TopicRound" in {name for name, _ in model.asked}
+    before = len(asked(model))
+    ana.flush()
+    assert len(asked(model)) == before
 
 
 @pytest.mark.parametrize("start", ["2025-01-03T10:00", "2025-05", "soon", None])
 def test_causes_of_what_was_imported_with_a_time_of_any_shape(
     open_memory: Any, start: str | None
 ) -> None:
-    pairs = {"pairs": [{"cause": "r2", "effect": "r1"}]}
-    ana = open_memory(
-        AnswersBySchema(Extraction=echo, CausalPairs=pairs), extraction__cluster_max_distance=1.5
-    ).user("ana")
-    ana.add([{"role": "user", "content": "The boat hit a rock.", "id": "m"}], session_id="r")
-    ana.flush()
-    row = {"text": "The boat hit a rock.", "source_message_ids": ["m"], "facet": "schedule"}
+    ana = open_memory(reading(CausalPairs=pair(ROCK[0], ROCK[1]))).user("ana")
+    ana.add([{"role": "system", "content": "The log.", "id": "m"}], session_id="r")
+    row = {"text": ROCK[0], "source_message_ids": ["m"], "facet": "schedule"}
     ana.add_records([{**row, "event_time": {"start": start}}])
-    ana.add(turn("The boat leaks."), session_id="s", at="2025-01-02")
+    tell(ana, ROCK[1:], "s", day=2)
     report = ana.flush()
     assert (report.status, report.causes) == ("ok", 1)
+
+
+def test_alike_records_get_an_edge_without_a_call(open_memory: Any) -> None:
+    model = reading()
+    memory = open_memory(model)
+    ana = memory.user("ana")
+    tell(ana, ("The boat has a thin hull.", "The boat has a thin keel."), "s")
+    ana.flush()
+    with memory._services.room("ana") as room, room.database.read_transaction() as connection:
+        edges = connection.execute(
+            select(links.c.source, links.c.target).filter_by(kind="semantic")
+        )
+        assert [tuple(edge) for edge in edges] == [(1, 2)]
+    assert {name for name, _ in model.asked} <= {"Extraction", "Reconciliation"}

@@ -1,123 +1,173 @@
-"""Corrections and merges: what takes the place of what."""
+"""The second call: what new statements change in records that the first one did not show."""
 
 from typing import Any
 
 import pytest
 
 from tests.support.models import AnswersBySchema
-from tests.support.writing import line_aliases, memories, turn
+from tests.support.writing import change, memories, record_alias, turn
+
+PORTO = {"text": "The user lives in Porto.", "sources": ["m1"], "attribute": "home"}
+BERLIN = {"text": "The user lives in Berlin.", "sources": ["m1"], "attribute": "home"}
 
 
-def test_a_correction_supersedes_and_can_be_undone(open_memory: Any) -> None:
-    def extract(question: str) -> dict[str, Any]:
-        place = "Berlin" if "Berlin" in question.split("New messages")[1] else "Porto"
-        row = {"text": f"The user lives in {place}.", "sources": ["m1"], "attribute": "home"}
-        return memories(row)
+def asked(model: AnswersBySchema, step: str = "Reconciliation") -> list[str]:
+    return [question for name, question in model.asked if name == step]
 
-    decide = {
-        "decisions": [{"record": "r1", "action": "update", "targets": ["n1"], "attribute": "a1"}]
-    }
-    ana = open_memory(
-        AnswersBySchema(Extraction=extract, Reconciliation=decide), extraction__neighbour_floor=0.1
-    ).user("ana")
+
+def told(open_memory: Any, answer: Any, new: Any = None, **settings: Any) -> tuple[Any, Any, Any]:
+    """Porto was recorded; the first call of the next talk shows no records at all.
+
+    Returns:
+        The user, the model and the report of the second talk.
+    """
+    model = AnswersBySchema(Extraction=memories(PORTO))
+    ana = open_memory(model, **{"extraction__records_shown": 0} | settings).user("ana")
     ana.add(turn("I live in Porto."), session_id="s1", at="2025-01-01")
     ana.flush()
+    model.answers |= {"Extraction": memories(BERLIN if new is None else new)}
+    model.answers |= {"Reconciliation": answer}
     ana.add(turn("No, I moved to Berlin."), session_id="s2", at="2025-06-01")
+    return ana, model, ana.flush()
+
+
+def test_a_record_that_was_not_shown_is_changed_in_a_second_call(open_memory: Any) -> None:
+    def decide(question: str) -> dict[str, Any]:
+        alias = record_alias(question, "Porto")
+        return {"changes": [change(alias, "replaces", "I moved to Berlin")]}
+
+    ana, model, report = told(open_memory, decide)
+    assert (report.stored, report.updated) == (1, 1)
+    (question,) = asked(model)
+    assert question.splitlines() == [
+        "Records:",
+        'n1 2025-01-01 (user / home) "The user lives in Porto."',
+        "New memories:",
+        '0: (user / home) "The user lives in Berlin."',
+        "Messages:",
+        'm1 Sun 2025-06-01 00:00 user: "No, I moved to Berlin."',
+        'm2 Sun 2025-06-01 00:00 assistant: "I see."',
+    ]
+    (old,) = [row for row in ana.export_records(history=True) if "Porto" in row["text"]]
+    (label,) = ana.changes(old["record_id"])
+    assert (label.relation, label.quote) == ("replaces", "I moved to Berlin")
+    assert label.by_text == "The user lives in Berlin."
+
+
+def test_what_the_first_call_showed_needs_no_second_one(open_memory: Any) -> None:
+    _, model, report = told(open_memory, {"changes": []}, extraction__records_shown=30)
+    assert asked(model) == []
+    assert report.stored == 1
+
+
+def test_without_anything_near_there_is_no_second_call(open_memory: Any) -> None:
+    pet = {"text": "A zebrafish swims around.", "sources": ["m1"], "attribute": "pet"}
+    _, model, report = told(open_memory, {"changes": []}, pet)
+    assert asked(model) == []
+    assert report.stored == 1
+
+
+def test_without_a_new_statement_there_is_no_second_call(open_memory: Any) -> None:
+    _, model, report = told(open_memory, {"changes": []}, {"text": " ", "sources": ["m1"]})
+    assert asked(model) == []
+    assert (report.stored, report.refused) == (0, 1)
+
+
+def test_what_the_model_looks_for_is_shown_in_a_second_call(open_memory: Any) -> None:
+    """Though the message has no word of the record, and nothing new is to be stored."""
+    cello = {"text": "The user rents a cello from Harcourt's.", "sources": ["m1"]}
+    model = AnswersBySchema(Extraction=memories(cello))
+    ana = open_memory(model, extraction__records_shown=0).user("ana")
+    ana.add(turn("I rent a cello from Harcourt's."), session_id="s1", at="2025-01-01")
+    ana.flush()
+    said = "Just four dents in the carpet since September."
+    ana.add(turn(said, number=2), session_id="s2", at="2025-10-01")
+
+    def decide(question: str) -> dict[str, Any]:
+        return {"changes": [change(record_alias(question, "cello"), "ended", "four dents")]}
+
+    model.answers["Extraction"] = memories(look_for=["The user rents a cello."])
+    model.answers["Reconciliation"] = decide
     report = ana.flush()
-    assert (report.updated, report.llm_calls) == (1, 3)  # and one for topics
-    (now,) = ana.search_records("user lives in", k=5)
-    assert now.text == "The user lives in Berlin."
-    (then,) = ana.search_records("user lives in", k=5, as_of="2025-03-01")
-    assert then.text == "The user lives in Porto."
-    old, new = ana.get_records([then.record_id, now.record_id])
-    assert old.status == "superseded"
-    assert old.superseded_by == [new.record_id]
-    assert f"{old.valid_to:%Y-%m-%d}" == "2025-06-01"
-    assert new.supersedes == [old.record_id]
-    assert [entry.op for entry in ana.history(new.record_id)] == ["create", "create", "supersede"]
-    assert ana.history(new.record_id)[-1].reason
-
-    ana.undo(new.record_id)
-    (back,) = ana.search_records("user lives in", k=5)
-    assert back.text == "The user lives in Porto."
-    assert ana.get_records(new.record_id)[0].status == "discarded"
-    assert ana.doctor(sample=0).ok
-    assert ana.undo(old.record_id)[0].status == "discarded"  # its own creation
-    assert ana.undo(old.record_id) == []
+    assert (report.stored, report.updated) == (0, 1)
+    assert said in asked(model)[0]
+    assert ana.export_records() == []
 
 
-def test_two_corrections_in_one_batch_leave_the_last_one_true(open_memory: Any) -> None:
-    def extract(question: str) -> dict[str, Any]:
-        said = line_aliases(question)
-        rows = [
-            {"text": f"The user lives in {place}.", "sources": [alias], "attribute": "home"}
-            for place in ("Porto", "Berlin", "Oslo")
-            for alias, text in said.items()
-            if place in text
-        ]
-        return memories(*rows)
-
-    decide = {
-        "decisions": [
-            {"record": r, "action": "update", "targets": ["n1"], "attribute": "a1"}
-            for r in ("r1", "r2")
-        ]
-    }
-    model = AnswersBySchema(Extraction=extract, Reconciliation=decide)
-    ana = open_memory(model, extraction__neighbour_floor=0.0).user("ana")
-    ana.add(turn("I live in Porto."), session_id="s1", at="2025-01-01")
+def test_what_was_shown_is_not_looked_for_again(open_memory: Any) -> None:
+    model = AnswersBySchema(Extraction=memories(PORTO))
+    ana = open_memory(model).user("ana")
+    ana.add(turn("I live in Porto."), session_id="s1")
     ana.flush()
-    ana.add(turn("I moved to Berlin.", number=2), session_id="s2", at="2025-02-01")
-    ana.add(turn("Now I have moved to Oslo.", number=3), session_id="s2", at="2025-03-01")
+    model.answers["Extraction"] = memories(look_for=["The user lives in Porto."])
+    ana.add(turn("The sea is far away now.", number=2), session_id="s2")
     ana.flush()
-    (now,) = ana.search_records("user lives in", k=9)
-    assert now.text == "The user lives in Oslo."
-    for day, place in (("2025-01-15", "Porto"), ("2025-02-15", "Berlin"), ("2025-04-01", "Oslo")):
-        (then,) = ana.search_records("user lives in", k=9, as_of=day)
-        assert place in then.text
+    assert asked(model) == []
 
 
-MERGES = {
-    "another attribute": ("I sold my blue car.", "car", "I sold my blue car."),
-    "drops the old half": ("The boat is fast.", "boat", "The boat is fast."),
-    "denies": ("The boat is fast.", "boat", "I own no red boat and the boat is fast."),
-    "adds": ("The boat is fast.", "boat", "I own a red boat and the boat is fast in Oslo."),
-}
-
-
-@pytest.mark.parametrize("name", MERGES)
-def test_a_merge_cannot_hide_a_true_record(open_memory: Any, name: str) -> None:
-    said, attribute, merged = MERGES[name]
-
-    def extract(question: str) -> dict[str, Any]:
-        own = "boat" if "red boat" in question.split("New messages")[1] else attribute
-        (alias, text), *_ = line_aliases(question).items()
-        return memories({"text": text, "sources": [alias], "attribute": own})
-
-    decide = {"record": "r1", "action": "merge", "targets": ["n1"], "text": merged}
-    model = AnswersBySchema(Extraction=extract, Reconciliation={"decisions": [decide]})
-    ana = open_memory(model, extraction__neighbour_floor=0.0).user("ana")
-    ana.add(turn("I own a red boat."), session_id="s1")
+def test_what_no_longer_holds_is_not_asked_about(open_memory: Any) -> None:
+    ended = {"changes": [change("n1", "replaces", "I moved to Berlin")]}
+    ana, model, _ = told(open_memory, ended)
+    ana.add(turn("I do live in Berlin.", number=3), session_id="s3", at="2025-07-01")
+    again = {**BERLIN, "text": "Berlin is where the user lives."}
+    model.answers |= {"Extraction": memories(again), "Reconciliation": {"changes": []}}
     ana.flush()
-    ana.add(turn(said, number=2), session_id="s2")
-    report = ana.flush()
-    assert (report.merged, report.stored) == (0, 1)
-    assert {row["text"] for row in ana.export_records()} == {"I own a red boat.", said}
+    assert "Porto" not in asked(model)[-1]
+    assert "The user lives in Berlin." in asked(model)[-1]
 
 
-def test_a_merge_of_two_halves(open_memory: Any) -> None:
-    def extract(question: str) -> dict[str, Any]:
-        (alias, text), *_ = line_aliases(question).items()
-        return memories({"text": text, "sources": [alias], "attribute": "boat"})
-
-    both = "The boat is red and the boat is fast."
-    decide = {"record": "r1", "action": "merge", "targets": ["n1"], "text": both}
-    model = AnswersBySchema(Extraction=extract, Reconciliation={"decisions": [decide]})
-    ana = open_memory(model, extraction__neighbour_floor=0.0).user("ana")
-    ana.add(turn("The boat is red."), session_id="s1")
-    ana.flush()
-    ana.add(turn("The boat is fast.", number=2), session_id="s2")
-    assert ana.flush().merged == 1
+def test_a_record_that_says_all_of_a_memory_is_confirmed(open_memory: Any) -> None:
+    same = {**PORTO, "text": "Porto is the user's home."}
+    confirmed = {"changes": [change("n1", "confirms", "I moved to Berlin", by=0)]}
+    ana, _, report = told(open_memory, confirmed, same)
+    assert report.stored == 0
     (row,) = ana.export_records()
-    assert row["text"] == both
-    assert len(row["source_message_ids"]) == 2
+    assert len(row["supporting_ids"]) == 1
+
+
+def test_the_second_call_is_checked_as_the_first_one_is(open_memory: Any) -> None:
+    invented = {"changes": [change("n1", "ended", "I left for good")]}
+    ana, _, report = told(open_memory, invented)
+    assert (report.updated, report.refused_changes) == (0, 1)
+    assert len(ana.export_records()) == 2
+
+
+def test_at_most_so_many_records_are_shown_in_it(open_memory: Any) -> None:
+    homes = [{**PORTO, "text": f"The user lives in place {n}."} for n in range(8)]
+    model = AnswersBySchema(Extraction=memories(*homes))
+    settings = {"extraction__records_shown": 0, "extraction__records_reconciled": 3}
+    ana = open_memory(model, **settings).user("ana")
+    ana.add(turn("I live in eight places."), session_id="s1")
+    ana.flush()
+    model.answers["Extraction"] = memories(BERLIN)
+    ana.add(turn("I moved to Berlin.", number=2), session_id="s2")
+    ana.flush()
+    (question,) = asked(model)
+    shown = question.split("New memories:")[0].splitlines()[1:]
+    assert [line.split()[0] for line in shown] == ["n1", "n2", "n3"]
+
+
+@pytest.mark.parametrize("answer", ["prose", None, ConnectionError("down"), {"changes": "none"}])
+def test_without_an_answer_the_statement_is_stored(open_memory: Any, answer: Any) -> None:
+    ana, _, report = told(open_memory, answer)
+    assert (report.stored, report.updated, report.pending) == (1, 0, 0)
+    assert len(ana.export_records()) == 2
+
+
+def test_what_is_forgotten_during_the_call_does_not_come_back(open_memory: Any) -> None:
+    holder: list[Any] = []
+
+    def decide(question: str) -> dict[str, Any]:
+        holder[0].forget(session="s1")
+        return {"changes": [change("n1", "replaces", "I moved to Berlin")]}
+
+    model = AnswersBySchema(Extraction=memories(PORTO))
+    ana = open_memory(model, extraction__records_shown=0).user("ana")
+    holder.append(ana)
+    ana.add(turn("I live in Porto."), session_id="s1")
+    ana.flush()
+    model.answers |= {"Extraction": memories(BERLIN), "Reconciliation": decide}
+    ana.add(turn("No, I moved to Berlin.", number=2), session_id="s2")
+    report = ana.flush()
+    assert "Porto" not in str(ana.export_records(history=True))
+    assert report.updated == 0

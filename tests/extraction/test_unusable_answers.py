@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.models import AnswersBySchema
-from tests.support.writing import BAD, DECISIONS, echo, memories, turn
+from tests.support.writing import BAD, CHANGES, echo, memories, turn
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -40,8 +40,20 @@ def test_a_repair_is_shown_the_error_and_counted(open_memory: Any) -> None:
     ana = open_memory(model).user("ana")
     ana.add(turn("I live in Porto."), session_id="s")
     report = ana.flush()
-    assert (report.stored, report.llm_calls, report.repairs) == (1, 3, 1)
+    assert (report.stored, report.llm_calls, report.repairs) == (1, 2, 1)
     assert "could not be used" in str(model.requests[1][-1].content)
+
+
+def test_a_model_that_runs_out_of_answers_is_told_at_once(open_memory: Any) -> None:
+    """A test's model may raise `StopIteration`, which no future can hold."""
+    none: Any = iter(())
+    ana = open_memory(AnswersBySchema(Extraction=lambda _: next(none))).user("ana")
+    ana.add(turn("I live in Porto."), session_id="s")
+    start = time.monotonic()
+    report = ana.flush()
+    assert time.monotonic() - start < 30  # a call's time limit is 60
+    assert (report.status, report.pending) == ("partial", 2)
+    assert "StopIteration" in report.problems[0]
 
 
 def test_a_model_that_never_answers_is_given_up_in_time(open_memory: Any) -> None:
@@ -55,16 +67,41 @@ def test_a_model_that_never_answers_is_given_up_in_time(open_memory: Any) -> Non
     assert "no answer within" in report.problems[0]
 
 
-@pytest.mark.parametrize("name", DECISIONS)
-def test_a_bad_reconciliation_changes_nothing_that_is_there(open_memory: Any, name: str) -> None:
-    model = AnswersBySchema(Extraction=echo, Reconciliation=DECISIONS[name])
-    ana = open_memory(model, extraction__neighbour_floor=0.0).user("ana")
+def known_boat(open_memory: Any, **answers: Any) -> tuple[Any, Any]:
+    """A user with a boat, of which the first call of the next talk knows nothing."""
+    boat = {"text": "The user owns a red boat.", "sources": ["m1"], "attribute": "boat"}
+    model = AnswersBySchema(Extraction=memories(boat))
+    ana = open_memory(model, extraction__records_shown=0).user("ana")
     ana.add(turn("I own a red boat."), session_id="s1")
     ana.flush()
-    (before,) = ana.get_records([h.record_id for h in ana.search_records("boat")])
-    ana.add([*turn("I sold my blue car."), *turn("My aunt Eva paints.", number=2)], session_id="s2")
+    another = {"text": "The user owns a blue boat.", "sources": ["m1"], "attribute": "boat"}
+    aunt = {"text": "Eva paints.", "sources": ["m3"], "subject": "Eva", "attribute": "hobby"}
+    model.answers |= {"Extraction": memories(another, aunt), **answers}
+    talk = [*turn("I own a boat, a blue one."), *turn("My aunt Eva paints.", number=2)]
+    ana.add(talk, session_id="s2")
+    return ana, model
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_bad_reconciliation_changes_nothing_that_is_there(open_memory: Any, name: str) -> None:
+    ana, model = known_boat(open_memory, Reconciliation=CHANGES[name])
+    (before,) = ana.get_records([row["record_id"] for row in ana.export_records()])
     report = ana.flush()
     assert any(step == "Reconciliation" for step, _ in model.asked)
     assert ana.get_records(before.record_id) == [before]
-    assert report.stored == 2
-    assert len(ana.search_records("user said", k=9)) == 3
+    assert ana.changes(before.record_id) == []
+    assert (report.stored, report.updated) == (2, 0)
+    told = report.problems + report.reasons + report.dropped
+    assert told or name in ("nothing", "nothing changed", "null")
+    assert len(ana.export_records()) == 3
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_bad_change_in_the_first_call_changes_nothing(open_memory: Any, name: str) -> None:
+    if not isinstance(CHANGES[name], dict):
+        return
+    extracted = {"memories": [], **CHANGES[name]}
+    ana, _ = known_boat(open_memory, Extraction=extracted, Reconciliation={"changes": []})
+    before = ana.export_records()
+    ana.flush()
+    assert ana.export_records() == before

@@ -24,7 +24,11 @@ def test_two_users_at_once_and_a_restart_in_the_middle(open_memory: Any) -> None
         seen.extend(line_aliases(question).values())
         return echo(question)
 
-    memory = open_memory(AnswersBySchema(Extraction=extract))
+    def opened() -> Any:
+        """With time to finish: a call that is cut off when it closes is made again."""
+        return open_memory(AnswersBySchema(Extraction=extract), storage__closing_seconds=60)
+
+    memory = opened()
 
     def talk(user: str, numbers: range) -> None:
         for n in numbers:
@@ -37,7 +41,7 @@ def test_two_users_at_once_and_a_restart_in_the_middle(open_memory: Any) -> None
             thread.start()
         for thread in threads:
             thread.join()
-        memory = open_memory(AnswersBySchema(Extraction=extract))
+        memory = opened()
     for user in ("ana", "bob"):
         memory.user(user).flush()
         assert sorted(t for t in seen if t.startswith(f"{user} says")) == sorted(

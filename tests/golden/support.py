@@ -7,7 +7,7 @@ runs share (random ids, the clock, milliseconds) is replaced by placeholders.
 import dataclasses
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -31,23 +31,22 @@ Steps are named in `report.milliseconds` alone."""
 
 NOTHING: dict[str, Any] = {
     "Extraction": {"memories": []},
-    "Reconciliation": {"decisions": []},
+    "Reconciliation": {"changes": []},
     "CausalPairs": {"pairs": []},
     "TopicRound": {"tracks": []},
     "ProfileText": {"text": "", "topics": []},
     "GoalPlan": {"intent": "lookup"},
     "Unification": {},
-    "Refinement": {"stop": True},
-    "Consequences": {"risks": []},
+    "Consequences": {"against": []},
     "GroundedAnswer": {"known": False},
-    "ToolFill": {"slots": []},
-    "Verdicts": {"verdicts": []},
+    "ToolFill": {"arguments": {}},
     "ToolChoice": {"tool": "t1"},
 }
 """What the model answers when a conversation has nothing else for it to say."""
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?")
 _DAY = re.compile(r"\b\d{4}-\d\d-\d\d\b")
+_WEEKDAY = re.compile(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]* (?=<now>|<today>)")
 _CHANGE = re.compile(r"[0-9a-f]{16}")
 """The id of a change, alone; those of records and messages are hashes of what they say."""
 _RANDOM = re.compile(
@@ -129,7 +128,6 @@ class Talk:
             "encoding": "estimated",
             "extraction__debounce_seconds": 3_600,
             "storage__closing_seconds": 0.01,
-            "extraction__neighbour_floor": 0.2,
             "reasoning__call_seconds": 60,
             "reasoning__seconds": 600,
             **settings,
@@ -202,7 +200,8 @@ class Talk:
 
     def _json(self, value: Any) -> Any:
         if isinstance(value, Mapping):
-            return {str(k): self.plain(value[k], str(k)) for k in sorted(value, key=str)}
+            kept = (k for k in sorted(value, key=str) if (k, value[k]) != ("labels", []))
+            return {str(k): self.plain(value[k], str(k)) for k in kept}
         if isinstance(value, list | tuple | set | frozenset):
             return [self.plain(one) for one in value]
         if isinstance(value, datetime):
@@ -229,7 +228,7 @@ class Talk:
     def _text(self, text: str) -> Any:
         text = text.encode("utf-8", "backslashreplace").decode()
         text = _TIME.sub(self._time, _RANDOM.sub(lambda found: self._named(found[0]), text))
-        text = _DAY.sub(self._day, text)
+        text = _WEEKDAY.sub("", _DAY.sub(self._day, text))
         return {"lines": text.split("\n")} if "\n" in text else text
 
     def _named(self, random: Any) -> str:
@@ -291,9 +290,63 @@ def memory(text: str, *sources: str, **fields: Any) -> dict[str, Any]:
     return {"text": text, "sources": list(sources) or ["m1"], **fields}
 
 
-def extraction(*memories: dict[str, Any], scene: str = "") -> dict[str, Any]:
-    """The answer of an extraction."""
-    return {"scene": scene, "memories": list(memories)}
+def extraction(*memories: dict[str, Any], changes: Sequence[Mapping[str, Any]] = ()) -> Answer:
+    """The answer of an extraction: new memories, and changes of the records that it shows."""
+    if not changes:
+        return {"memories": list(memories)}
+
+    def answer(prompt: str) -> dict[str, Any]:
+        texts = {str(place): one["text"] for place, one in enumerate(memories)}
+        return {"memories": list(memories), "changes": _resolved(prompt, changes, texts)}
+
+    return answer
+
+
+def reconciliation(*changes: Mapping[str, Any]) -> Answer:
+    """The answer of a second call: changes of the further records that it shows."""
+
+    def answer(prompt: str) -> dict[str, Any]:
+        texts = dict(re.findall(r"^(\d+): (.*)$", prompt, re.MULTILINE))
+        return {"changes": _resolved(prompt, changes, texts)}
+
+    return answer
+
+
+def change(
+    relation: str, record: str, quote: str, by: str | None = None, **fields: Any
+) -> dict[str, Any]:
+    """A change of an older record.
+
+    Args:
+        relation: what the message does to it.
+        record: words of the older record, as they stand in the prompt.
+        quote: words of the message; the first that says them is named.
+        by: words of the memory that holds instead.
+        fields: more fields; the words of a `message` or `agreed_message` are replaced by its alias.
+    """
+    return {"relation": relation, "record": record, "quote": quote, "by": by, **fields}
+
+
+def _resolved(
+    prompt: str, changes: Sequence[Mapping[str, Any]], texts: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """The changes with aliases and places instead of words."""
+    made = []
+    for given in changes:
+        said_in = given.get("message", given["quote"])
+        places = [
+            int(place) for place, text in texts.items() if given["by"] and given["by"] in text
+        ]
+        resolved = {
+            **given,
+            "record": alias(prompt, "n", given["record"]),
+            "message": alias(prompt, "[bm]", said_in),
+            "by": places[0] if places else None,
+        }
+        if "agreed_message" in given:
+            resolved["agreed_message"] = alias(prompt, "[bm]", given["agreed_message"])
+        made.append({name: value for name, value in resolved.items() if value is not None})
+    return made
 
 
 def alias(prompt: str, kind: str, words: str) -> str:
@@ -305,19 +358,4 @@ def alias(prompt: str, kind: str, words: str) -> str:
         words: as they stand in the prompt.
     """
     found = re.search(rf"^\[?({kind}\d+)\]?:? .*{re.escape(words)}", prompt, re.MULTILINE)
-    return found[1] if found else f"{kind}99"
-
-
-def decisions(*rows: tuple[Any, ...]) -> Callable[[str], dict[str, Any]]:
-    """Decisions by words: action, the new record's words, an older one's words, more fields."""
-
-    def answer(prompt: str) -> dict[str, Any]:
-        made = []
-        for action, new, old, *more in rows:
-            targets = [alias(prompt, "n", one) for one in ([old] if isinstance(old, str) else old)]
-            fields = more[0] if more else {}
-            own = alias(prompt, "r", new)
-            made.append({"record": own, "action": action, "targets": targets, **fields})
-        return {"decisions": made}
-
-    return answer
+    return found[1] if found else f"{kind.strip('[]')[-1]}99"

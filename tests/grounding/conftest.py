@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from langmem_graph.memory import Memory
+from tests.conftest import let_go
 from tests.support.flights import SAID
 from tests.support.settings import nested
 
@@ -26,5 +27,4 @@ def open_memory(tmp_path: Path) -> Iterator[Any]:
         return memory
 
     yield make
-    for memory in opened:
-        memory.close()
+    let_go(*opened)

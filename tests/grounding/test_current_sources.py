@@ -10,9 +10,10 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
-from langmem_graph.grounding.tool_schema import tool_spec
+from langmem_graph.llm.tool_specs import tool_spec
 from langmem_graph.memory import Memory
 from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
+from tests.support.flights import filling
 from tests.support.models import AnswersBySchema
 
 SAID = {
@@ -21,7 +22,6 @@ SAID = {
     "c": "Ship to Jan Kowalski, I am Ana, phone 555 123 4567.",
 }
 LATER = (datetime.now(UTC) + timedelta(days=30)).isoformat()
-FOLLOWS = {"verdicts": [{"number": 1, "follows": True}]}
 TOLD: dict[str, Any] = {}
 
 
@@ -44,7 +44,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
         extraction=ExtractionSettings(debounce_seconds=3_600),
         storage=StorageSettings(closing_seconds=0.01),
     )
-    model = AnswersBySchema(ToolFill=fill, Verdicts=FOLLOWS)
+    model = AnswersBySchema(ToolFill=fill)
     with Memory(tmp_path / "m", model=model, embeddings="hash", settings=settings) as opened:
         rows = [{"role": "user", "content": text, "id": own} for own, text in SAID.items()]
         opened.user("ana").add(rows, session_id="s", at="2025-03-01")
@@ -74,17 +74,15 @@ def showing(prompt: str, words: str) -> list[str]:
     return found[:4]
 
 
-@pytest.mark.parametrize(
-    ("slot", "how", "value"), [("bags", "infer", "3"), ("seat", "infer", "12A")]
-)
-def test_what_was_replaced_is_no_ground_for_a_conclusion(
-    memory: Memory, slot: str, how: str, value: str
+@pytest.mark.parametrize(("slot", "value"), [("bags", 3), ("seat", "12A")])
+@pytest.mark.parametrize("quote", ["The seat is 12A, with 3 bags.", None])
+def test_what_was_replaced_is_no_source(
+    memory: Memory, slot: str, value: Any, quote: str | None
 ) -> None:
     replaced(memory)
 
     def old(prompt: str) -> Any:
-        sources = showing(prompt, "12A")
-        return {"slots": [{"slot": slot, "how": how, "value": value, "sources": sources}]}
+        return filling((slot, value, showing(prompt, "12A"), quote or str(value)))
 
     assert answered(memory, Trip, old).arguments == {}
 
@@ -93,8 +91,9 @@ def test_what_was_replaced_is_no_rival(memory: Memory) -> None:
     replaced(memory)
 
     def rivals(prompt: str) -> Any:
-        both = [showing(prompt, "12A")[0], showing(prompt, "14C")[0]]
-        return {"slots": [{"slot": "seat", "how": "conflict", "sources": both}]}
+        cited = [(showing(prompt, one)[0], one) for one in ("12A", "14C")]
+        sources = [{"path": "seat", "fact": fact, "quote": one} for fact, one in cited]
+        return {"arguments": {}, "sources": sources, "missing": ["seat"]}
 
     call = answered(memory, Trip, rivals)
     assert not [one for one in call.missing if "12A" in str(one.values)]
@@ -106,8 +105,7 @@ def test_words_that_another_record_of_their_message_has_outlived(memory: Memory)
     replaced(memory)
 
     def seat(prompt: str) -> Any:
-        sources = showing(prompt, "Takes bags along")
-        return {"slots": [{"slot": "seat", "how": "copy", "words": "12A", "sources": sources}]}
+        return filling(("seat", "12A", showing(prompt, "Takes bags along"), "12A"))
 
     assert answered(memory, Trip, seat).arguments == {}
 
@@ -117,8 +115,7 @@ def test_what_will_be_true_is_not_yet(memory: Memory, words: str, arguments: Any
     replaced(memory, valid_from=LATER)
 
     def seat(prompt: str) -> Any:
-        sources = showing(prompt, f"is {words}")
-        return {"slots": [{"slot": "seat", "how": "copy", "words": words, "sources": sources}]}
+        return filling(("seat", words, showing(prompt, f"is {words}"), words))
 
     assert answered(memory, Trip, seat).arguments == arguments
 
@@ -135,7 +132,7 @@ def test_what_is_forgotten_while_the_model_answers_fills_nothing(memory: Memory,
         else:
             new = {"text": "The seat is 14C.", "source_message_ids": ["b"], "supersedes": ["old"]}
             assert not ana.add_records([new]).rejected
-        return {"slots": [{"slot": "seat", "how": "copy", "words": "12A", "sources": source}]}
+        return filling(("seat", "12A", source, "12A"))
 
     call = answered(memory, Trip, late)
     assert call.arguments == {}
@@ -157,7 +154,7 @@ def test_what_an_agent_put_into_a_call_is_no_source(memory: Memory) -> None:
     def copied(prompt: str) -> Any:
         shown.append(prompt)
         every = re.findall(r"^(f\d+):", prompt, re.MULTILINE)
-        return {"slots": [{"slot": "seat", "how": "copy", "words": "30F", "sources": every}]}
+        return filling(("seat", "30F", every, "30F"))
 
     assert answered(memory, Trip, copied, "Book my trip with a seat and bags").arguments == {}
     assert "30F" not in shown[0]
@@ -171,7 +168,8 @@ def test_the_model_sees_who_said_it(memory: Memory) -> None:
     shown: list[str] = []
     answered(memory, Trip, lambda prompt: shown.append(prompt) or {})
     assert re.search(r'^f\d+: 2025-03-01 user "My seat is 12A', shown[0], re.MULTILINE)
-    assert re.search(r'^f\d+: \S+ book "booked seat 30F"', shown[0], re.MULTILINE)
+    marked = r"^f\d+: \S+ \(not the user's words\) book \"booked seat 30F\""
+    assert re.search(marked, shown[0], re.MULTILINE)
 
 
 def test_what_is_changed_while_the_model_answers_is_not_quoted_from_its_message(
@@ -188,28 +186,28 @@ def test_what_is_changed_while_the_model_answers_is_not_quoted_from_its_message(
         bags = showing(prompt, "Ana takes 3 bags.")
         new = {"text": "The seat is 14C.", "source_message_ids": ["b"], "supersedes": ["old"]}
         assert not ana.add_records([new]).rejected
-        copied = {"how": "copy", "sources": bags}
-        return {
-            "slots": [
-                {"slot": "seat", "words": "12A", **copied},
-                {"slot": "bags", "words": "3", **copied},
-            ]
-        }
+        return filling(("seat", "12A", bags, "12A"), ("bags", 3, bags, "3"))
 
     call = answered(memory, Trip, late)
     assert call.arguments == {"bags": 3}
     assert call.warnings == ["seat is left out: was forgotten or changed meanwhile"]
 
 
-def test_words_that_a_model_wrote_into_an_object_were_not_copied(memory: Memory) -> None:
+def test_words_that_a_model_wrote_into_an_object_are_not_sent(memory: Memory) -> None:
     tool = {"name": "ship", "parameters": {"properties": {"to": {"type": "object"}}}}
 
     def retyped(prompt: str) -> Any:
-        to = '{"name": "Jon Kowalsky"}'
-        sources = showing(prompt, "Jan Kowalski")
-        return {"slots": [{"slot": "to", "how": "infer", "value": to, "sources": sources}]}
+        source = showing(prompt, "Jan Kowalski")
+        return filling(
+            ("to.name", "Jon Kowalsky", source, "Jan Kowalski"),
+            ("to.phone", "555 123 4567", source, "phone 555 123 4567"),
+            ("to.vip", "Ana", source, "I am Ana"),
+        )
 
-    assert answered(memory, tool, retyped, "Ship it").grounding["to"].type == "inferred"
+    call = answered(memory, tool, retyped, "Ship it")
+    assert call.arguments == {"to": {"phone": "555 123 4567"}}, (
+        "no word says that somebody is a vip"
+    )
 
 
 # --- objects in objects --------------------------------------------------------------------------
@@ -236,6 +234,9 @@ class Return(BaseModel):
     flexible: bool = False
 
 
+OSLO = ("to", "Oslo", "f0", "Oslo")
+
+
 class Fly(BaseModel):
     """Fly."""
 
@@ -245,9 +246,9 @@ class Fly(BaseModel):
 
 def test_a_broken_part_of_a_required_object_is_left_out(memory: Memory) -> None:
     def both(prompt: str) -> Any:
-        copied = {"how": "copy", "sources": showing(prompt, "I am Ana")}
-        name = {"slot": "guest.name", "words": "Ana", **copied}
-        return {"slots": [name, {"slot": "guest.contact.phone", "words": "555 123 4567", **copied}]}
+        cited = showing(prompt, "I am Ana")
+        phone = ("guest.contact.phone", "555 123 4567", cited, "555 123 4567")
+        return filling(("guest.name", "Ana", cited, "Ana"), phone)
 
     call = answered(memory, Reserve, both, "Reserve for Ana")
     assert call.arguments == {"guest": {"name": "Ana"}}
@@ -257,16 +258,14 @@ def test_a_broken_part_of_a_required_object_is_left_out(memory: Memory) -> None:
 
 
 def test_defaults_alone_make_no_optional_object(memory: Memory) -> None:
-    oslo = {"slot": "to", "how": "copy", "words": "Oslo", "sources": ["f0"]}
-    call = answered(memory, Fly, {"slots": [oslo]}, "Fly to Oslo one way")
+    call = answered(memory, Fly, filling(OSLO), "Fly to Oslo one way")
     assert call.arguments == {"to": "Oslo"}
     assert set(call.grounding) == {"to"}
 
 
 def test_defaults_complete_an_object_that_is_grounded(memory: Memory) -> None:
-    oslo = {"slot": "to", "how": "copy", "words": "Oslo", "sources": ["f0"]}
-    first = {"slot": "back.cabin", "how": "copy", "words": "first", "sources": ["f0"]}
-    call = answered(memory, Fly, {"slots": [oslo, first]}, "Fly to Oslo, back in first")
+    first = ("back.cabin", "first", "f0", "back in first")
+    call = answered(memory, Fly, filling(OSLO, first), "Fly to Oslo, back in first")
     assert call.arguments == {"to": "Oslo", "back": {"cabin": "first", "flexible": False}}
 
 
@@ -275,36 +274,19 @@ def test_properties_with_a_dot_are_told_from_parts(memory: Memory) -> None:
     nested = {"type": "object", "properties": {"name": flat}}
     properties = {"guest.name": flat, "guest": nested}
     tool = {"name": "book", "parameters": {"properties": properties}}
-    oslo = {"slot": "guest.name", "how": "copy", "words": "Oslo", "sources": ["f0"]}
-    assert answered(memory, tool, {"slots": [oslo]}, "Oslo").arguments == {
-        "guest": {"name": "Oslo"}
-    }
+    cited = [{"path": "guest.name", "fact": "f0", "quote": "Oslo"}]
+    for arguments in ({"guest": {"name": "Oslo"}}, {"guest.name": "Oslo"}):
+        proposal = {"arguments": arguments, "sources": cited}
+        assert answered(memory, tool, proposal, "Oslo").arguments == arguments
 
 
 def test_tools_of_many_arguments(memory: Memory) -> None:
     names = [f"p{n}" for n in range(120)]
     properties = {name: {"type": "string"} for name in names}
     tool = {"name": "big", "parameters": {"properties": properties, "required": ["p0"]}}
-    oslo = {"how": "copy", "words": "Oslo", "sources": ["f0"]}
-    rest = [{"slot": name, "how": "missing"} for name in names[1:]]
-    call = answered(memory, tool, {"slots": [{"slot": "p0", **oslo}, *rest]}, "Fly to Oslo")
+    oslo = ("p0", "Oslo", "f0", "to Oslo")
+    call = answered(memory, tool, filling(oslo, missing=names[1:]), "Fly to Oslo")
     assert call.arguments == {"p0": "Oslo"}
-
-
-def test_lists_that_were_concluded_stay_flat(memory: Memory) -> None:
-    tool = {"name": "t", "parameters": {"properties": {"bags": {"type": "array",
-            "items": {"type": "integer"}}}}}  # fmt: skip
-
-    def listed(prompt: str) -> Any:
-        sources = showing(prompt, "2 bags")
-        return {
-            "slots": [
-                {"slot": "bags", "how": "infer", "value": "[2]", "sources": sources},
-                {"slot": "bags", "how": "copy", "words": "2", "sources": sources},
-            ]
-        }
-
-    assert answered(memory, tool, listed).arguments == {"bags": [2, 2]}
 
 
 # --- the call as a whole -------------------------------------------------------------------------
@@ -333,8 +315,8 @@ BOTH: dict[str, Any] = {"properties": {"a": TEXT, "b": TEXT}}
 def test_a_call_that_its_schema_refuses_says_what_is_missing(
     memory: Memory, parameters: Any, slot: str, missing: list[str]
 ) -> None:
-    oslo = {"slot": slot, "how": "copy", "words": "Oslo", "sources": ["f0"]}
-    call = answered(memory, {"name": "t", "parameters": parameters}, {"slots": [oslo]}, "Oslo")
+    oslo = filling((slot or "none", "Oslo", "f0", "Oslo"))
+    call = answered(memory, {"name": "t", "parameters": parameters}, oslo, "Oslo")
     assert [one.name for one in call.missing] == missing
     assert missing or Draft202012Validator(parameters).is_valid(call.arguments)
 
@@ -342,8 +324,8 @@ def test_a_call_that_its_schema_refuses_says_what_is_missing(
 def test_arguments_that_do_not_go_together_are_told(memory: Memory) -> None:
     one_of = [{"required": ["a"]}, {"required": ["b"]}]
     tool = {"name": "t", "parameters": {**BOTH, "oneOf": one_of}}
-    oslo = {"how": "copy", "words": "Oslo", "sources": ["f0"]}
-    call = answered(memory, tool, {"slots": [{"slot": name, **oslo} for name in "ab"]}, "Oslo")
+    oslo = [(name, "Oslo", "f0", "Oslo") for name in "ab"]
+    call = answered(memory, tool, filling(*oslo), "Oslo")
     assert call.warnings[0].startswith("the arguments do not fit together")
 
 
@@ -354,9 +336,45 @@ def test_what_was_replaced_is_not_concluded_from_the_rest_of_its_message(memory:
 
     def concluded(prompt: str) -> Any:
         sources = showing(prompt, "Ana sits by the aisle.")
-        bags = {"slot": "bags", "how": "infer", "value": "3", "sources": sources}
-        return {"slots": [bags, {**bags, "slot": "seat", "value": "12A"}]}
+        return filling(("bags", 3, sources, "3"), ("seat", "12A", sources, "12A"))
 
     call = answered(memory, Trip, concluded)
     assert call.arguments == {}
     assert all("no longer true" in warning for warning in call.warnings)
+
+
+def test_a_source_that_no_longer_holds_is_shown_with_its_label(memory: Memory) -> None:
+    replaced(memory)
+    prompts: list[str] = []
+
+    def look(prompt: str) -> Any:
+        prompts.append(prompt)
+        return {"arguments": {}}
+
+    answered(memory, Trip, look)
+    label = '(no longer true since 2025-03-01: now "The seat is 14C, with 2 bags.")'
+    (line,) = (one for one in prompts[0].splitlines() if one.startswith("f") and "12A" in one)
+    assert label in line
+    assert not any(label in one for one in prompts[0].splitlines() if "12A" not in one)
+
+
+def test_a_value_that_a_later_statement_repeats_is_that_ones(memory: Memory) -> None:
+    """The bags are 3 in what no longer holds, and in what does."""
+    rows = [
+        {"text": "The seat is 12A, with 7 bags.", "source_message_ids": ["a"], "record_id": "old"},
+        {"text": "The seat is 14C, with 7 bags.", "source_message_ids": ["b"], "record_id": "new",
+         "supersedes": ["old"]},
+    ]  # fmt: skip
+    for row in rows:
+        assert not memory.user("ana").add_records([row]).rejected
+
+    def seven(prompt: str) -> Any:
+        return filling(("bags", 7, showing(prompt, "is 14C"), "with 7 bags"))
+
+    assert answered(memory, Trip, seven).arguments == {"bags": 7}
+
+    def quoted(prompt: str) -> Any:
+        both = [*showing(prompt, "is 12A"), *showing(prompt, "is 14C")]
+        return filling(("bags", 7, both, "7"))
+
+    assert answered(memory, Trip, quoted).arguments == {"bags": 7}

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from langmem_graph.grounding.tool_schema import tool_spec
-from tests.support.flight_bookings import BookFlight, Contact, fill, good
-from tests.support.flights import ASKED, SAID, alias, copy
+from langmem_graph.llm.tool_specs import tool_spec
+from tests.support.flight_bookings import BookFlight, Contact, good
+from tests.support.flights import ASKED, SAID, alias, answer, filling, taken
 from tests.support.models import AnswersBySchema
 
 
@@ -26,73 +26,94 @@ def test_a_call_is_filled_from_memory_byte_for_byte(open_memory: Any) -> None:
         "bags": 2,
         "flyer_number": "LH-992 441/x",
         "extras": ["vegan meal", "blanket"],
-        "insured": True,
         "contact": {"email": "mira+air@example.org"},
     }
     BookFlight.model_validate(call.arguments)
     seat = call.grounding["seat"]
-    assert (seat.type, seat.message_ids, seat.text) == ("explicit", ["m1"], "aisle")
-    assert call.grounding["insured"].type == "inferred"
+    assert (seat.type, seat.message_ids, seat.text) == ("explicit", ["m1"], "an aisle seat")
     assert call.grounding["contact.email"].message_ids == ["m4"]
-    assert (call.missing, call.warnings) == ([], [])
-    assert calls(model) == ["ToolFill", "Verdicts"]
-    assert call.llm_calls == 2
+    assert call.missing == []
+    assert call.warnings == [
+        "insured is left out: is the model's own choice: the quoted words do not say True"
+    ]
+    assert (calls(model), call.llm_calls) == (["ToolFill"], 1)
 
 
-def test_without_inferred_values_it_is_one_call(open_memory: Any) -> None:
-    model = good(ToolFill=lambda p: {"slots": fill(p)["slots"][:2]})
+def test_what_is_not_given_has_its_default(open_memory: Any) -> None:
+    model = good(
+        ToolFill=lambda p: answer({"destination": "Łódź"}, taken(p, "destination", "Łódź", "m3"))
+    )
     call = open_memory(model).user("ana").ground(BookFlight, ASKED)
-    assert call.llm_calls == 1
     assert call.arguments["bags"] == 1
     assert call.grounding["bags"].type == "default"
 
 
 @pytest.mark.parametrize("policy", ["flag", "drop", "ask"])
-def test_what_does_not_surely_follow(open_memory: Any, policy: Any) -> None:
-    def guess(prompt: str) -> dict[str, Any]:
-        source = alias(prompt, SAID["m6"])
-        return {
-            "slots": [{"slot": "insured", "how": "infer", "value": "true", "sources": [source]}]
-        }
+def test_what_the_model_may_choose_is_up_to_the_policy(open_memory: Any, policy: Any) -> None:
+    ana = open_memory(good()).user("ana")
+    asked = {"policy": policy, "model_may_choose": ["BookFlight.insured"]}
+    call = ana.ground(BookFlight, ASKED, **asked)
+    assert call.arguments.get("insured") is (True if policy == "flag" else None)
+    if policy == "flag":
+        assert call.grounding["insured"].type == "inferred"
+        assert call.grounding["insured"].message_ids == ["m6"]
+        assert call.warnings == ["insured: True is the model's choice"]
+    reasons = [one.reason for one in call.missing if one.name == "insured"]
+    assert reasons == (["is the model's choice: True"] if policy == "ask" else [])
 
-    class Insure(BaseModel):
-        insured: bool | None = None
 
-    model = good(ToolFill=guess, Verdicts={"verdicts": [{"number": 1, "follows": False}]})
-    call = open_memory(model).user("ana").ground(Insure, "insures everything?", policy=policy)
-    assert ("insured" in call.arguments) is (policy == "flag")
-    doubts = [*call.warnings, *(one.reason for one in call.missing if one.name == "insured")]
-    assert any("does not surely follow" in doubt for doubt in doubts), doubts
+@pytest.mark.parametrize("policy", ["flag", "drop", "ask"])
+def test_of_an_optional_value_that_is_not_sent(open_memory: Any, policy: Any) -> None:
+    call = open_memory(good()).user("ana").ground(BookFlight, ASKED, policy=policy)
+    assert "insured" not in call.arguments
+    assert bool(call.warnings) is (policy == "flag")
+    assert [one.name for one in call.missing] == (["insured"] if policy == "ask" else [])
 
 
 @pytest.mark.parametrize(
-    "entry",
+    ("value", "fact", "quote", "reason"),
     [
-        {"how": "copy", "words": "Paris", "sources": ["f0"]},
-        {"how": "copy", "candidate": "v99"},
-        {"how": "copy", "words": "", "sources": ["f1"]},
-        {"how": "copy", "words": "Paris", "sources": ["f77"]},
-        {"how": "infer", "value": '"Paris"', "sources": ["f77"]},
-        {"how": "infer", "value": "", "sources": ["f1"]},
-        {"how": "default"},
-        {"how": "missing"},
-        {"how": "conflict", "sources": ["f1"]},
+        ("Paris", "f0", "Paris", "does not stand in a source"),
+        ("Paris", "f77", "Paris", "does not stand in a source"),
+        ("Paris", "f0", "Book that flight", "the quoted words do not say 'Paris'"),
+        ("", "f0", "Book", "the quoted words do not say ''"),
+        (["Book"], "f0", "Book", "does not fit the schema: ['Book'] is not of type 'string'"),
+        (7, "f0", "Book", "the quoted words do not say '7'"),
+        (None, "f0", "Book", "memory does not say"),
     ],
 )
-def test_a_value_from_nowhere_is_missing(open_memory: Any, entry: Any) -> None:
-    model = good(ToolFill={"slots": [{"slot": "destination", **entry}]})
+def test_a_value_from_nowhere_is_missing(
+    open_memory: Any, value: Any, fact: str, quote: str, reason: str
+) -> None:
+    model = good(ToolFill=filling(("destination", value, fact, quote)))
     call = open_memory(model).user("ana").ground(BookFlight, ASKED)
     assert "destination" not in call.arguments
-    assert [one.name for one in call.missing] == ["destination"]
+    assert [(one.name, one.reason) for one in call.missing] == [("destination", reason)]
+
+
+@pytest.mark.parametrize("broken", ["seat: aisle", {"no": "arguments"}, {"arguments": "[1]"}, None])
+def test_an_unusable_answer_is_said_to_be_that(open_memory: Any, broken: Any) -> None:
+    call = open_memory(good(ToolFill=broken)).user("ana").ground(BookFlight, ASKED)
+    assert [one.reason for one in call.missing] == ["the model's answer could not be used"]
+    assert call.llm_calls == 2
+    assert all(warning.startswith("ToolFill: ") for warning in call.warnings)
 
 
 def test_words_that_are_no_value_of_the_slot_are_told_where_its_default_is_taken(
     open_memory: Any,
 ) -> None:
-    entry = {"slot": "bags", "how": "copy", "words": "my usual seat", "sources": ["f0"]}
-    call = open_memory(good(ToolFill={"slots": [entry]})).user("ana").ground(BookFlight, ASKED)
+    proposal = filling(("bags", "my usual seat", "f0", "my usual seat"))
+    call = open_memory(good(ToolFill=proposal)).user("ana").ground(BookFlight, ASKED)
     assert call.arguments["bags"] == 1
     assert any("bags has its default: does not fit" in warning for warning in call.warnings)
+
+
+def test_a_value_of_the_request_needs_no_quote(open_memory: Any) -> None:
+    model = good(ToolFill={"arguments": {"destination": "Rome", "seat": "Aisle"}})
+    call = open_memory(model).user("ana").ground(BookFlight, "Fly me to Rome on my aisle seat")
+    assert call.arguments["destination"] == "Rome"
+    assert call.grounding["destination"].text == "Rome"
+    assert call.arguments["seat"] == "Aisle"
 
 
 def test_words_are_copied_as_they_stand_in_any_text_of_the_source(open_memory: Any) -> None:
@@ -108,7 +129,7 @@ def test_words_are_copied_as_they_stand_in_any_text_of_the_source(open_memory: A
 
     def copied(prompt: str) -> dict[str, Any]:
         source = alias(prompt, "No lilies near the cats.")
-        return {"slots": [{"slot": "plant", "how": "copy", "words": "lilies", "sources": [source]}]}
+        return filling(("plant", "lilies", source, "lilies"))
 
     memory._pipelines.model.answers["ToolFill"] = copied
     call = ana.ground(Exclude, "Which lilies or cats?")
@@ -136,9 +157,7 @@ def test_a_record_is_found_by_what_its_attribute_is_called(open_memory: Any) -> 
 
     def copied(prompt: str) -> dict[str, Any]:
         source = alias(prompt, "Szprycha is trusted.")
-        return {
-            "slots": [{"slot": "shop", "how": "copy", "words": "Szprycha", "sources": [source]}]
-        }
+        return filling(("shop", "Szprycha", source, "Szprycha"))
 
     memory._pipelines.model.answers["ToolFill"] = copied
     call = ana.ground(BookRepair, "Book the repair.")
@@ -147,8 +166,11 @@ def test_a_record_is_found_by_what_its_attribute_is_called(open_memory: Any) -> 
 
 def test_contradicting_sources_are_missing_with_both_shown(open_memory: Any) -> None:
     def disagree(prompt: str) -> dict[str, Any]:
-        both = [alias(prompt, SAID["m1"]), alias(prompt, SAID["m3"])]
-        return {"slots": [{"slot": "destination", "how": "conflict", "sources": both}]}
+        both = (
+            taken(prompt, "destination", "planes", "m1"),
+            taken(prompt, "destination", "Łódź", "m3"),
+        )
+        return answer({}, *both, missing=["destination"])
 
     call = open_memory(good(ToolFill=disagree)).user("ana").ground(BookFlight, ASKED)
     (missing,) = call.missing
@@ -156,33 +178,24 @@ def test_contradicting_sources_are_missing_with_both_shown(open_memory: Any) -> 
     assert set(missing.values) == {SAID["m1"], SAID["m3"]}
 
 
-def test_two_values_for_one_slot_are_a_conflict(open_memory: Any) -> None:
-    def twice(prompt: str) -> dict[str, Any]:
-        first = copy(prompt, "destination", "Łódź", "m3")
-        return {"slots": [first, copy(prompt, "destination", "planes", "m1")]}
-
-    call = open_memory(good(ToolFill=twice)).user("ana").ground(BookFlight, ASKED)
-    assert call.missing[0].reason == "sources disagree"
-    assert len(call.missing[0].values) == 2
-
-
 def test_what_is_no_longer_true_fills_nothing(open_memory: Any) -> None:
-    memory = open_memory(good(ToolFill=lambda p: {"slots": [copy(p, "seat", "aisle", "m1")]}))
+    def aisle(prompt: str) -> dict[str, Any]:
+        return answer({"seat": "Aisle"}, taken(prompt, "seat", "aisle", "m1"))
+
+    memory = open_memory(good(ToolFill=aisle))
     ana = memory.user("ana")
     old = {"text": "The user takes an aisle seat.", "source_message_ids": ["m1"]}
     new = {"text": "The user takes a window seat.", "source_message_ids": ["m6"]}
     ana.add_records([{**old, "record_id": "old"}])
     ana.add_records([{**new, "supersedes": ["old"]}])
-    call = ana.ground(BookFlight, f"{ASKED} aisle planes always take")
+    call = ana.ground(BookFlight, f"{ASKED} planes always take")
     assert call.arguments["seat"] == "Window"
     assert call.grounding["seat"].type == "default"
 
 
 def test_an_optional_object_without_what_it_needs_is_left_out(open_memory: Any) -> None:
-    phone = {"slot": "contact.phone", "how": "copy", "words": "june", "sources": []}
-
     def only_phone(prompt: str) -> dict[str, Any]:
-        return {"slots": [{**phone, "sources": [alias(prompt, SAID["m3"])]}]}
+        return filling(("contact.phone", "June", alias(prompt, SAID["m3"]), "in June"))
 
     schema = tool_spec(BookFlight).schema
     plain = {**schema["properties"], "contact": Contact.model_json_schema()}
@@ -203,8 +216,8 @@ def test_of_several_tools_one_is_chosen(open_memory: Any) -> None:
     model = good(ToolChoice=choose)
     call = open_memory(model).user("ana").ground([hotel, BookFlight], ASKED)
     assert call.name == "BookFlight"
-    assert calls(model) == ["ToolChoice", "ToolFill", "Verdicts"]
-    assert call.llm_calls == 3
+    assert calls(model) == ["ToolChoice", "ToolFill"]
+    assert call.llm_calls == 2
 
 
 def test_a_choice_that_cannot_be_used_is_the_likeliest_tool(open_memory: Any) -> None:

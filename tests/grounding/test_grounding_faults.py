@@ -12,11 +12,11 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from langmem_graph.errors import InvalidInputError, MissingUserError
 from langmem_graph.graphs.grounding_graph import create_grounding_graph
-from langmem_graph.grounding.tool_schema import tool_spec
+from langmem_graph.llm.tool_specs import tool_spec
 from langmem_graph.memory import Memory
 from langmem_graph.schemas import GroundedCall
 from tests.support.flight_bookings import BookFlight, good
-from tests.support.flights import ASKED, SAID
+from tests.support.flights import ASKED, SAID, filling
 from tests.support.goals import BAD
 from tests.support.models import AnswersBySchema
 
@@ -28,7 +28,7 @@ SPEC: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
-@pytest.mark.parametrize("step", ["ToolFill", "Verdicts", "ToolChoice"])
+@pytest.mark.parametrize("step", ["ToolFill", "ToolChoice"])
 def test_bad_answers_invent_nothing(open_memory: Any, step: str, bad: Any) -> None:
     model = good(**{step: bad})
     ana = open_memory(model).user("ana")
@@ -40,9 +40,15 @@ def test_bad_answers_invent_nothing(open_memory: Any, step: str, bad: Any) -> No
     assert not errors or "destination" in needed
     said = " ".join([*SAID.values(), ASKED])
     for name, where in call.grounding.items():
-        assert (
-            where.type == "default" or where.text.casefold() in said.casefold() or name == "extras"
-        )
+        assert where.type == "default" or where.text.casefold() in said.casefold(), name
+
+
+@pytest.mark.parametrize("bad", [{}, ConnectionError("down")])
+def test_an_unusable_answer_is_the_reason_for_what_is_missing(open_memory: Any, bad: Any) -> None:
+    """Memory may well say it; nobody has looked."""
+    call = open_memory(good(ToolFill=bad)).user("ana").ground(BookFlight, ASKED)
+    assert call.missing
+    assert {one.reason for one in call.missing} == {"the model's answer could not be used"}
 
 
 async def test_every_way_gives_the_same(open_memory: Any) -> None:
@@ -114,11 +120,7 @@ def test_two_users_do_not_mix(open_memory: Any) -> None:
 def test_memory_that_fails_leaves_the_request(
     open_memory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = good(
-        ToolFill={
-            "slots": [{"slot": "destination", "how": "copy", "words": "Rome", "sources": ["f0"]}]
-        }
-    )
+    model = good(ToolFill=filling(("destination", "Rome", "f0", "to Rome")))
     memory = open_memory(model)
 
     def fail(*_: Any, **__: Any) -> None:
@@ -139,6 +141,9 @@ def test_bad_requests_are_refused(open_memory: Any, tmp_path: Path) -> None:
         (BookFlight, None, {}),
         (BookFlight, "x", {"policy": "guess"}),
         (BookFlight, "x", {"at": "soonish"}),
+        (BookFlight, "x", {"trust": "user"}),
+        (BookFlight, "x", {"trust": ["anybody"]}),
+        (BookFlight, "x", {"model_may_choose": "seat"}),
         ([], "x", {}),
         (7, "x", {}),
     ):
@@ -168,4 +173,5 @@ def test_a_model_that_only_talks(open_memory: Any) -> None:
         .ground(BookFlight, ASKED)
     )
     assert [one.name for one in call.missing] == ["destination"]
+    assert [one.reason for one in call.missing] == ["the model's answer could not be used"]
     assert call.warnings

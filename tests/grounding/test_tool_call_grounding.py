@@ -19,7 +19,7 @@ from langmem_graph.middleware import MemoryMiddleware
 from langmem_graph.middleware_tool_calls import with_notes
 from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
 from langmem_graph.testing import ScriptedChatModel
-from tests.support.flights import ASKED, SAID, copy
+from tests.support.flights import ASKED, SAID, answer, taken
 from tests.support.models import AnswersBySchema
 
 ANA: Any = {"configurable": {"user_id": "ana", "thread_id": "t"}}
@@ -53,12 +53,9 @@ def invite(guest: Guest) -> str:
 
 
 def fill(prompt: str) -> dict[str, Any]:
-    return {
-        "slots": [
-            copy(prompt, "destination", "Łódź (Poland)", "m3"),
-            copy(prompt, "seat", "aisle", "m1"),
-        ]
-    }
+    arguments = {"destination": "Łódź (Poland)", "seat": "aisle"}
+    city = taken(prompt, "destination", "Łódź (Poland)", "m3")
+    return answer(arguments, city, taken(prompt, "seat", "aisle", "m1"))
 
 
 FILL: dict[str, Any] = {"fill": fill}
@@ -172,7 +169,7 @@ async def test_a_human_may_decide(memory: Memory, way: str, resume: Any, ran: An
         assert tool_answer(done).status == "error"
 
 
-@pytest.mark.parametrize("then", [RuntimeError("down"), {"slots": []}])
+@pytest.mark.parametrize("then", [RuntimeError("down"), {"arguments": {}}])
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 async def test_a_refused_call_stays_refused_whatever_the_model_says_next(
     memory: Memory, way: str, then: Any, monkeypatch: pytest.MonkeyPatch
@@ -201,8 +198,7 @@ def test_a_conclusion_that_does_not_follow_is_not_called_with(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def guess(prompt: str) -> Any:
-        bags = {"slot": "bags", "how": "infer", "value": "4"}
-        return {"slots": [{**bags, "sources": copy(prompt, "", "", "m3")["sources"]}]}
+        return answer({"bags": 4}, taken(prompt, "bags", "with 2 bags", "m3"))
 
     monkeypatch.setitem(FILL, "fill", guess)
     agent(memory, {"destination": "Oslo"}).invoke(ask(), ANA)
@@ -213,7 +209,8 @@ def test_the_same_value_in_another_form_is_no_contradiction(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def two(prompt: str) -> Any:
-        return {"slots": [copy(prompt, "destination", "Łódź (Poland) with 2", "m3")]}
+        words = "Łódź (Poland) with 2"
+        return answer({"destination": words}, taken(prompt, "destination", words, "m3"))
 
     monkeypatch.setitem(FILL, "fill", two)
     done = agent(memory, {"destination": "Łódź"}).invoke(ask(), ANA)
@@ -224,8 +221,9 @@ def test_parts_of_an_object_that_the_agent_left_out(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def parts(prompt: str) -> Any:
-        name = copy(prompt, "guest.name", "Łódź", "m3")
-        return {"slots": [name, copy(prompt, "guest.email", "mira+air@example.org", "m4")]}
+        email = "mira+air@example.org"
+        cited = taken(prompt, "guest.name", "Łódź", "m3"), taken(prompt, "guest.email", email, "m4")
+        return answer({"guest": {"name": "Łódź", "email": email}}, *cited)
 
     monkeypatch.setitem(FILL, "fill", parts)
     options = {"ground_tools": [invite]}
@@ -317,7 +315,7 @@ async def test_what_a_human_has_agreed_to_in_the_tool_is_what_runs(
 
     def at_first(prompt: str) -> Any:
         asked.append(prompt)
-        return fill(prompt) if len(asked) == 1 else {"slots": []}
+        return fill(prompt) if len(asked) == 1 else {"arguments": {}}
 
     monkeypatch.setitem(FILL, "fill", at_first)
     call = {"name": "book_flight", "args": {"destination": "Łódź (Poland)"}, "id": "c1"}

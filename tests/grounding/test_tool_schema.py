@@ -9,7 +9,8 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel, Field
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.grounding.tool_schema import slots_of, tool_spec
+from langmem_graph.grounding.tool_schema import slots_of
+from langmem_graph.llm.tool_specs import tool_spec
 
 
 class Guest(BaseModel):
@@ -96,8 +97,8 @@ def test_slots_know_types_choices_and_defaults() -> None:
     assert slots["seat"].has_default
     assert slots["payer.email"].types == ("string", "null")
     assert not slots["destination"].has_default
-    assert slots["destination"].query() == "destination airport or city"
-    assert slots["payer.email"].query() == "payer email where the ticket goes"
+    assert slots["destination"].about == "destination airport or city"
+    assert slots["payer.email"].about == "payer email where the ticket goes"
 
 
 @pytest.mark.parametrize(

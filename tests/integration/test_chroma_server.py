@@ -74,7 +74,7 @@ from langmem_graph import Memory, Settings
 path, url, me = sys.argv[1:]
 small = Settings(storage={"index_batch": 4})
 with Memory(path, chroma=url, embeddings="hash", settings=small) as memory:
-    for n in range(40):
+    for n in range(20):
         memory.user("shared").add(
             {"role": "user", "content": f"{me} says {n}", "id": f"{me}.{n}"}, session_id=me
         )
@@ -91,7 +91,7 @@ def test_several_processes_share_one_directory(server: Server, tmp_path: Path) -
     assert [writer.wait() for writer in writers] == [0, 0, 0]
     with Memory(path, chroma=server.url, embeddings="hash", settings=SMALL) as memory:
         health = memory.user("shared").doctor(sample=0)
-        assert (health.messages, health.vectors, health.indexed) == (120, 120, 120)
+        assert (health.messages, health.vectors, health.indexed) == (60, 60, 60)
         assert health.problems == []  # its queries may miss a few until it restarts
 
 
@@ -166,7 +166,7 @@ from langmem_graph import ChromaStore, Settings
 path, url, me = sys.argv[1:]
 small = Settings(storage={"index_batch": 4})
 with ChromaStore(path, chroma=url, embeddings="hash", settings=small) as store:
-    for n in range(30):
+    for n in range(15):
         store.put(("shared",), f"{me}.{n}", {"text": f"{me} says {n}"})
 """
 
@@ -180,8 +180,8 @@ def test_two_processes_share_a_store(server: Server, tmp_path: Path) -> None:
     ]
     assert [part.wait(120) for part in parts] == [0, 0]
     with ChromaStore(path, chroma=server.url, embeddings="hash", settings=SMALL) as store:
-        assert len(store.search(("shared",), limit=100)) == 60
-        assert [collection.count() for collection in _collections(server)] == [60]
+        assert len(store.search(("shared",), limit=100)) == 30
+        assert [collection.count() for collection in _collections(server)] == [30]
         assert store.search(("shared",), query="two says 7", limit=1)[0].key == "two.7"
         store.rebuild()
         server.stop()

@@ -16,6 +16,7 @@ import pytest
 
 from langmem_graph.store.chroma_store import ChromaStore
 from tests.support.chat_server import chat_server
+from tests.support.flights import filling
 from tests.support.loopback import free_port, loopback_alone
 
 pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(180), pytest.mark.long]
@@ -140,9 +141,14 @@ def test_studio_sees_the_nodes(server: str, graph: str, nodes: list[str]) -> Non
 
 
 def test_with_a_model_recall_is_a_graph_that_reasons(tmp_path: Path) -> None:
-    """The model cannot be reached here: the steps are served, and the turn gets its context."""
+    """The model cannot be reached here: the steps are served, and the turn gets its context.
+
+    Our store is the server's: it shares the directory with the graphs' memories, and outlives it.
+    """
     nobody = {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"http://127.0.0.1:{free_port()}/v1"}
-    with served(tmp_path, LANGMEM_GRAPH_MODEL="openai:gpt-4o-mini", **nobody) as server:
+    with served(
+        tmp_path, store="graphs/store.py:store", LANGMEM_GRAPH_MODEL="openai:gpt-4o-mini", **nobody
+    ) as server:
         (assistant,) = post(f"{server}/assistants/search", graph_id="recall")
         drawn = httpx.get(f"{server}/assistants/{assistant['assistant_id']}/graph?xray=true").json()
         nodes = {node["id"].split(":")[-1] for node in drawn["nodes"]}
@@ -157,6 +163,22 @@ def test_with_a_model_recall_is_a_graph_that_reasons(tmp_path: Path) -> None:
         assert outcome["reasoning"]["status"] == "exhausted"
         assert outcome["report"]["llm_calls"] > 0
         assert "route" not in end  # the steps' own state stays inside
+        _put_and_find(server)
+    with ChromaStore(tmp_path / "memory", embeddings="hash") as store:
+        item = store.get(("mem", "u10"), "k")
+        assert item is not None
+        assert item.value == {"text": "u10 eats nuts"}
+
+
+def _put_and_find(server: str) -> None:
+    for user in ("u1", "u10"):
+        item = {"namespace": ["mem", user], "key": "k", "value": {"text": f"{user} eats nuts"}}
+        httpx.put(f"{server}/store/items", json=item, timeout=60).raise_for_status()
+    found = post(f"{server}/store/items/search", namespace_prefix=["mem", "u1"], query="nuts")
+    (only,) = found["items"]
+    assert (only["value"]["text"], only["score"] > 0) == ("u1 eats nuts", True)
+    listed = post(f"{server}/store/namespaces", prefix=["mem"])["namespaces"]
+    assert listed == [["mem", "u1"], ["mem", "u10"]]
 
 
 FLIGHT = {
@@ -179,11 +201,10 @@ def test_tool_calls_are_filled_over_http(tmp_path: Path) -> None:
 
     def quote(prompt: str) -> dict[str, Any]:
         seat = re.search(r'(f\d+): .*"I always take (.+?), please', prompt)
-        slots = [{"slot": "destination", "how": "copy", "words": "Łódź", "sources": ["f0"]}]
+        entries = [("destination", "Łódź", "f0", "to Łódź")]
         if seat:
-            copied = {"words": seat.group(2), "sources": [seat.group(1)]}
-            slots.append({"slot": "seat", "how": "copy", **copied})
-        return {"slots": slots}
+            entries.append(("seat", seat.group(2), seat.group(1), seat.group(2)))
+        return filling(*entries)
 
     with chat_server(ToolFill=quote, Extraction={"memories": []}) as url:
         reached = {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": url}
@@ -222,21 +243,3 @@ def test_without_a_model_grounding_says_what_to_set(server: str) -> None:
     asked = {"request": "Book a flight", "tools": [FLIGHT]}
     done = post(f"{server}/runs/wait", assistant_id="grounding", input=asked, **as_user("ana"))
     assert "LANGMEM_GRAPH_MODEL" in done["__error__"]["message"]
-
-
-def test_our_store_is_the_servers(tmp_path: Path) -> None:
-    """It shares the directory with the graphs' memories, and outlives the server."""
-    with served(tmp_path, store="graphs/store.py:store") as server:
-        for user in ("u1", "u10"):
-            item = {"namespace": ["mem", user], "key": "k", "value": {"text": f"{user} eats nuts"}}
-            httpx.put(f"{server}/store/items", json=item, timeout=60).raise_for_status()
-        found = post(f"{server}/store/items/search", namespace_prefix=["mem", "u1"], query="nuts")
-        (only,) = found["items"]
-        assert (only["value"]["text"], only["score"] > 0) == ("u1 eats nuts", True)
-        listed = post(f"{server}/store/namespaces", prefix=["mem"])["namespaces"]
-        assert listed == [["mem", "u1"], ["mem", "u10"]]
-        run(server, "write", "My bike is red.", **as_user("ana"))
-    with ChromaStore(tmp_path / "memory", embeddings="hash") as store:
-        item = store.get(("mem", "u10"), "k")
-        assert item is not None
-        assert item.value == {"text": "u10 eats nuts"}

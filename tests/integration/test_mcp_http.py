@@ -1,11 +1,12 @@
 """`langmem-graph mcp` as a process, asked by the official MCP client over HTTP."""
 
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,10 @@ async def test_two_users_at_once_over_http(home: Path) -> None:
                 assert f"{name} has secret" in "".join(seen[name])
                 assert f"{other} has" not in "".join(seen[name])
             assert "No message" in await ask(ana, "get_conversation", message_ids=["b1"])
+        refusal = pytest.RaisesExc(httpx.HTTPStatusError, match="403 Forbidden")
+        with pytest.RaisesGroup(refusal, flatten_subgroups=True):
+            async with over_http(url):
+                pass
 
 
 LIST = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
@@ -127,41 +132,57 @@ def test_who_is_let_in_over_http(home: Path) -> None:
 
 
 @pytest.mark.long
-async def test_a_client_without_the_header_is_refused(home: Path) -> None:
-    with served(home, "--user-header", "X-User-Id") as url:
-        refusal = pytest.RaisesExc(httpx.HTTPStatusError, match="403 Forbidden")
-        with pytest.RaisesGroup(refusal, flatten_subgroups=True):
-            async with over_http(url):
-                pass
-
-
-@pytest.mark.long
 async def test_one_user_for_all_over_http(home: Path) -> None:
-    with served(home, "--user", "bob", "--allow-host", "memory.example") as url:
-        async with over_http(url, "ana") as session:
-            assert "window" in await ask(session, "search_conversation", query="seat")
+    """Whom a header names does not matter; a human is asked over HTTP too."""
+
+    async def human(*_: Any) -> types.ElicitResult:
+        return types.ElicitResult(action="accept", content={})
+
+    with served(home, "--user", "ana", "--allow-forget", "--allow-host", "memory.example") as url:
+        async with over_http(url, "bob", elicitation_callback=human) as session:
+            assert "aisle" in await ask(session, "search_conversation", query="seat")
             await ask(session, "remember", text="The locker code is 4711.")
+            assert "deleted" in await ask(session, "forget", record_id="r1")
         assert post(url, HELLO, ("Host", "memory.example")).is_success
         assert post(url, HELLO, ("Host", "evil.example")).status_code == 421
         assert post(url, HELLO, ("Origin", "http://evil.example")).status_code == 403
     with Memory(home / "memory", embeddings="hash") as memory:  # it was let go of
-        assert memory.user("bob").search_records("locker")
-
-
-@pytest.mark.long
-async def test_asking_a_human_over_http(home: Path) -> None:
-    async def human(*_: Any) -> types.ElicitResult:
-        return types.ElicitResult(action="accept", content={})
-
-    with served(home, "--user", "ana", "--allow-forget") as url:
-        async with over_http(url, elicitation_callback=human) as session:
-            assert "deleted" in await ask(session, "forget", record_id="r1")
+        assert memory.user("ana").search_records("locker")
 
 
 @pytest.mark.long
 def test_a_port_in_use_is_said(home: Path) -> None:
-    with loopback_alone(), served(home, "--user", "ana") as url:
-        other = home / "other"
-        port = url.split(":")[2].split("/")[0]
-        taken = fails(home, "--http", "--user", "ana", "--port", port, "--memory", str(other))
-        assert "in use" in taken
+    with loopback_alone(), closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert "in use" in fails(home, "--http", "--user", "ana", "--port", port)
+
+
+@pytest.mark.long
+def test_json_that_is_nested_too_deep_is_the_clients_mistake(home: Path) -> None:
+    with served(home, "--user", "ana") as url:
+        session = ("Mcp-Session-Id", post(url, HELLO).headers["mcp-session-id"])
+        kind = ("Content-Type", "application/json")
+        for depth in (100, 300, 500, 900, 5_000, 200_000):
+            nested = f'{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"a":{"[" * depth}'
+            for body in (nested, f"{nested}{']' * depth}}}}}", b"\xff"):
+                headers = dict([ACCEPT, kind, session])
+                answer = httpx.post(url, content=body, headers=headers, timeout=60)
+                assert answer.status_code in (200, 400), (depth, answer.status_code)
+        assert answer.status_code == 400
+        assert post(url, LIST, session).is_success
+    assert "Traceback" not in (home / "log").read_text()
+
+
+@pytest.mark.long
+def test_a_session_nobody_uses_is_ended(home: Path) -> None:
+    with served(home, "--user", "ana", "--session-idle", "0.5") as url:
+        session = ("Mcp-Session-Id", post(url, HELLO).headers["mcp-session-id"])
+        for _ in range(100):
+            time.sleep(0.6)
+            if post(url, LIST, session).status_code == 404:
+                break
+        else:
+            pytest.fail("the session is still there")
+        assert post(url, HELLO).is_success

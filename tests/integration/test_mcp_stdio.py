@@ -1,4 +1,4 @@
-"""`langmem-graph mcp` as a process, asked by the official MCP client over stdio."""
+"""`langmem-graph mcp`, asked by the official MCP client: as a process, and within this one."""
 
 import json
 import os
@@ -43,6 +43,20 @@ async def over_stdio(home: Path, *options: str, **client: Any) -> AsyncIterator[
             yield session
 
 
+@asynccontextmanager
+async def within(home: Path, user: str, **options: Any) -> AsyncIterator[ClientSession]:
+    """The same server in this process, without the pipes."""
+    from mcp.shared.memory import create_connected_server_and_client_session as connected
+
+    from langmem_graph.mcp.server import create_mcp_server
+
+    client = {name: options.pop(name) for name in list(options) if name.endswith("_callback")}
+    async with Memory(home / "memory", embeddings="hash") as memory:
+        server = create_mcp_server(memory, user_id=user, **options)
+        async with connected(server, **client) as session:
+            yield session
+
+
 async def refused(session: ClientSession, tool: str, **arguments: Any) -> str:
     """A tool's error."""
     result = await session.call_tool(tool, arguments)
@@ -54,12 +68,13 @@ async def refused(session: ClientSession, tool: str, **arguments: Any) -> str:
 async def test_the_tools_over_stdio(home: Path) -> None:
     async with over_stdio(home, "--user", "ana") as session:
         tools = (await session.list_tools()).tools
-        assert [tool.name for tool in tools] == [*READING, "remember"]
+        assert [tool.name for tool in tools] == [*READING, "remember", "correct"]
         for tool in tools:
             assert tool.description
             assert "turns" not in tool.description  # agents' budget, not a connection's
-            (argument,) = tool.inputSchema["properties"].values()
-            assert argument["description"]
+            arguments = tool.inputSchema["properties"].values()
+            assert len(arguments) == (2 if tool.name in ("correct", "remember") else 1)
+            assert all(argument["description"] for argument in arguments)
             assert tool.annotations
             assert tool.annotations.readOnlyHint is (tool.name in READING)
         found = await session.call_tool("search_conversation", {"query": "seat"})
@@ -74,14 +89,10 @@ async def test_the_tools_over_stdio(home: Path) -> None:
         assert "4711" in await ask(session, "search_records", query="locker code")
 
 
-@pytest.mark.long
 async def test_server_and_client_introduce_themselves(home: Path) -> None:
     import langmem_graph
 
-    server = StdioServerParameters(
-        command=sys.executable, args=[*COMMAND, "--user", "ana"], env=environment(home)
-    )
-    async with stdio_client(server) as streams, ClientSession(*streams) as session:
+    async with within(home, "ana") as session:
         hello = await session.initialize()
     assert (hello.serverInfo.name, hello.serverInfo.version) == (
         "langmem-graph",
@@ -98,14 +109,13 @@ async def test_the_script_in_tools_is_the_same_server(home: Path) -> None:
         assert "window" in await ask(session, "search_conversation", query="seat")
 
 
-@pytest.mark.long
 async def test_what_cannot_be_answered_is_said(home: Path) -> None:
-    async with over_stdio(home, "--user", "ana") as session:
+    async with within(home, "ana") as session:
         foreign = await ask(session, "get_conversation", message_ids=["b1"])
         unknown = await ask(session, "get_conversation", message_ids=["never"])
         assert foreign.replace("b1", "?") == unknown.replace("never", "?")
         assert "No record has these ids" in await ask(session, "get_records", record_ids=["nope"])
-        assert "There is no file" in await refused(session, "read_file", name="../ledger.db")
+        assert "no files yet" in await ask(session, "read_file", name="../ledger.db")
         assert "query: Field required" in await refused(session, "search_records")
         assert "record_ids" in await refused(session, "get_records", record_ids="r1")
         assert "nothing to remember" in await refused(session, "remember", text=" ")
@@ -114,18 +124,16 @@ async def test_what_cannot_be_answered_is_said(home: Path) -> None:
         assert "aisle" in await ask(session, "search_records", query="aisle", user_id="bob")
 
 
-@pytest.mark.long
 async def test_five_hits_at_most(home: Path) -> None:
     with Memory(home / "memory", embeddings="hash") as memory:
         memory.user("eva").add([said(f"seat {n}", id=str(n)) for n in range(9)], session_id="s")
-    async with over_stdio(home, "--user", "eva") as session:
+    async with within(home, "eva") as session:
         for _ in range(6):  # more than an agent's four turns
             found = await session.call_tool("search_conversation", {"query": "seat"})
         assert found.structuredContent
         assert len(found.structuredContent["messages"]) == 5
 
 
-@pytest.mark.long
 async def test_files_are_a_tool_and_resources(home: Path) -> None:
     bodies = {"profile.md": "Likes aisle seats.\n", "topics/seats.md": "# Seats\n"}
     with (
@@ -134,8 +142,9 @@ async def test_files_are_a_tool_and_resources(home: Path) -> None:
         room.database.write_transaction() as connection,
     ):
         write_files(connection, bodies)
-    async with over_stdio(home, "--user", "ana") as session:
+    async with within(home, "ana") as session:
         assert '"Likes aisle seats."' in await ask(session, "read_file", name="profile.md")
+        assert "There is no file" in await refused(session, "read_file", name="../ledger.db")
         listed = (await session.list_resources()).resources
         assert [resource.name for resource in listed] == list(bodies)
         for resource in listed:
@@ -146,9 +155,8 @@ async def test_files_are_a_tool_and_resources(home: Path) -> None:
             await session.read_resource(AnyUrl("memory:///topics/none.md"))
 
 
-@pytest.mark.long
 async def test_forgetting_needs_a_word(home: Path) -> None:
-    async with over_stdio(home, "--user", "ana", "--allow-forget") as session:
+    async with within(home, "ana", allow_forget=True) as session:
         (forget,) = [t for t in (await session.list_tools()).tools if t.name == "forget"]
         assert forget.annotations
         assert forget.annotations.destructiveHint
@@ -195,15 +203,14 @@ async def test_a_client_that_can_ask_its_human_must(home: Path) -> None:
 def test_whose_memory_is_never_left_open(
     user: str | None, http: bool, header: str | None, said: str
 ) -> None:
-    from langmem_graph.cli.serve_mcp import Place, check
+    from langmem_graph.cli.serve_mcp import _check_whose
 
     with pytest.raises(InvalidInputError, match=said):
-        check(user, Place(http, "127.0.0.1", 8765, header, []))
+        _check_whose(user, header, http)
 
 
 @pytest.mark.long
 def test_what_cannot_be_served_is_said_on_standard_error(home: Path) -> None:
-    assert "Give --user" in fails(home)
     assert "user id" in fails(home, "--user", "")
     with Memory(home / "memory", embeddings="hash"):
         locked = fails(home, "--user", "ana")
@@ -251,12 +258,11 @@ def test_standard_output_is_the_protocol_alone(home: Path) -> None:
     assert {"a print", "a child"} <= set(done.stderr.splitlines())
 
 
-@pytest.mark.long
 async def test_langchain_adapters_load_the_tools(home: Path) -> None:
     adapters = pytest.importorskip("langchain_mcp_adapters.tools")
-    async with over_stdio(home, "--user", "ana") as session:
+    async with within(home, "ana") as session:
         tools = {tool.name: tool for tool in await adapters.load_mcp_tools(session)}
-        assert list(tools) == [*READING, "remember"]
+        assert list(tools) == [*READING, "remember", "correct"]
         call = {"type": "tool_call", "name": "x", "id": "1", "args": {"query": "seat"}}
         answer = await tools["search_conversation"].ainvoke(call)
         assert "aisle" in str(answer.content)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from langmem_graph.errors import ClosedMemoryError, InvalidInputError
 from langmem_graph.memory import Memory
-from langmem_graph.navigation.environment import NavigationEnv
-from langmem_graph.navigation.parse_actions import MAX_CALLS
-from langmem_graph.navigation.reading_tools import navigation_tools
+from langmem_graph.navigation.actions import MAX_CALLS, navigation_tools
 from langmem_graph.navigation.reward import Rubric
+from langmem_graph.navigation.rollouts import NavigationEnv
+from tests.support.examples import examples
 from tests.support.navigation import ANSWER, LOOK, OF_ANA, SEAT, SUM, fill
 
 
@@ -314,7 +314,7 @@ actions = (
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(taken=st.lists(actions, min_size=1, max_size=8), budget=st.integers(0, 4))
 def test_any_actions_are_answered_within_the_budget(
     known: Memory, taken: list[Any], budget: int

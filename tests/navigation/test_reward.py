@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.memory import Memory
-from langmem_graph.navigation.environment import NavigationEnv
+from langmem_graph.navigation.actions import navigation_tools, read_answer
 from langmem_graph.navigation.navigation_items import Navigation, ToolUse
-from langmem_graph.navigation.parse_actions import read_answer
-from langmem_graph.navigation.reading_tools import navigation_tools
 from langmem_graph.navigation.reward import (
     Rubric,
     best_f1,
@@ -21,9 +19,12 @@ from langmem_graph.navigation.reward import (
     f1_judge,
     napmem_reward,
     navigation_metrics,
+    read_trajectories,
     token_f1,
+    trajectory,
+    write_trajectories,
 )
-from langmem_graph.navigation.trajectories import read_trajectories, trajectory, write_trajectories
+from langmem_graph.navigation.rollouts import NavigationEnv
 from tests.support.navigation import ANSWER, LOOK, SEAT, SUM, fill
 
 

@@ -9,9 +9,14 @@ import pytest
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.memory import Memory
-from langmem_graph.navigation.reading_tools import navigation_tools
-from langmem_graph.navigation.reward import Rubric, navigation_metrics
-from langmem_graph.navigation.trajectories import read_trajectories, trajectory, write_trajectories
+from langmem_graph.navigation.actions import navigation_tools
+from langmem_graph.navigation.reward import (
+    Rubric,
+    navigation_metrics,
+    read_trajectories,
+    trajectory,
+    write_trajectories,
+)
 from langmem_graph.navigation.trl import (
     TrlEnvironment,
     trl_environment,

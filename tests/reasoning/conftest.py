@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from langmem_graph.memory import Memory
+from tests.conftest import let_go
 from tests.support.reasoning import tell
 from tests.support.settings import nested
 
@@ -27,5 +28,4 @@ def open_memory(tmp_path: Path) -> Iterator[Any]:
         return memory
 
     yield make
-    while opened:
-        opened.pop().close()
+    let_go(*opened)

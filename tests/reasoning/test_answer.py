@@ -40,7 +40,8 @@ def test_facts_that_disagree_are_both_shown_and_no_model_answers(open_memory: An
             "bindings": [
                 {"variable": "w", "entity": "Lena", "facts": [wedding]},
                 {"variable": "w", "entity": "Tom", "facts": [lamp]},
-            ]
+            ],
+            "disagree": ["w"],
         }
 
     model = good(Unification=disagree)

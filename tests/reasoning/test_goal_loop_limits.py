@@ -8,7 +8,7 @@ import pytest
 from langmem_graph.graphs.goal_graph import create_goal_graph
 from langmem_graph.settings import ReasoningSettings, Settings
 from tests.support.goal_loops import prove, steps
-from tests.support.goals import ASKED, BAD, MEMORY, PLAN, refine, search, unify
+from tests.support.goals import ASKED, BAD, MEMORY, PLAN, search, unify
 from tests.support.models import AnswersBySchema
 
 WORDS = "alder birch cedar dogwood elder fir ginkgo hazel ivy juniper".split()
@@ -18,7 +18,7 @@ def always_more() -> Any:
     """A model that never tires of refinements."""
     words = iter(WORDS * 10)
     return lambda _: {
-        "subgoals": [
+        "look_for": [
             {"atom": f"there is a {word}", "query": f"{word} in the park", "for_subgoal": "s1"}
             for word in (next(words), next(words))
         ]
@@ -30,32 +30,29 @@ def always_new(query: str, k: int) -> list[str]:
 
 
 def test_the_worst_case_keeps_within_its_calls() -> None:
-    """1 to plan, 3 to unify, 2 to refine; the counterfactual is the seventh."""
-    model = AnswersBySchema(GoalPlan=PLAN, Refinement=always_more())
+    """1 to plan, 3 to unify; the counterfactual is the fifth."""
+    model = AnswersBySchema(GoalPlan=PLAN, Unification=always_more())
     done = prove(model, always_new)
-    assert steps(model) == [
-        *("GoalPlan", "Unification", "Refinement", "Unification", "Refinement", "Unification")
-    ]
+    assert steps(model) == ["GoalPlan", *["Unification"] * 3]
     assert done["proof"]["status"] == "exhausted"
 
 
 def test_a_round_that_brings_nothing_new_is_the_last() -> None:
-    model = AnswersBySchema(GoalPlan=PLAN, Refinement=always_more())
+    model = AnswersBySchema(GoalPlan=PLAN, Unification=always_more())
     prove(model, lambda query, k: MEMORY[:2])
-    assert steps(model) == ["GoalPlan", "Unification", "Refinement", "Unification"]
+    assert steps(model) == ["GoalPlan", "Unification"]
 
 
 @pytest.mark.parametrize("depth", [0, 1, 3])
 def test_depth_is_a_setting(depth: int) -> None:
-    model = AnswersBySchema(GoalPlan=PLAN, Refinement=always_more())
+    model = AnswersBySchema(GoalPlan=PLAN, Unification=always_more())
     prove(model, always_new, reasoning__depth=depth)
-    assert steps(model).count("Refinement") == depth
     assert steps(model).count("Unification") == depth + 1
 
 
 def test_breadth_tries_another_way_to_split() -> None:
     plans = iter([{"subgoals": [{"atom": "nothing helps", "query": "nothing"}]}, PLAN])
-    model = AnswersBySchema(GoalPlan=lambda _: next(plans), Unification=unify, Refinement=refine)
+    model = AnswersBySchema(GoalPlan=lambda _: next(plans), Unification=unify)
     done = prove(model, reasoning__breadth=2)
     assert done["proof"]["status"] == "grounded"
     assert done["proof"]["tried"] == [["nothing helps"]]
@@ -64,16 +61,16 @@ def test_breadth_tries_another_way_to_split() -> None:
 
 
 def test_breadth_keeps_its_cap() -> None:
-    model = AnswersBySchema(GoalPlan=PLAN, Refinement={"stop": True})
+    model = AnswersBySchema(GoalPlan=PLAN)
     done = prove(model, reasoning__breadth=3)
     assert steps(model).count("GoalPlan") == 3
     assert done["proof"]["status"] == "exhausted"
 
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
-@pytest.mark.parametrize("step", ["GoalPlan", "Unification", "Refinement", "all"])
+@pytest.mark.parametrize("step", ["GoalPlan", "Unification", "all"])
 def test_bad_answers_end_the_loop_within_its_caps(step: str, bad: Any) -> None:
-    good = {"GoalPlan": PLAN, "Unification": unify, "Refinement": refine}
+    good = {"GoalPlan": PLAN, "Unification": unify}
     answers = dict.fromkeys(good, bad) if step == "all" else {**good, step: bad}
     model = AnswersBySchema(**answers)
     done = prove(model)
@@ -94,7 +91,7 @@ def test_an_unreachable_model_is_asked_only_for_the_plan() -> None:
 
 
 def test_the_budget_ends_the_loop_and_says_so() -> None:
-    model = AnswersBySchema(GoalPlan=PLAN, Unification=unify, Refinement=refine)
+    model = AnswersBySchema(GoalPlan=PLAN, Unification=unify)
     assert prove(model, reasoning__max_calls=2)["proof"]["status"] == "budget"
     assert (
         prove(AnswersBySchema(GoalPlan=PLAN), reasoning__seconds=1e-9)["proof"]["status"]
@@ -103,7 +100,7 @@ def test_the_budget_ends_the_loop_and_says_so() -> None:
 
 
 def test_a_caller_cannot_lift_the_cap() -> None:
-    model = AnswersBySchema(GoalPlan=PLAN, Unification=unify, Refinement=refine)
+    model = AnswersBySchema(GoalPlan=PLAN, Unification=unify)
     graph = create_goal_graph(
         search, model=model, settings=Settings(reasoning=ReasoningSettings(max_calls=1))
     )
@@ -116,7 +113,7 @@ def test_a_slow_search_is_not_waited_for() -> None:
         await asyncio.sleep(30)
         return []
 
-    model = AnswersBySchema(GoalPlan=PLAN, Unification=unify, Refinement=refine)
+    model = AnswersBySchema(GoalPlan=PLAN, Unification=unify)
     done = prove(model, slow, reasoning__seconds=0.3)
     assert done["proof"]["status"] == "budget"
 

@@ -28,7 +28,7 @@ def test_memory_that_fails_does_not_fail_the_turn(
     def fail(*_: Any, **__: Any) -> None:
         raise OSError("disk")
 
-    monkeypatch.setattr("langmem_graph.reasoning.first_lookup.find_facts", fail)
+    monkeypatch.setattr("langmem_graph.reasoning.lookups.find_facts", fail)
     asked: Any = {"messages": [HumanMessage(PALM)]}
     done = create_recall_graph(memory).invoke(asked, ANA)
     assert done["memory_recall"]["report"]["status"] == "degraded"
@@ -76,7 +76,7 @@ def test_a_user_without_memories(open_memory: Any) -> None:
     memory = open_memory(acting())
     found = memory.user("nobody").recall(PALM, mode="auto")
     assert found.evidence == []
-    assert "poisonous" in found.context
+    assert found.context == ""  # a risk that no fact bears out is general knowledge
     assert found.report.status == "ok"
 
 
@@ -142,7 +142,8 @@ def test_facts_that_are_forgotten_meanwhile_disagree_no_more(open_memory: Any, g
             "bindings": [
                 {"variable": "w", "entity": "Lena", "facts": [wedding]},
                 {"variable": "w", "entity": "Tom", "facts": [brother]},
-            ]
+            ],
+            "disagree": ["w"],
         }
 
     model.answers["Unification"] = disagree

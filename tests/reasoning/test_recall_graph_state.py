@@ -27,7 +27,7 @@ def test_a_second_turn_of_a_thread_begins_anew(open_memory: Any) -> None:
         done = graph.invoke({"messages": [HumanMessage(PALM)]}, config)
     assert len(done["messages"]) == 4
     direct = create_recall_graph(memory).invoke({"messages": done["messages"][2:]}, ANA)
-    assert len(direct["memory_recall"]["trace"]) == 4
+    assert len(direct["memory_recall"]["trace"]) == 5
 
 
 def test_what_is_in_view_is_not_quoted(open_memory: Any) -> None:
@@ -141,4 +141,4 @@ def test_spent_time_is_that_of_one_turn(open_memory: Any) -> None:
         done = served.invoke({"messages": [HumanMessage(PALM)]}, config)
     spent = done["memory_recall"]["report"]["milliseconds"]
     assert spent["first_lookup"] <= spent["total"]
-    assert len(done["memory_recall"]["trace"]) == 4
+    assert len(done["memory_recall"]["trace"]) == 5

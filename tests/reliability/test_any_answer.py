@@ -1,4 +1,8 @@
-"""Whatever the model answers, in every call: no message is lost, no truth hidden, no turn fails."""
+"""Whatever the model answers, in every call: no message is lost, and no turn fails.
+
+A model that lies can at most label records as outdated: every label shows the user's own words, and
+can be undone.
+"""
 
 import sqlite3
 import time
@@ -6,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,12 +20,12 @@ from langgraph.graph import START, MessagesState, StateGraph
 
 from langmem_graph.graphs.nodes import create_write_node
 from langmem_graph.memory import Memory
+from langmem_graph.schemas import NO_LONGER, ChangeRelation
 from langmem_graph.settings import ExtractionSettings, Settings
 from langmem_graph.topics.track_and_profile_files import INDEX, parse
-from langmem_graph.values.attributes import same_subject
 from tests.support.files import folder
 from tests.support.models import AnswersBySchema
-from tests.support.writing import BAD, BAD_ROUNDS, DECISIONS
+from tests.support.writing import BAD, BAD_ROUNDS, CHANGES
 
 STEPS = ("Extraction", "Reconciliation", "TopicRound", "ProfileText", "CausalPairs")
 SAID = [
@@ -34,8 +38,15 @@ SAID = [
     "[m1] ignore this\n## Evidence\n- r1",
     "yes",
 ]
-aliases = st.sampled_from(
-    ["m0", "m1", "m2", "m3", "r1", "r2", "r9", "n1", "n2", "n3", "a1", "", "x"]
+aliases = st.sampled_from(["b1", "b2", "m1", "m2", "m3", "r1", "r9", "n1", "n2", "n3", "", "x"])
+quotes = st.sampled_from(
+    [
+        *SAID,
+        *(" ".join(said.split()[:3]) for said in SAID),
+        "moved to",
+        "I see.",
+        "Shall I book it?",
+    ]
 )
 words = st.sampled_from([*SAID, "The user lives in Berlin.", "Eva lives in Rome.", "", "la la"])
 names = st.sampled_from(["user", "Eva", "eva ", "home", "city", "a1", "", "x" * 90])
@@ -67,27 +78,31 @@ memory_rows = some(
     until=times,
     recurrence=st.sampled_from(["", "FREQ=DAILY", "FREQ=NEVER"]),
     draft=st.booleans(),
-    entities=st.lists(names, max_size=2),
+    values=st.lists(some(raw=words, value=times, name=names), max_size=2),
 )
-decision_rows = some(
-    record=aliases,
-    action=st.sampled_from(["store", "skip", "update", "merge"]),
-    targets=st.lists(aliases, max_size=3),
-    attribute=names,
-    text=words,
+change_rows = some(
+    record=st.sampled_from(["n1", "n1", "n2", "n3", "n9", "m1"]),
+    relation=st.sampled_from([*get_args(ChangeRelation), "forgets"]),
+    by=st.none() | st.integers(-1, 4),
+    since=times,
+    message=st.sampled_from(["m1", "m1", "m2", "b1", "b2", "x"]),
+    quote=quotes,
+    agreed_message=st.sampled_from(["", "", "m1", "b1"]),
+    agreed_quote=quotes,
 )
+changed = st.lists(change_rows, max_size=4)
 track_rows = some(
     name=names, title=words, summary=words, narrative=words, evidence=st.lists(aliases, max_size=3),
     absorbs=st.lists(names, max_size=2),
 )  # fmt: skip
 LIKELY = {
-    "Extraction": some(scene=words, memories=st.lists(memory_rows, max_size=4)),
-    "Reconciliation": some(decisions=st.lists(decision_rows, max_size=4)),
+    "Extraction": some(memories=st.lists(memory_rows, max_size=4), changes=changed),
+    "Reconciliation": some(changes=changed),
     "TopicRound": some(tracks=st.lists(track_rows, max_size=3)),
     "ProfileText": some(text=words, topics=st.lists(names, max_size=3)),
     "CausalPairs": some(pairs=st.lists(some(cause=aliases, effect=aliases), max_size=3)),
 }
-_named: list[Any] = [*BAD.values(), *DECISIONS.values(), *BAD_ROUNDS.values()]
+_named: list[Any] = [*BAD.values(), *CHANGES.values(), *BAD_ROUNDS.values()]
 NAMED = st.sampled_from(
     [answer for answer in _named if not isinstance(answer, str) or len(answer) < 900]
 )
@@ -118,7 +133,7 @@ class Conversation:
         self.trials = 0
         limits = Settings(
             extraction=ExtractionSettings(
-                neighbour_floor=0.0, cluster_max_distance=1.5, call_seconds=20
+                records_shown=3, cluster_max_distance=1.5, call_seconds=20
             )
         )
         self.memory = Memory(where, model=self.model, embeddings="hash", settings=limits)
@@ -147,7 +162,9 @@ class Conversation:
         held = [(row["role"], row["content"]) for row in user.export()]
         assert sorted(held) == sorted(one for one in said if one[1])
         check_pyramid(user)
+        check_labels(user)
         check_ledger(folder(self.memory, user.id) / "ledger.db")
+        check_undoing(user)
 
 
 def check_pyramid(user: Any) -> None:
@@ -158,13 +175,44 @@ def check_pyramid(user: Any) -> None:
         assert record.message_ids
         assert set(record.message_ids) <= ids
         assert record.text.strip()
-        for older in (records[one] for one in record.supersedes):
-            assert same_subject(older.subject, record.subject, ("user",)), (older, record)
-        if record.status == "superseded":
-            assert record.superseded_by
     for name in user.files():
         if name != INDEX:
             parse(user.read_file(name))
+
+
+def check_labels(user: Any) -> None:
+    """What no longer holds is labelled with words of the user's own, or that the user agreed to."""
+    said = {row["id"]: row for row in user.export()}
+    for record in user.get_records([row["record_id"] for row in user.export_records(history=True)]):
+        made = user.changes(record.record_id)
+        if record.status == "superseded":
+            assert any(change.relation in NO_LONGER for change in made), record
+        for change in made:
+            if change.relation == "details":  # both hold; it takes nothing away
+                continue
+            message = said[change.message_id]
+            assert stands_in(change.quote, message["content"])
+            if message["role"] != "user":
+                agreed = said[change.agreed_message_id]
+                assert agreed["role"] == "user"
+                assert stands_in(change.agreed_quote, agreed["content"])
+
+
+def stands_in(quote: str, text: str) -> bool:
+    return bool(quote.split()) and " ".join(quote.split()) in " ".join(text.split())
+
+
+def check_undoing(user: Any) -> None:
+    """Every change can be taken back, the latest first; then nothing is outdated any more."""
+    ids = [row["record_id"] for row in user.export_records(history=True)]
+    for _ in range(200):
+        made = [change for one in ids for change in user.changes(one)]
+        if not made:
+            break
+        latest = max(made, key=lambda change: change.at)
+        user.undo(message=latest.agreed_message_id or latest.message_id)
+        assert latest not in user.changes(latest.record_id)
+    assert {record.status for record in user.get_records(ids)} <= {"active", "discarded"}
 
 
 def check_ledger(ledger: Path) -> None:
@@ -206,5 +254,5 @@ def test_any_answers_1000_times(conversation: Conversation) -> None:
     calls = len(conversation.model.asked)
     print(
         f"{conversation.trials} sequences, {calls} model calls, {time.monotonic() - start:.0f} s: "
-        "every message kept, every record with its sources, no turn failed"
+        "every message kept, every label with its quote and undone, no turn failed"
     )

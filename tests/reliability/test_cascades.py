@@ -5,7 +5,7 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from langmem_graph.memory import Memory
+from langmem_graph.reports import CallNote
 from langmem_graph.settings import Settings, StorageSettings
-from langmem_graph.storage import clusters_and_edges, tables_and_migrations, topic_file_rows
-from langmem_graph.storage.record_writes import naive
+from langmem_graph.storage import (
+    graph_neighbours,
+    record_changes,
+    record_writes,
+    tables_and_migrations,
+    topic_file_rows,
+)
+from langmem_graph.storage.call_log import write_calls
+from langmem_graph.storage.record_changes import NewChange
+from langmem_graph.storage.record_writes import Change, naive
 from langmem_graph.topics.track_and_profile_files import ProfileFile, TopicFile, file_name, render
 from tests.support.files import folder
 
@@ -74,6 +83,25 @@ class World:
             row["supersedes"] = [f"r{older}"]
         assert self.user.add_records(row).stored == [f"r{n}"]
         self.sources[n] = cited
+        if 0 <= older < n:
+            self._tell(n, older)
+
+    def _tell(self, n: int, older: int) -> None:
+        """A message says why a record took the place of another; a model call read it, too."""
+        message = (n + older) % len(self.session_of)
+        words = f"because {secret(message)}"
+        with self._room() as room, room.database.write_transaction() as connection:
+            change = Change.new("model", words)
+            new = NewChange(older + 1, "replaces", message + 1, words, by_record=n + 1)
+            record_changes.write(connection, new, change)
+            record_writes.change_record(connection, older + 1, "replaces", change, {})
+            if n % 2:
+                record_writes.add_sources(connection, older + 1, [message + 1], supporting=True)
+            call = CallNote(
+                purpose="extract", model="m", input_tokens=1, output_tokens=1, tokens_exact=True,
+                milliseconds=1, repair=False, problem=words, refused=[words], at=datetime.now(UTC),
+            )  # fmt: skip
+            write_calls(connection, [call], [message + 1])
 
     def _derive(self, edges: list[tuple[int, int]]) -> None:
         words = " ".join(map(secret, self.session_of))
@@ -86,12 +114,12 @@ class World:
                 connection, {file_name(f): render(f) for f in (track, profile)}
             )
             tables_and_migrations.set_meta(connection, "scene", words)
-            held = clusters_and_edges.all_clusters(connection)
+            held = graph_neighbours.all_clusters(connection)
             for n, _ in self.sources.items():
-                clusters_and_edges.join(connection, held, 0 if held.numbers else -1, n + 1, _unit())
+                graph_neighbours.join(connection, held, 0 if held.numbers else -1, n + 1, _unit())
             for one, other in edges:
                 if one != other and max(one, other) in self.sources and min(one, other) >= 0:
-                    clusters_and_edges.link_semantically(
+                    graph_neighbours.link_semantically(
                         connection, one + 1, [(other + 1, 0.5)], "test"
                     )
 

@@ -6,6 +6,7 @@ stores a term without the letters that it shares with the one before.
 
 import logging
 import random
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -23,11 +24,12 @@ from tests.support.killed_writer import kill_at
 from tests.support.loopback import loopback_alone
 from tests.support.models import AnswersBySchema
 from tests.support.processes import PROCESSES
+from tests.support.topic_tracks import changed_lines, texts_in
 from tests.support.traces import hits
+from tests.support.writing import change, line_aliases, memories
 
 SMALL = Settings(
-    storage=StorageSettings(index_batch=4),
-    extraction=ExtractionSettings(neighbour_floor=0.0, cluster_max_distance=1.5),
+    storage=StorageSettings(index_batch=4), extraction=ExtractionSettings(cluster_max_distance=1.5)
 )
 SECRETS = {
     "id": "qorvex8841",
@@ -38,6 +40,7 @@ SECRETS = {
     "model": "yelbrin1187",
 }
 """A message's id, text, speaker, session and tool call, and what a model makes of it."""
+AGREED = "Yes, that is right."
 COMMON = [f"the boat of Anna is red and has {n} oars" for n in range(6)]
 
 
@@ -46,50 +49,48 @@ def own(words: str) -> str:
     return SECRETS["model"] if SECRETS["text"] in words else "plain"
 
 
-def _row(line: str, place: int) -> dict[str, Any]:
-    word = own(line)
+def _row(alias: str, said: str, place: int) -> dict[str, Any]:
+    word = own(said)
     return {
-        "text": f"It was said ({word}): {line.split(': ', 1)[1]}"[:390],
-        "sources": [line[1 : line.index("]")]],
+        "text": f"It was said ({word}): {said}"[:390],
+        "sources": [alias],
         "subject": word,
         "attribute": f"{word} {place}",
-        "entities": [word],
+        "values": [{"raw": said[:60], "value": f"{word} {place}", "name": word}],
         "project": word,
         "facet": "schedule" if place == 0 or word != "plain" else "none",
         "when": "2099-05-01T09:00",
     }
 
 
+def _changes(said: dict[str, str], question: str) -> Iterator[dict[str, Any]]:
+    """The secret proposal, which the user accepts, takes the place of what was recorded first."""
+    secret = next((alias for alias, words in said.items() if SECRETS["text"] in words), None)
+    if secret is not None and (shown := re.search(r"^n\d+", question, re.MULTILINE)):
+        accepted = {"agreed_message": list(said)[-1], "agreed_quote": AGREED}
+        place = {"by": list(said).index(secret), "message": secret}
+        yield change(shown[0], "replaces", said[secret], **place, **accepted)
+
+
 def scripted_model() -> AnswersBySchema:
     """Makes records, a track and a profile that repeat what was said, with a word of its own."""
 
     def extract(question: str) -> dict[str, Any]:
-        new = question.split("New messages:\n")[1].splitlines()
-        lines = [line for line in new if line.startswith("[m")]
-        rows = [_row(line, place) for place, line in enumerate(lines)]
-        return {"scene": own(question), "memories": rows[:20]}
+        said = line_aliases(question)
+        rows = [_row(alias, words, place) for place, (alias, words) in enumerate(said.items())]
+        return memories(*rows[:20], changes=list(_changes(said, question)))
 
     def gather(question: str) -> dict[str, Any]:
-        new = question.split("New records:\n")[1].splitlines()
-        told = " ".join(line.split(") ", 1)[1] for line in new)
+        told = " ".join(texts_in(question))
         track = {"name": "boats", "title": "Boats", "summary": told[:300], "narrative": told[:900]}
-        return {"tracks": [{**track, "evidence": [line.split(":")[0] for line in new]}]}
+        return {"tracks": [{**track, "evidence": list(changed_lines(question))}]}
 
     def describe(question: str) -> dict[str, Any]:
         return {"text": question.split("Topic tracks:")[1][:900], "topics": ["boats"]}
 
-    def decide(question: str) -> dict[str, Any]:
-        new = question.split("New records:\n")[1].splitlines()
-        one = {"action": "update", "targets": ["n1"]}
-        return {"decisions": [{**one, "record": line.split(":")[0]} for line in new]}
-
     pairs = {"pairs": [{"cause": "r1", "effect": "r2"}]}
     return AnswersBySchema(
-        Extraction=extract,
-        TopicRound=gather,
-        ProfileText=describe,
-        Reconciliation=decide,
-        CausalPairs=pairs,
+        Extraction=extract, TopicRound=gather, ProfileText=describe, CausalPairs=pairs
     )
 
 
@@ -109,8 +110,11 @@ def fill(user: Any) -> None:
     talk = [{"role": "user", "content": text, "id": f"m{n}"} for n, text in enumerate(COMMON)]
     user.add(talk[:3], session_id="plain")
     user.flush()
-    user.add([*talk[3:], secret_message()], session_id=SECRETS["session"])
-    assert user.flush().stored
+    agreed = {"role": "user", "content": AGREED, "id": "m9"}
+    user.add([*talk[3:], secret_message(), agreed], session_id=SECRETS["session"])
+    report = user.flush()
+    assert report.stored
+    assert report.updated == 1
     row = {"text": f"Anna asked for {SECRETS['text']}.", "source_message_ids": [SECRETS["id"]]}
     user.add_records([{**row, "record_id": "own", "scene": SECRETS["model"]}])
     user.search_records(SECRETS["text"])
@@ -126,7 +130,7 @@ def forget_message(user: Any) -> list[str]:
 
 
 def forget_session(user: Any) -> list[str]:
-    assert user.forget(session=SECRETS["session"]).messages == 4
+    assert user.forget(session=SECRETS["session"]).messages == 5
     return list(SECRETS.values())
 
 
@@ -231,8 +235,13 @@ def test_no_word_is_left_in_many_trials(tmp_path: Path, way: Callable[[Any], lis
 
 
 @pytest.mark.enable_socket
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.long
+@pytest.mark.parametrize(
+    "way",
+    [
+        *(pytest.param(way, marks=pytest.mark.long) for way in (forget_session, erase)),
+        *(pytest.param(way, marks=pytest.mark.stress) for way in (forget_message, forget_records)),
+    ],
+)
 def test_no_word_is_left_with_a_chroma_server(
     tmp_path: Path, socket_enabled: None, way: Callable[[Any], list[str]]
 ) -> None:

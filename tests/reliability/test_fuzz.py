@@ -21,16 +21,17 @@ from typer.testing import CliRunner
 from langmem_graph.cli import commands
 from langmem_graph.cli.import_files import import_file
 from langmem_graph.errors import InvalidInputError, LangMemGraphError
-from langmem_graph.grounding.tool_schema import slot_path, slots_of, tool_spec
+from langmem_graph.grounding.tool_schema import slot_path, slots_of
 from langmem_graph.llm import answer_schemas
 from langmem_graph.llm.structured_calls import Limits, ModelRunner, Usage
+from langmem_graph.llm.tool_specs import tool_spec
 from langmem_graph.memory import Memory
 from langmem_graph.messages import to_utc
-from langmem_graph.reasoning.nl_logic import Atom, Variable, contradicts, same_entity
+from langmem_graph.reasoning.nl_logic import Atom, Variable, in_line_form, same_entity
 from langmem_graph.schedule.times import EventTime, occurrences
 from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.topics.track_and_profile_files import parse
-from langmem_graph.values.verbatim import find_values
+from langmem_graph.values.numbers import amounts
 
 texts = st.text(max_size=60) | st.sampled_from(
     ["2025-05-03", "user", "(x:person)", "---\n", "## Summary", "😀" * 9, "\ud800", "\0", "{" * 99]
@@ -82,7 +83,6 @@ SCHEMAS = st.sampled_from(
         answer_schemas.TopicRound,
         answer_schemas.GoalPlan,
         answer_schemas.Unification,
-        answer_schemas.Refinement,
         answer_schemas.Consequences,
         answer_schemas.ToolFill,
     ]
@@ -117,7 +117,7 @@ def test_atoms(text: str) -> None:
 def test_variables_and_entities(name: str, kind: str) -> None:
     tried(lambda: Variable(name, kind))
     assert same_entity(name, name)
-    assert contradicts(name, kind) in (True, False)
+    assert Atom.parse(in_line_form(f"{name} {kind}", [name])).is_malformed in (True, False)
 
 
 FRONT = "---\nkind: topic\nname: a\ntitle: A\nversion: 1\nupdated_at: 2025-05-03T10:00:00Z\n---\n\n"
@@ -126,9 +126,9 @@ pieces = st.sampled_from([*FRONT.splitlines(True), *BODY.splitlines(True), "&a [
 
 
 @many(50)
-@given(text=texts | st.binary(max_size=90) | st.lists(pieces | texts, max_size=14).map("".join)
+@given(text=texts | st.lists(pieces | texts, max_size=14).map("".join)
        | st.lists(texts, max_size=3).map(lambda parts: FRONT + BODY + "".join(parts)))  # fmt: skip
-def test_front_matter(text: Any) -> None:
+def test_front_matter(text: str) -> None:
     tried(lambda: parse(text))
 
 
@@ -155,7 +155,7 @@ def test_times_of_events(event: Any) -> None:
 def test_times_and_values(value: Any) -> None:
     tried(lambda: to_utc(value))
     if isinstance(value, str):
-        find_values(value)
+        amounts(value)
 
 
 TOOL = {
@@ -184,7 +184,7 @@ def test_tool_specs(tool: Any) -> None:
     def read() -> None:
         spec = tool_spec(tool)
         for slot in slots_of(spec):
-            assert isinstance(slot.query(), str)
+            assert isinstance(slot.about, str)
             assert slot.types is not None
             assert slot.choices is not None
             assert slot_path(slot.name) == slot.path
@@ -300,13 +300,12 @@ GIVEN = {"query": "hi", "message_ids": ["1"], "record_ids": ["r"], "name": "inde
     lambda one: isinstance(one, dict)))  # fmt: skip
 def test_mcp_tools(memory: Memory, name: str, given_arguments: dict[str, Any]) -> None:
     pytest.importorskip("mcp")
-    from langmem_graph.mcp.tool_calls_and_consent import call_tool, offered
+    from langmem_graph.mcp.server import call_tool, offered
 
-    tools = {tool.name: tool for tool in offered(True)}
-
+    tools = offered(allow_forget=True)
     client = SimpleNamespace(client_params=None)  # that cannot be asked
     user, context = memory.user("importer"), SimpleNamespace(session=client, request_id=1)
-    call = call_tool(tools.get(name), given_arguments, user, memory.settings, context)  # type: ignore[arg-type]
+    call = call_tool(tools.get(name), given_arguments, user, context)  # type: ignore[arg-type]
     result = asyncio.run(call)
     assert result.content
     said = result.content[0].text

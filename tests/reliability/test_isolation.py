@@ -74,7 +74,7 @@ def token(user: str) -> str:
 @pytest.fixture(scope="module")
 def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     quiet = Settings(
-        extraction=ExtractionSettings(debounce_seconds=0.01, neighbour_floor=0.0),
+        extraction=ExtractionSettings(debounce_seconds=0.01),
         storage=StorageSettings(closing_seconds=0.01, max_open_users=16),
     )
     path = tmp_path_factory.mktemp("isolation") / "m"

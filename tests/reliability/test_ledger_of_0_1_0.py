@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from langmem_graph.errors import StorageError
 from langmem_graph.memory import Memory, UserMemory
+from langmem_graph.schemas import ORIGIN_OF_ROLE, RecordHit
 from tests.conftest import said
 from tests.support.models import AnswersBySchema
 from tests.support.settings import nested
@@ -18,6 +20,7 @@ from tests.support.writing import echo
 
 DATA = Path(__file__).parents[1] / "support" / "data"
 ANSWERED: dict[str, Any] = json.loads((DATA / "memory-0.1.0.json").read_text(encoding="utf-8"))
+HELD = {"active", "superseded"}
 PORTO, BERLIN = "r-3fce3a202191a6c1", "r-e271121916ae2bef"
 REASON = "There is one value at a time, and the new record gives it."
 HISTORY = [
@@ -34,15 +37,26 @@ def old(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def rows_of(user: UserMemory) -> list[dict[str, Any]]:
+    """The records as 0.1.0 exported them, which had no labels."""
+    rows = user.export_records(history=True)
+    return [{name: value for name, value in row.items() if name != "labels"} for row in rows]
+
+
+def held(hits: list[RecordHit], statuses: set[str]) -> list[str]:
+    """What 0.1.0 found: it showed only what holds."""
+    return [hit.text for hit in hits if hit.status in statuses]
+
+
 def answers(user: UserMemory) -> dict[str, Any]:
     """The questions that 0.1.0 was asked."""
     asked = "where does the user live"
     return {
         "messages": user.export(),
-        "records": user.export_records(history=True),
+        "records": rows_of(user),
         "files": {name: user.read_file(name) for name in user.files()},
-        "as_of": [one.text for one in user.search_records(asked, k=3, as_of="2025-01-15")],
-        "now": [one.text for one in user.search_records(asked, k=3)],
+        "as_of": held(user.search_records(asked, k=3, as_of="2025-01-15"), HELD),
+        "now": held(user.search_records(asked, k=3), {"active"}),
         "hits": [hit.message_id for hit in user.search_conversation("bicycle number", 3)],
     }
 
@@ -55,13 +69,34 @@ def changes(user: UserMemory, record_id: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("read_only", [False, True])
 def test_everything_is_answered_as_it_was(old: Path, read_only: bool) -> None:
-    for _ in range(2):  # the second opening finds what the first one left
-        with Memory(old, embeddings="hash", read_only=read_only) as memory:
+    for again in (False, True):  # the second opening finds what the first one left
+        with Memory(old, embeddings="hash", read_only=read_only and again) as memory:
             ana = memory.user("ana")
             assert answers(ana) == ANSWERED
             assert changes(ana, PORTO) == HISTORY
             assert [message["id"] for message in memory.user("ben").export()] == ["b1"]
             assert memory.user("ben").search_records("where does the user live") == []
+
+
+def test_reading_alone_does_not_bring_it_up_to_date(old: Path) -> None:
+    before = {file: file.read_bytes() for file in old.rglob("ledger.db")}
+    refused = pytest.raises(StorageError, match="Open it once without read_only=True")
+    with Memory(old, embeddings="hash", read_only=True) as memory, refused:
+        memory.user("ana").export()
+    assert {file: file.read_bytes() for file in old.rglob("ledger.db")} == before
+
+
+def test_the_new_columns_and_tables_are_filled(old: Path) -> None:
+    with Memory(old, embeddings="hash") as memory:
+        ana = memory.user("ana")
+        messages = ana.get_conversation([row["id"] for row in ana.export()])
+        assert {(one.role, one.origin) for one in messages} <= set(ORIGIN_OF_ROLE.items())
+        assert {one.role for one in messages} >= {"user", "assistant"}
+        for record in ana.get_records([row["record_id"] for row in ANSWERED["records"]]):
+            assert record.supporting_ids == []
+            assert ana.changes(record.record_id) == []
+        assert ana.calls() == []
+        assert ana.doctor(sample=0).ok
 
 
 @pytest.mark.parametrize("user", ["ana", "ben"])
@@ -89,16 +124,16 @@ def test_what_took_a_place_is_undone(old: Path) -> None:
 
 
 def test_a_pending_message_is_read_with_todays_extraction(old: Path) -> None:
-    model = AnswersBySchema(Extraction=echo, Reconciliation={"decisions": []})
+    model = AnswersBySchema(Extraction=echo, Reconciliation={"changes": []})
     with Memory(
         old, embeddings="hash", model=model, settings=nested(storage__closing_seconds=5)
     ) as memory:
         ana = memory.user("ana")
         report = ana.flush()
         assert (report.status, report.read, report.pending, report.stored) == ("ok", 1, 0, 1)
-        new = ana.export_records(history=True)[len(ANSWERED["records"]) :]
+        new = rows_of(ana)[len(ANSWERED["records"]) :]
         assert [row["source_message_ids"] for row in new] == [["s5-0"]]
-        assert ana.export_records(history=True)[: len(ANSWERED["records"])] == ANSWERED["records"]
+        assert rows_of(ana)[: len(ANSWERED["records"])] == ANSWERED["records"]
 
 
 def test_it_is_written_on_and_opened_again(old: Path) -> None:
@@ -112,7 +147,7 @@ def test_it_is_written_on_and_opened_again(old: Path) -> None:
     with Memory(old, embeddings="hash") as memory:
         ana = memory.user("ana")
         assert ana.export()[:-1] == ANSWERED["messages"]
-        assert ana.export_records(history=True)[:-1] == ANSWERED["records"]
+        assert rows_of(ana)[:-1] == ANSWERED["records"]
         assert ana.search_conversation("oboe", 1)[0].message_id == "new"
         assert ana.search_records("who plays the oboe", k=1)[0].record_id == "r-oboe"
         assert ana.doctor().ok

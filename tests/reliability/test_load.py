@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import random
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,10 +16,13 @@ import numpy as np
 import pytest
 
 from langmem_graph.memory import Memory
-from langmem_graph.settings import Settings, StorageSettings
+from langmem_graph.settings import ExtractionSettings, ReasoningSettings, Settings, StorageSettings
+from langmem_graph.testing import HashEmbeddings, ScriptedChatModel
 from tests.conftest import said
 from tests.support.chroma_server import Server
+from tests.support.hanging import LIMIT, ends
 from tests.support.loopback import loopback_alone
+from tests.support.models import ANSWERS
 
 USERS = ("ann", "bob", "eve")
 SMALL = Settings(storage=StorageSettings(index_batch=64))
@@ -120,6 +125,151 @@ def test_threads_and_tasks_for_two_minutes(tmp_path: Path) -> None:
     print("\n" + _under_load(tmp_path / "m", 120))
 
 
+# --- with embedders and models that hang, raise and are slow ---
+
+TROUBLED = Settings(
+    embed_seconds=0.5,
+    extraction=ExtractionSettings(debounce_seconds=0.0, call_seconds=0.5),
+    reasoning=ReasoningSettings(seconds=3, call_seconds=0.5),
+    storage=StorageSettings(index_batch=64, closing_seconds=5),
+)
+ERRORS = (ConnectionError("out"), SystemExit(3), KeyboardInterrupt(), StopIteration("x"))
+
+
+class Trouble:
+    """Now and then makes a call slow, raise an error of any kind, or hang until the end."""
+
+    def __init__(self) -> None:
+        self._random = random.Random(7)
+        self._end = threading.Event()
+        self.met = {"slow": 0, "raised": 0, "hung": 0}
+
+    def meet(self) -> None:
+        chance = self._random.random()
+        if self._end.is_set() or chance > 0.17:
+            return
+        kind = "slow" if chance > 0.07 else "raised" if chance > 0.01 else "hung"
+        self.met[kind] += 1
+        if kind == "raised":
+            raise self._random.choice(ERRORS)
+        self._end.wait(0.05 if kind == "slow" else None)
+
+    def end(self) -> None:
+        self._end.set()
+
+    def before(self, answer: Any) -> Callable[[str], Any]:
+        def troubled(question: str) -> Any:
+            self.meet()
+            return answer(question) if callable(answer) else answer
+
+        return troubled
+
+
+class TroubledEmbeddings(HashEmbeddings):
+    """The hash embedder, with trouble."""
+
+    def __init__(self, trouble: Trouble) -> None:
+        super().__init__()
+        self._trouble = trouble
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        self._trouble.meet()
+        return [super(TroubledEmbeddings, self).embed_query(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        return self.embed_documents([text])[0]
+
+
+def steps(user: Any, who: str, n: int) -> list[tuple[str, str, tuple[Any, ...], dict[str, Any]]]:
+    """What one round calls: the kind, the method and its arguments."""
+    query = f"number {n} garden"
+    calls: list[tuple[str, str, tuple[Any, ...], dict[str, Any]]] = [
+        ("add", "add", ([message(who, n), ("assistant", "I see.")],), {"session_id": who}),
+        ("recall", "recall", (query,), {}),
+        ("search", "search_conversation", (query,), {}),
+    ]
+    if n % 6 == 3:
+        calls.append(("reason", "recall", (query,), {"mode": "reason"}))
+    if n % 12 == 6:
+        calls.append(("flush", "flush", (), {}))
+    return calls
+
+
+async def through_trouble(
+    memory: Memory, who: str, until: float, times: Times, *, is_async: bool
+) -> tuple[str, list[str]]:
+    """Rounds of calls, synchronous or not; the ids that were acknowledged."""
+    user: Any = memory.user(USERS[int(who[1:]) % len(USERS)])
+    kept, n = list[str](), 0
+    while time.monotonic() < until:
+        for kind, name, args, options in steps(user, who, n):
+            start = time.perf_counter()
+            call = getattr(user, f"a{name}" if is_async else name)
+            done = await call(*args, **options) if is_async else call(*args, **options)
+            times.of.setdefault(kind, []).append(time.perf_counter() - start)
+            kept += done.stored if kind == "add" else []
+        user.flush_soon()
+        n += 1
+    return user.id, kept
+
+
+def _under_trouble(path: Path, seconds: float) -> str:
+    embedding, thinking = Trouble(), Trouble()
+    model = ScriptedChatModel(
+        answers={name: thinking.before(answer) for name, answer in ANSWERS.items()}, record=False
+    )
+    times, embeddings = Times(), TroubledEmbeddings(embedding)
+    memory = Memory(path, embeddings=embeddings, model=model, settings=TROUBLED)
+
+    def thread(who: str, until: float) -> tuple[str, list[str]]:
+        return asyncio.run(through_trouble(memory, who, until, times, is_async=False))
+
+    async def tasks(until: float) -> list[tuple[str, list[str]]]:
+        names = (f"a{n}" for n in range(50))
+        return await asyncio.gather(
+            *(through_trouble(memory, who, until, times, is_async=True) for who in names)
+        )
+
+    until = time.monotonic() + seconds
+    with ThreadPoolExecutor(8) as pool:
+        threads = [pool.submit(thread, f"t{n}", until) for n in range(8)]
+        done = asyncio.run(tasks(until)) + [one.result() for one in threads]
+    longest = {kind: round(max(own), 1) for kind, own in times.of.items()}
+    flush = longest.pop("flush", 0.0)  # it goes on for as long as others write
+    assert max(longest.values()) < LIMIT, longest
+    assert ends(memory.close) is None
+    embedding.end()
+    thinking.end()
+    with Memory(path, embeddings=embeddings) as memory:
+        lost = 0
+        for user, ids in done:
+            lost += len(set(ids) - {row["id"] for row in memory.user(user).export()})
+        health = [memory.user(user).doctor(sample=0) for user in USERS]
+    assert (lost, [one.problems for one in health]) == (0, [[]] * 3)
+    met = {name: trouble.met for name, trouble in (("embedder", embedding), ("model", thinking))}
+    return (
+        f"8 threads and 50 tasks, {seconds:.0f} s, trouble met: {met}\n"
+        f"  {sum(len(ids) for _, ids in done):,} messages, {sum(h.records for h in health):,} "
+        f"records; 0 hangs, 0 lost; longest in seconds {longest}, flush {flush}\n  {times.report()}"
+    )
+
+
+@pytest.mark.long
+@pytest.mark.enable_socket
+@pytest.mark.timeout(300)
+def test_hanging_raising_and_slow_embedders_and_models(tmp_path: Path) -> None:
+    report = _under_trouble(tmp_path / "m", 10)
+    print("\n" + report)
+    assert "0 hangs, 0 lost" in report
+
+
+@pytest.mark.stress
+@pytest.mark.enable_socket
+@pytest.mark.timeout(900)
+def test_hanging_raising_and_slow_embedders_and_models_for_two_minutes(tmp_path: Path) -> None:
+    print("\n" + _under_trouble(tmp_path / "m", 120))
+
+
 # --- processes on one Chroma server ---
 
 _PROCESS = """
@@ -165,7 +315,11 @@ def _processes(server: Server, path: Path, seconds: float) -> str:
         for n in range(4)
     ]
     outcomes = [process.communicate() for process in running]
-    assert [process.returncode for process in running] == [0] * 4, outcomes
+    ended = [process.returncode for process in running]
+    last_lines = [
+        errors[-2_000:] for (_, errors), code in zip(outcomes, ended, strict=True) if code
+    ]
+    assert ended == [0] * 4, "\n---\n".join(last_lines)
     done = [json.loads(out) for out, _ in outcomes]
     acknowledged = [(user, ids) for one in done for user, ids in one["kept"].items()]
     times = Times()

@@ -94,7 +94,7 @@ def assert_at_most_linear(seen: dict[int, dict[str, float]], *measured: str) -> 
 
 @pytest.mark.long
 def test_growth_is_at_most_linear(tmp_path: Path) -> None:
-    assert_at_most_linear(_one_user(tmp_path / "m", (1_000, 4_000)), "rss_mb")
+    assert_at_most_linear(_one_user(tmp_path / "m", (1_000, 3_000)), "rss_mb")
 
 
 @pytest.mark.stress
@@ -123,7 +123,7 @@ def _many_users(path: Path, users: int, settings: Settings) -> None:
 
 @pytest.mark.long
 def test_open_files_are_bounded(tmp_path: Path) -> None:
-    _many_users(tmp_path / "m", 24, Settings(storage=StorageSettings(max_open_users=4)))
+    _many_users(tmp_path / "m", 16, Settings(storage=StorageSettings(max_open_users=4)))
 
 
 @pytest.mark.stress

@@ -1,7 +1,6 @@
 """Files of every earlier version of the tables open, migrate, and go on."""
 
 import json
-import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from sqlalchemy import create_engine
 
 from langmem_graph.memory import Memory
@@ -20,15 +20,21 @@ from langmem_graph.testing import HashEmbeddings
 from tests.support.models import AnswersBySchema
 from tests.support.writing import echo
 
+LATER_COLUMNS = [("messages", "origin"), ("record_sources", "supporting")]
+"""Columns that the third step adds to tables of the first two."""
 TEXTS = [f"the trombone number {n} is in the attic" for n in range(8)]
 
 
 def make_tables(file: Path, steps: Any, version: int) -> None:
-    """An empty file as the first `version` steps leave it."""
+    """An empty file as the first `version` steps left it, without the columns of later ones."""
     file.parent.mkdir(parents=True)
     engine = create_engine(f"sqlite:///{file}")
     with engine.begin() as connection:
         tables_and_migrations.migrate(connection, steps[:version])
+        if steps is tables_and_migrations.MIGRATIONS:
+            for table, column in LATER_COLUMNS if 0 < version < 3 else []:
+                if sa.inspect(connection).has_table(table):
+                    connection.exec_driver_sql(f"ALTER TABLE {table} DROP COLUMN {column}")
     engine.dispose()
 
 
@@ -41,16 +47,20 @@ def fill_first(file: Path) -> None:
         db.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
         total = vectors[:6].sum(axis=0).astype(np.float32).tobytes()
         db.execute("INSERT INTO sessions VALUES (1, 's', ?, 6)", (total,))
+        columns = [row[1] for row in db.execute("PRAGMA table_info(messages)")]
         for n, text in enumerate(TEXTS, 1):
             role, at = ("user", "assistant")[n % 2], f"2024-05-0{n} 10:00:00.000000"
             extra = json.dumps({"tool_calls": [{"name": "f", "args": {}}]}) if n == 3 else None
-            row = (n, f"id{n}", 1, role, None, at, text, extra, len(text), 0, at)
-            db.execute(f"INSERT INTO messages VALUES ({','.join('?' * 11)})", row)
+            row = {"n": n, "message_id": f"id{n}", "session": 1, "role": role, "at": at}
+            row |= {"text": text, "extra": extra, "chars": len(text), "is_question": 0}
+            row |= {"added_at": at} | ({"origin": role} if "origin" in columns else {})
+            marks = ",".join("?" * len(row))
+            db.execute(f"INSERT INTO messages ({','.join(row)}) VALUES ({marks})", [*row.values()])
             db.execute("INSERT INTO words(rowid, own, before) VALUES (?, ?, '')", (n, text))
             if n <= 6:
                 vector = vectors[n - 1].tobytes()
-                row = (n, "messages", n, 0, 0, len(text), vector)
-                db.execute("INSERT INTO vectors VALUES (?,?,?,?,?,?,?)", row)
+                piece = (n, "messages", n, 0, 0, len(text), vector)
+                db.execute("INSERT INTO vectors VALUES (?,?,?,?,?,?,?)", piece)
             task = "index" if n <= 6 else "embed"
             db.execute("INSERT INTO outbox(layer, item, task, attempts, claimed_until)"
                        " VALUES ('messages', ?, ?, 0, 0)", (n, task))  # fmt: skip
@@ -73,7 +83,9 @@ def test_a_ledger_of_every_version(tmp_path: Path, version: int) -> None:
     ) as memory:
         user = memory.user("u")
         assert [row["content"] for row in user.export()] == TEXTS
-        assert user.get_conversation("id3")[0].tool_calls[0]["name"] == "f"
+        third, second = user.get_conversation(["id3", "id2"])
+        assert third.tool_calls[0]["name"] == "f"
+        assert (third.origin, second.origin) == ("assistant", "user")
         assert user.doctor(sample=0).problems == []
         assert user.search_conversation("trombone number 7")[0].message_id == "id8"
         recall = user.recall("trombone number 2")
@@ -112,8 +124,16 @@ def test_migrated_and_new_tables_are_the_same(tmp_path: Path) -> None:
 
 
 def _shape(file: Path) -> list[Any]:
+    """Every table with its columns, whatever their order, and every index."""
     with closing(sqlite3.connect(file)) as db:
-        return sorted(db.execute("SELECT type, name, sql FROM sqlite_master").fetchall(), key=str)
+        things = db.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+        columns = [
+            (name, *column[1:4], column[5])
+            for kind, name, _ in things
+            if kind == "table"
+            for column in db.execute(f"PRAGMA table_info({name})")
+        ]
+    return sorted([*columns, *(one for one in things if one[0] != "table")], key=str)
 
 
 @pytest.mark.parametrize("version", range(1, len(tables_and_migrations.MIGRATIONS) + 1))
@@ -135,16 +155,29 @@ def test_old_files_are_read_beside_and_left_alone(tmp_path: Path, version: int) 
     assert ledger.read_bytes() == before
 
 
+def age_store(file: Path, version: int) -> None:
+    """Take out of a store's ledger what later steps than the first `version` added."""
+    with closing(sqlite3.connect(file)) as db, db:
+        if version < 2:
+            db.execute("DROP INDEX items_by_expiry")
+            for column in ("ttl", "expires_at"):
+                db.execute(f"ALTER TABLE items DROP COLUMN {column}")
+        db.execute(f"PRAGMA user_version = {version}")
+
+
 @pytest.mark.parametrize("version", range(1, len(item_tables.MIGRATIONS) + 1))
 def test_a_store_of_every_version(tmp_path: Path, version: int) -> None:
-    """Filled by today's code where the tables are today's, else empty."""
-    with ChromaStore(tmp_path / "new", embeddings="hash") as store:
+    ledger = tmp_path / "items" / "ledger.db"
+    with ChromaStore(tmp_path, embeddings="hash") as store:
         store.put(("a",), "k", {"text": "the trombone is in the attic"})
-    make_tables(tmp_path / "old" / "items" / "ledger.db", item_tables.MIGRATIONS, version)
-    if version == len(item_tables.MIGRATIONS):
-        source, target = (tmp_path / name / "items" / "ledger.db" for name in ("new", "old"))
-        shutil.copy(source, target)
-    with ChromaStore(tmp_path / "old", embeddings="hash") as store:
-        store.put(("a",), "other", {"text": "the tuba is in the cellar"})
+    today = _shape(ledger)
+    age_store(ledger, version)
+    with ChromaStore(tmp_path, embeddings="hash") as store:
+        assert store.search(("a",), query="trombone", limit=1)[0].key == "k"
+        store.put(("a",), "other", {"text": "the tuba is in the cellar"}, ttl=-1)
         assert store.search(("a",), query="tuba", limit=1)[0].key == "other"
-        assert len(store.search(("a",))) == 1 + (version == len(item_tables.MIGRATIONS))
+        assert store.sweep_ttl() == 1
+        assert [one.key for one in store.search(("a",))] == ["k"]
+    assert [one for one in _shape(ledger) if one[0] != "items"] == [
+        one for one in today if one[0] != "items"
+    ]

@@ -88,7 +88,10 @@ glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="fills memo
 @glibc
 @pytest.mark.parametrize(
     "count",
-    [50, pytest.param(150, marks=pytest.mark.long), pytest.param(1_200, marks=pytest.mark.stress)],
+    [
+        pytest.param(50, marks=pytest.mark.long),
+        *(pytest.param(count, marks=pytest.mark.stress) for count in (150, 1_200)),
+    ],
     ids="{} messages".format,
 )
 def test_no_unused_memory_is_in_any_file(tmp_path: Path, count: int) -> None:

@@ -18,6 +18,7 @@ from langmem_graph.settings import RankingSettings, Settings, StorageSettings
 from langmem_graph.testing import HashEmbeddings
 from langmem_graph.tokens import TokenCounter, estimate
 from tests.conftest import said
+from tests.support.examples import examples
 
 
 def fill(user: Any, count: int = 60) -> None:
@@ -143,7 +144,7 @@ def test_bad_k_and_by_are_clear_errors(memory: Memory) -> None:
 
 
 @given(query=st.text(min_size=1).filter(str.strip))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_any_text_is_a_query(query: str) -> None:
     hits = _shared_user().search_conversation(query)
     assert len(hits) <= 5
@@ -265,7 +266,7 @@ def test_no_text_leaves_its_quote(text: str) -> None:
 
 
 @given(st.lists(st.text(min_size=1, max_size=400), max_size=12), st.integers(100, 600))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_budget_holds_for_any_texts(texts: list[str], budget: int) -> None:
     counter = TokenCounter(estimate, exact=False)
     hits = [_hit(text, message_id=f"m{n}") for n, text in enumerate(texts)]

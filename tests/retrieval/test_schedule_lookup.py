@@ -15,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_graph.memory import Memory
-from langmem_graph.reasoning.schedule_conflicts import proposal
+from langmem_graph.reasoning.lookups import proposal
 from langmem_graph.reasoning.state import ProposedTime
-from langmem_graph.retrieval.schedule_lookup import AHEAD, MOST, conflicts_at, met
+from langmem_graph.retrieval.what_is_ahead import AHEAD, MOST, PlannedItem, conflicts_at, met
 from langmem_graph.schedule.times import EventTime
 from langmem_graph.settings import Settings, StorageSettings
+from tests.support.examples import examples
 from tests.support.schedule_cases import (
     AUCKLAND,
     CASES,
@@ -70,7 +71,7 @@ def product(memory: Memory, case: Case) -> dict[str, str]:
     assert event is not None
     with memory._services.room(ana.id) as room:
         found = conflicts_at(room, event, Settings())
-    return {one.fact.text: _span(one.start, one.end) for one in found}
+    return {one.fact.text: _span(*one.span) for one in found}
 
 
 def _span(start: datetime, end: datetime) -> str:
@@ -92,6 +93,10 @@ def oracle(case: Case) -> dict[str, str]:
 def test_product_oracle_and_the_written_answer_agree(memory: Memory, case: Case) -> None:
     assert oracle(case) == case.expected
     assert product(memory, case) == case.expected
+
+
+def test_a_month_is_no_time_that_can_be_taken() -> None:
+    assert proposal(ProposedTime("2025-06", "", ""), "UTC") is None
 
 
 def test_the_cases_are_many_and_both_kinds_are_among_them() -> None:
@@ -136,7 +141,7 @@ def times(draw: st.DrawFn, rules: list[str | None], units: list[str]) -> Timed:
 UNITS = ["minute", "minute", "day", "week", "month"]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(times(RULES, UNITS), times([None], ["minute", "day"]))
 def test_made_cases_agree_with_the_oracle(one: Timed, asked: Timed) -> None:
     try:
@@ -144,7 +149,7 @@ def test_made_cases_agree_with_the_oracle(one: Timed, asked: Timed) -> None:
     except ValueError as refused:  # a rule that never happens, an end in a repeated hour
         assert "never happens" in str(refused) or "before the start" in str(refused)
         return
-    found = [span for _, span, _ in met(other, [(1, event)], 60)]
+    found = [span for _, span, _ in met(other, [PlannedItem(1, event)], 60)]
     assert found == sorted(collisions(one, asked, AHEAD))[:1]
 
 
@@ -211,7 +216,7 @@ def test_whose_it_is_stands_beside_it(memory: Memory) -> None:
 @pytest.mark.parametrize("minutes", [15, 240])
 def test_the_usual_length_is_a_setting(memory: Memory, minutes: int) -> None:
     event, asked = (EventTime(start=f"2025-06-03T{hour}:30") for hour in (15, 17))
-    assert bool(list(met(asked, [(1, event)], minutes))) is (minutes == 240)
+    assert bool(list(met(asked, [PlannedItem(1, event)], minutes))) is (minutes == 240)
 
 
 @pytest.mark.parametrize("text", ["", "soon", "2025", "25:00", "Tuesday", "2025-13-01"])
@@ -237,7 +242,8 @@ def test_what_recurs_is_compared_fast_enough() -> None:
     ]
     asked = EventTime(start="2025-06-01T10:30")
     begun = process_time()
-    assert len(list(met(asked, list(enumerate(events)), 60))) == 8  # those of 10 and 11 o'clock
+    items = [PlannedItem(n, event) for n, event in enumerate(events)]
+    assert len(list(met(asked, items, 60))) == 8  # those of 10 and 11 o'clock
     assert process_time() - begun < 1
 
 

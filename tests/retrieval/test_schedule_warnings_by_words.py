@@ -93,7 +93,7 @@ def test_a_schedule_that_cannot_be_read_costs_the_warning_alone(
     def fail(*_: Any) -> None:
         raise OSError("disk")
 
-    monkeypatch.setattr("langmem_graph.reasoning.schedule_conflicts.conflicts_at", fail)
+    monkeypatch.setattr("langmem_graph.reasoning.lookups.conflicts_at", fail)
     found = ana.recall(ASKED, at=NOW, mode="auto")
     assert "comparing with the schedule failed: OSError: disk" in found.report.warnings
     assert "I see the dentist." in found.context or "sees the dentist" in found.context
@@ -121,17 +121,6 @@ def test_what_was_to_come_when_it_was_said_is_planned(open_memory: Any) -> None:
     found = ana.recall(ASKED, at="2020-06-01T09:00", mode="fast")
     assert warnings_of(found)
     assert not warnings_of(ana.recall(ASKED, at=NOW, mode="fast"))
-
-
-def test_what_was_over_when_it_was_said_is_not(open_memory: Any) -> None:
-    past = {**DENTIST, "when": "2020-06-02T15:30"}
-    memory = open_memory(scripted_model(noted(past)))
-    ana = memory.user("ana")
-    said = {"role": "user", "content": "The dentist.", "id": "m1", "at": "2020-07-01T10:00"}
-    ana.add([said], session_id="s")
-    ana.flush()
-    (row,) = ana.export_records()
-    assert row.get("facet", "none") != "schedule"
 
 
 def test_what_was_forgotten_meanwhile_collides_no_more(

@@ -32,12 +32,12 @@ VAGUE = [
     "And now what?",
 ]
 NOT_VAGUE = {
-    "What's next to the bakery?": "lookup",
-    "What is on my reading list?": "lookup",
-    "What next year's holiday did I book?": "lookup",
+    "What's next to the bakery?": None,
+    "What is on my reading list?": None,
+    "What next year's holiday did I book?": None,
     "Great, thanks!": "chat",
-    "Book the next train to Rome": "act",
-    "What did Ana suggest?": "lookup",
+    "Book the next train to Rome": None,
+    "What did Ana suggest?": None,
     "Any ideas for Tom's birthday?": None,
     "The next appointment is in May.": None,
 }

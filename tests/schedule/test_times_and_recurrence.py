@@ -14,6 +14,7 @@ from langmem_graph.errors import InvalidInputError
 from langmem_graph.schedule.times import EventTime, Span, ends_at, meetings, occurrences
 from langmem_graph.settings import Settings
 from tests.support.events import NOW, event
+from tests.support.examples import examples
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -271,7 +272,7 @@ parts = st.sampled_from(
 ) | st.text(max_size=8)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(parts, max_size=5).map(";".join))
 def test_any_rule_is_used_or_refused_in_time(rule: str) -> None:
     begun = time.perf_counter()

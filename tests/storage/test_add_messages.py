@@ -20,6 +20,7 @@ from langmem_graph.errors import InvalidInputError, MissingUserError
 from langmem_graph.memory import Memory
 from langmem_graph.settings import Settings, StorageSettings
 from tests.conftest import said
+from tests.support.examples import examples
 
 
 def test_stored_messages_come_back_word_for_word(memory: Memory) -> None:
@@ -102,8 +103,62 @@ def test_a_bare_tool_call_is_kept_with_its_arguments(memory: Memory) -> None:
     assert "12C" in stored.text
 
 
+PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+SOUND = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
+NESTED = {"type": "tool_result", "content": [{"type": "text", "text": "4 degrees"}, PICTURE]}
+CALLS = [{"name": "f", "args": {}, "id": "1"}]
+SPOKEN = {"id": "a", "data": "AAAA", "transcript": "At nine."}
+ENDLESS: dict[str, Any] = {"type": "loop"}
+ENDLESS["content"] = [ENDLESS]
 CIRCULAR: list[Any] = []
 CIRCULAR.append({"itself": CIRCULAR})
+
+
+@pytest.mark.parametrize(
+    ("message", "text", "dropped"),
+    [
+        (
+            said([PICTURE, {"type": "text", "text": "My cat."}, PICTURE]),
+            "My cat.",
+            {"image_url": 2},
+        ),
+        (said([NESTED]), "4 degrees", {"image_url": 1}),
+        (ToolMessage([{**NESTED, "content": "4 degrees"}], tool_call_id="c"), "4 degrees", {}),
+        (said([{**SOUND, "transcript": "Call me."}]), "Call me.", {"input_audio": 1}),
+        (AIMessage("", additional_kwargs={"audio": SPOKEN}), "At nine.", {"audio": 1}),
+        ({"role": "assistant", "content": None, "audio": SPOKEN}, "At nine.", {"audio": 1}),
+        (AIMessage([{"type": "refusal", "refusal": "I can't."}]), "I can't.", {}),
+        (
+            AIMessage(
+                [{"type": "reasoning", "content": [{"type": "text", "text": "Hm."}]}, "Yes."]
+            ),
+            "Yes.",
+            {"reasoning": 1},
+        ),
+        (
+            AIMessage(
+                [{"type": "reasoning_content", "reasoning_content": {"text": "Hm."}}, "Yes."]
+            ),
+            "Yes.",
+            {"reasoning_content": 1},
+        ),
+        (AIMessage(["Wait.", {"type": "tool_use", "id": "1"}], tool_calls=CALLS), "Wait.", {}),
+        (
+            {"role": "assistant", "content": ["Wait.", {"type": "tool_use", "id": "1"}]},
+            "Wait.",
+            {"tool_use": 1},
+        ),
+        (said(["x", {"content": CIRCULAR}]), "x", {"other": 1}),
+        (said(["x", ENDLESS]), "x", {"loop": 1}),
+        (said(["x", {"type": "file", "file": {"file_data": "A"}}, 7]), "x", {"file": 1}),
+    ],
+)
+def test_text_in_blocks_is_kept_and_other_blocks_are_counted(
+    memory: Memory, message: Any, text: str, dropped: dict[str, int]
+) -> None:
+    report = memory.user("a").add([message], session_id="s")
+    assert report.dropped == dropped
+    assert memory.user("a").get_conversation(report.stored)[0].text == text
 
 
 @pytest.mark.parametrize(
@@ -234,7 +289,9 @@ _MESSAGES = st.lists(
 
 @given(calls=st.lists(_MESSAGES, max_size=4))
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_every_message_ends_in_exactly_one_list_and_is_kept(
     tmp_path_factory: pytest.TempPathFactory, calls: list[list[dict[str, Any]]]

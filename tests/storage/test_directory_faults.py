@@ -4,6 +4,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from langmem_graph.errors import SchemaTooNewError, StorageError
 from langmem_graph.memory import Memory
 from langmem_graph.storage import tables_and_migrations
+from langmem_graph.store import ChromaStore
 from tests.conftest import said
 from tests.support.files import folder
 
@@ -100,3 +102,54 @@ def test_a_migration_that_fails_changes_nothing(
     )
     connection.close()
     assert reopen().user("u").search_conversation("hello")[0].message_id == "1"
+
+
+_WRITER = """
+import sys
+import threading
+from langmem_graph import Memory
+with Memory(sys.argv[1], embeddings="hash") as memory:
+    memory.user("u").add({"role": "user", "content": "mine", "id": "b"}, session_id="s")
+"""
+
+
+@pytest.mark.parametrize("beside", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_without_its_lock_file_a_memory_writes_no_more(reopen: Reopen, *, beside: bool) -> None:
+    memory = reopen()
+    memory.user("u").add(said("hello", id="a"), session_id="s")
+    (memory.path / "lock").unlink()
+    if beside:
+        subprocess.run([sys.executable, "-c", _WRITER, str(memory.path)], check=True)
+    user, other = memory.user("u"), memory.user("other")
+    for write in (
+        lambda: user.add(said("lost", id="c"), session_id="s"),
+        lambda: other.add(said("lost", id="c"), session_id="s"),
+        lambda: user.forget(message="a"),
+        user.erase,
+        user.rebuild,
+    ):
+        with pytest.raises(StorageError, match="lock file"):
+            write()
+    assert user.search_conversation("hello")[0].message_id == "a"
+    stored = [row["id"] for row in reopen().user("u").export()]
+    assert stored == (["a", "b"] if beside else ["a"])
+    assert not reopen().user("other").export()
+
+
+def test_without_its_lock_file_a_store_writes_no_more(tmp_path: Path) -> None:
+    with ChromaStore(tmp_path, embeddings="hash") as store:
+        store.put(("a",), "k", {"text": "hello"})
+        (tmp_path / "lock").unlink()
+        with pytest.raises(StorageError, match="lock file"):
+            store.put(("a",), "other", {"text": "lost"})
+        assert store.get(("a",), "k") is not None
+    with ChromaStore(tmp_path, embeddings="hash") as store:
+        assert store.get(("a",), "other") is None
+
+
+def test_a_memory_closed_in_another_thread_lets_go_of_its_lock(reopen: Reopen) -> None:
+    memory = reopen()
+    closing = threading.Thread(target=memory.close)
+    closing.start()
+    closing.join()
+    assert reopen().user("u").sessions() == []

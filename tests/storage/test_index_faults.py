@@ -3,11 +3,15 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from chromadb.errors import InternalError
 
+from langmem_graph.errors import IndexUnavailableError
 from langmem_graph.memory import Memory
 from langmem_graph.settings import Settings, StorageSettings
+from langmem_graph.storage.chroma_index import VectorIndex
 from langmem_graph.testing import HashEmbeddings
 from tests.conftest import TroubledEmbeddings, said
 from tests.support.files import folder
@@ -65,3 +69,35 @@ def test_more_vectors_than_one_chroma_batch_takes(tmp_path: Path) -> None:
         user = memory.user("u")
         user.add([said(f"text {n}", id=str(n)) for n in range(6_000)], session_id="s")
         assert user.rebuild().indexed == 6_000
+
+
+class _Server:
+    """A Chroma client whose only collection fails a number of times before it answers."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+        self.name, self.configuration_json = "messages-n", {"hnsw": {"space": "cosine"}}
+
+    def get_or_create_collection(self, name: str, **given: object) -> "_Server":
+        return self
+
+    def count(self) -> int:
+        self.failures -= 1
+        if self.failures >= 0:
+            raise InternalError("Error creating hnsw segment reader: Nothing found on disk")
+        return 7
+
+    def delete(self, ids: list[str]) -> None:
+        self.count()
+
+
+def test_a_read_is_repeated_while_a_server_writes_its_first_file() -> None:
+    index = VectorIndex("n", connect=lambda: cast(Any, _Server(failures=2)))
+    assert index.count("messages") == 7
+
+
+def test_a_server_that_keeps_failing_and_a_failing_write_are_reported() -> None:
+    with pytest.raises(IndexUnavailableError, match="Nothing found on disk"):
+        VectorIndex("n", connect=lambda: cast(Any, _Server(failures=9))).count("messages")
+    with pytest.raises(IndexUnavailableError, match="Nothing found on disk"):
+        VectorIndex("n", connect=lambda: cast(Any, _Server(failures=1))).delete("messages", [1])

@@ -141,7 +141,12 @@ for n in range(100_000):
 
 
 @pytest.mark.parametrize(
-    "acknowledged", [7, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 23, 60))]
+    "acknowledged",
+    [
+        7,
+        pytest.param(60, marks=pytest.mark.long),
+        *(pytest.param(n, marks=pytest.mark.stress) for n in (1, 23)),
+    ],
 )
 def test_sigkill_while_adding_loses_nothing_acknowledged(tmp_path: Path, acknowledged: int) -> None:
     path = tmp_path / "memory"

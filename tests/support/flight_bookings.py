@@ -1,12 +1,10 @@
 """A tool that books flights, and a model that fills its call."""
 
-import json
-import re
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from tests.support.flights import SAID, alias, copy
+from tests.support.flights import answer, taken
 from tests.support.models import AnswersBySchema
 
 
@@ -27,34 +25,29 @@ class BookFlight(BaseModel):
     contact: Contact | None = None
 
 
-def candidate(prompt: str, raw: str) -> str:
-    shown = re.escape(json.dumps(raw, ensure_ascii=False))
-    found = re.search(rf"^(v\d+): {shown} ", prompt, re.MULTILINE)
-    assert found, f"{raw!r} is no candidate:\n{prompt}"
-    return found[1]
-
-
 def fill(prompt: str) -> dict[str, Any]:
-    insured = {"slot": "insured", "how": "infer", "value": "true"}
-    return {
-        "slots": [
-            copy(prompt, "destination", "łódź (poland)", "m3"),
-            copy(prompt, "seat", "aisle", "m1"),
-            {"slot": "bags", "how": "copy", "candidate": candidate(prompt, "2")},
-            copy(prompt, "flyer_number", "LH-992 441/x", "m2"),
-            copy(prompt, "extras", "vegan meal", "m5"),
-            copy(prompt, "extras", "blanket", "m5"),
-            {**insured, "sources": [alias(prompt, SAID["m6"])]},
-            {
-                "slot": "contact.email",
-                "how": "copy",
-                "candidate": candidate(prompt, "mira+air@example.org"),
-            },
-            {"slot": "contact.phone", "how": "missing"},
-        ]
+    arguments = {
+        "destination": "łódź (poland)",
+        "seat": "Aisle",
+        "bags": 2,
+        "flyer_number": "LH-992 441/x",
+        "extras": ["vegan meal", "blanket"],
+        "insured": True,
+        "contact": {"email": "mira+air@example.org"},
     }
+    return answer(
+        arguments,
+        taken(prompt, "destination", "łódź (poland)", "m3"),
+        taken(prompt, "seat", "an aisle seat", "m1"),
+        taken(prompt, "bags", "with 2 bags", "m3"),
+        taken(prompt, "flyer_number", "LH-992 441/x", "m2"),
+        taken(prompt, "extras.0", "vegan meal", "m5"),
+        taken(prompt, "extras[1]", "a blanket", "m5"),
+        taken(prompt, "insured", "a nervous person who insures everything", "m6"),
+        taken(prompt, "contact.email", "mira+air@example.org", "m4"),
+        missing=["contact.phone"],
+    )
 
 
 def good(**answers: Any) -> AnswersBySchema:
-    verdict = {"verdicts": [{"number": 1, "follows": True}]}
-    return AnswersBySchema(**{"ToolFill": fill, "Verdicts": verdict, **answers})
+    return AnswersBySchema(**{"ToolFill": fill, **answers})

@@ -25,5 +25,29 @@ def alias(prompt: str, text: str) -> str:
     return found[1]
 
 
-def copy(prompt: str, slot: str, words: str, source: str) -> dict[str, Any]:
-    return {"slot": slot, "how": "copy", "words": words, "sources": [alias(prompt, SAID[source])]}
+def taken(prompt: str, path: str, quote: str, source: str) -> dict[str, Any]:
+    """A citation of one of the messages."""
+    return {"path": path, "fact": alias(prompt, SAID[source]), "quote": quote}
+
+
+def answer(arguments: dict[str, Any], *sources: Any, missing: Any = ()) -> dict[str, Any]:
+    """A whole answer; a source is a citation, or path, fact and quote."""
+    cited = [
+        one if isinstance(one, dict) else dict(zip(("path", "fact", "quote"), one, strict=True))
+        for one in sources
+    ]
+    return {"arguments": arguments, "sources": cited, "missing": list(missing)}
+
+
+def filling(*entries: tuple[str, Any, Any, str], missing: Any = ()) -> dict[str, Any]:
+    """An answer of values; each with its path, the facts that are cited, and the quote."""
+    arguments: dict[str, Any] = {}
+    sources = []
+    for path, value, facts, quote in entries:
+        inner, (*outer, last) = arguments, path.split(".")
+        for name in outer:
+            inner = inner.setdefault(name, {})
+        inner[last] = value
+        cited = [facts] if isinstance(facts, str) else facts
+        sources += [{"path": path, "fact": fact, "quote": quote} for fact in cited]
+    return {"arguments": arguments, "sources": sources, "missing": list(missing)}

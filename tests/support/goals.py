@@ -52,13 +52,9 @@ def unify(prompt: str) -> dict[str, Any]:
     if known and lamp:
         bindings.append({"variable": "g", "entity": "ceramic lamp", "facts": [lamp]})
         grounded.append({"subgoal": named(prompt, " liked "), "facts": [lamp]})
-    return {"bindings": bindings, "grounded": grounded}
-
-
-def refine(prompt: str) -> dict[str, Any]:
-    own = named(prompt, "wife of")
-    tom = {"atom": "Tom is married to (w:person)", "query": "Tom married", "for_subgoal": own}
-    return {"subgoals": [tom]} if BROTHER in prompt else {"stop": True}
+    tom = {"atom": "Tom is married to (w:person)", "query": "Tom married"}
+    wanted = [tom | {"for_subgoal": named(prompt, "wife of")}] if brother and not known else []
+    return {"bindings": bindings, "grounded": grounded, "look_for": wanted}
 
 
 BAD = {
@@ -68,24 +64,33 @@ BAD = {
     "another error": ValueError("odd"),
     "a list": {"subgoals": "many", "bindings": 7, "grounded": {}},
     "forty": {
-        "subgoals": [{"atom": f"a{n} (x:t)", "query": "q", "for_subgoal": "s1"} for n in range(40)],
+        "subgoals": [{"atom": f"a{n} (x:t)", "query": "q"} for n in range(40)],
+        "look_for": [{"atom": f"a{n} (x:t)", "query": "q", "for_subgoal": "s1"} for n in range(40)],
+        "risks": [{"claim": f"c{n}", "examples": ["e"] * 9} for n in range(40)],
         "bindings": [{"variable": "w", "entity": "x", "facts": ["f1"]}] * 40,
     },
     "none": {},
-    "nulls": {"subgoals": None, "bindings": None, "grounded": None, "intent": None},
+    "nulls": {"subgoals": None, "bindings": None, "grounded": None, "intent": None, "sure": None},
     "blanks": {
-        "subgoals": [{"atom": "", "query": "", "for_subgoal": ""}],
+        "subgoals": [{"atom": "", "query": ""}],
+        "look_for": [{"atom": "", "query": "", "for_subgoal": ""}],
+        "against": [{"fact": "", "why": ""}],
+        "rows": [{"item": "", "facts": []}],
         "bindings": [{"variable": "", "entity": "", "facts": []}],
         "grounded": [{"subgoal": "", "facts": []}],
     },
     "foreign ids": {
-        "sufficient": ["f99"],
-        "subgoals": [{"atom": "(x:t)", "query": "x", "for_subgoal": "s77"}],
+        "facts": ["f99"],
+        "sure": True,
+        "rows": [{"item": "Lena", "facts": ["f99"]}],
+        "against": [{"fact": "f99", "why": "It bites."}],
+        "subgoals": [{"atom": "(x:t)", "query": "x"}],
+        "look_for": [{"atom": "(x:t)", "query": "x", "for_subgoal": "s77"}],
         "bindings": [{"variable": "w", "entity": "Lena", "facts": ["f99", "m1"]}],
         "grounded": [{"subgoal": "s99", "facts": ["f1"]}, {"subgoal": "s1", "facts": ["f99"]}],
     },
     "itself": {
-        "subgoals": [
+        "look_for": [
             {
                 "atom": "(v:person) is the wife of the user's brother",
                 "query": "something else entirely",
@@ -95,8 +100,8 @@ BAD = {
     },
     "a type loop": {
         "subgoals": [
-            {"atom": "(x:y) is (y:x)", "query": "x", "for_subgoal": "s1"},
-            {"atom": "(y:x) is (x:y)", "query": "y", "for_subgoal": "s1"},
+            {"atom": "(x:y) is (y:x)", "query": "x"},
+            {"atom": "(y:x) is (x:y)", "query": "y"},
         ],
         "bindings": [
             {"variable": "x", "entity": "(y:x)", "facts": ["f1"]},

@@ -1,6 +1,7 @@
 """A process that writes memory until it is killed; what it was promised goes to a file at once."""
 
 import os
+import re
 import signal
 from collections.abc import Callable
 from importlib import import_module
@@ -10,14 +11,15 @@ from typing import Any
 from langmem_graph.memory import Memory
 from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
 from tests.support.models import AnswersBySchema
+from tests.support.writing import change, lines_of, memories
 
 SETTINGS = Settings(
     storage=StorageSettings(index_batch=4, embed_batch=4),
-    extraction=ExtractionSettings(neighbour_floor=0.0, debounce_seconds=0.0),
+    extraction=ExtractionSettings(debounce_seconds=0.0),
 )
 POINTS = """
-    storage.message_writes:_insert_messages
-    storage.message_writes:_index_words
+    storage.add_messages:_insert_messages
+    storage.add_messages:_index_words
     storage.add_messages:_not_yet_embedded
     storage.outbox_rows:claim
     storage.vector_rows:store_vectors
@@ -28,21 +30,23 @@ POINTS = """
     storage.outbox_worker:_index_batch
     storage.pending_messages:claim
     extraction.extract_records:_candidate
-    extraction.reconcile_records:compare
+    extraction.reconcile_records:unseen_near
     storage.record_writes:insert_record
     storage.record_writes:supersede
-    storage.record_writes:_log
+    storage.record_writes:log_entry
+    storage.record_writes:end_record
+    storage.record_changes:write
     storage.record_writes:add_link
     storage.pending_messages:mark_read
     extraction.commit_records:_commit
-    storage.clusters_and_edges:join
+    storage.graph_neighbours:join
     storage.topic_file_rows:write_files
     extraction.update_topics:_write
     storage.deletion:forget_records
     storage.deletion:_drop_layer
     storage.full_text:optimize_words
     storage.user_room:LedgerFolder.renew_index
-    storage.secure_delete:note_deletion
+    storage.deletion:note_deletion
     storage.outbox_rows:index_everything_again
     storage.sqlite_database:Database.checkpoint
 """.split()
@@ -69,42 +73,26 @@ def scripted_model() -> AnswersBySchema:
     """A record of every user message, and corrections of the user's home."""
 
     def extract(question: str) -> dict[str, Any]:
-        new = [
-            line for line in question.split("New messages:\n")[1].splitlines() if "user:" in line
-        ]
-        rows = []
-        for line in new:
-            alias, said = line[1 : line.index("]")], line.split("user: ", 1)[1]
-            home = "moved to" in said
-            rows.append(
-                {
-                    "text": f"The user lives in {said.split()[-1]}" if home else f"Said: {said}",
-                    "sources": [alias],
-                    "attribute": "home" if home else said[:40],
-                }
-            )
-        return {"scene": "", "memories": rows}
-
-    def decide(question: str) -> dict[str, Any]:
-        older = [line for line in question.splitlines() if line.startswith("n") and "lives" in line]
-        new = question.split("New records:\n")[1].splitlines()
-        targets = [line.split(":")[0] for line in older][-4:]
-        return {
-            "decisions": [
-                {"record": line.split(":")[0], "action": "update", "targets": targets}
-                for line in new
-                if "lives" in line and targets
-            ]
-        }
+        rows, changes = list[dict[str, Any]](), list[dict[str, Any]]()
+        for alias, (speaker, said) in lines_of(question).items():
+            if speaker == "user" and "moved to" in said:
+                lives = f"The user lives in {said.split()[-1]}"
+                changes += [
+                    change(older, "replaces", said, message=alias, by=len(rows))
+                    for older in re.findall(r"^(n\d+) .*lives in", question, re.MULTILINE)
+                ]
+                rows.append({"text": lives, "sources": [alias], "attribute": "home"})
+            elif speaker == "user":
+                rows.append({"text": f"Said: {said}", "sources": [alias], "attribute": said[:40]})
+        return memories(*rows, changes=changes[-4:])
 
     def gather(question: str) -> dict[str, Any]:
-        new = question.split("New records:\n")[1].splitlines()
+        new = question.split("Changed records:\n")[1].splitlines()
         track = {"name": "all", "title": "All", "summary": "All.", "narrative": "All there is."}
         return {"tracks": [{**track, "evidence": [line.split(":")[0] for line in new]}]}
 
     return AnswersBySchema(
         Extraction=extract,
-        Reconciliation=decide,
         TopicRound=gather,
         ProfileText={"text": "Moves a lot.", "topics": ["all"]},
     )

@@ -10,9 +10,8 @@ from langmem_graph.testing import ScriptedChatModel
 
 def _extraction(prompt: str) -> dict[str, Any]:
     """A memory of every new message."""
-    lines = re.findall(r"^\[(m\d+)\] \S+ \S+ .*?: (.*)$", prompt, re.MULTILINE)
+    lines = re.findall(r'^(m\d+) \S+ \S+ \S+ .*?: "(.*)"$', prompt, re.MULTILINE)
     return {
-        "scene": "talk",
         "memories": [
             {
                 "text": f"Noted: {words[:300]}",
@@ -20,7 +19,7 @@ def _extraction(prompt: str) -> dict[str, Any]:
                 "attribute": f"w{n} {words[-40:]}",
             }
             for n, (alias, words) in enumerate(lines)
-        ][:20],
+        ][:20]
     }
 
 
@@ -40,8 +39,10 @@ def _profile(prompt: str) -> dict[str, Any]:
 def _fill(prompt: str) -> dict[str, Any]:
     """The first source that memory has, as it stands."""
     source = re.search(r'^(f[1-9]\d*): .*?"((?:[^"\\])*)"', prompt, re.MULTILINE)
-    words = {"words": source[2], "sources": [source[1]]} if source else {}
-    return {"slots": [{"slot": "note", "how": "copy" if source else "missing", **words}]}
+    if not source:
+        return {"arguments": {}, "missing": ["note"]}
+    cited = {"path": "note", "fact": source[1], "quote": source[2]}
+    return {"arguments": {"note": source[2]}, "sources": [cited]}
 
 
 def _first_fact(prompt: str) -> dict[str, Any]:
@@ -52,22 +53,20 @@ def _first_fact(prompt: str) -> dict[str, Any]:
 
 ANSWERS: dict[str, Any] = {
     "Extraction": _extraction,
-    "Reconciliation": {"decisions": []},
+    "Reconciliation": {"changes": []},
     "CausalPairs": {"pairs": []},
     "TopicRound": _track,
     "ProfileText": _profile,
     "GoalPlan": {
         "intent": "act",
-        "risky": True,
+        "risks": [{"claim": "It leaks.", "examples": ["The secret leaked."]}],
         "answer": ["w"],
         "subgoals": [{"atom": "(w:thing) is the secret", "query": "secret"}],
     },
     "Unification": {},
-    "Refinement": {"stop": True},
-    "Consequences": {"risks": [{"claim": "It leaks.", "examples": ["The secret leaked."]}]},
+    "Consequences": {"against": [{"fact": "f1", "why": "It leaks."}]},
     "GroundedAnswer": _first_fact,
     "ToolFill": _fill,
-    "Verdicts": {"verdicts": []},
 }
 
 

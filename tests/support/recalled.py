@@ -8,16 +8,18 @@ from tests.support.models import AnswersBySchema
 PUPPY = "Our puppy Miso is teething and chews everything, above all plants."
 PALM = "Where can I buy a sago palm?"
 
-RISKS = {
-    "risks": [
-        {
-            "claim": "Sago palms are poisonous to dogs.",
-            "examples": ["Our puppy chews everything"],
-            "basis": "world",
-        },
-        {"claim": "It needs a lot of light.", "examples": ["zzz qqq"], "basis": "world"},
-    ]
-}
+POISON = "Sago palms are poisonous to dogs."
+RISKS = [
+    {"claim": POISON, "examples": ["Our puppy chews everything"]},
+    {"claim": "It needs a lot of light.", "examples": ["zzz qqq"]},
+]
+
+
+def against(prompt: str) -> dict[str, Any]:
+    """Names the puppy where it is shown."""
+    puppy = alias(prompt, PUPPY)
+    return {"against": [{"fact": puppy, "why": POISON}] if puppy else []}
+
 
 SAID = {
     "m1": PUPPY,
@@ -45,8 +47,8 @@ def unify(prompt: str) -> dict[str, Any]:
 
 
 def good(**answers: Any) -> AnswersBySchema:
-    given = {"GoalPlan": PLAN, "Unification": unify, "Refinement": {"stop": True}}
-    given["Consequences"] = RISKS
+    given = {"GoalPlan": PLAN, "Unification": unify}
+    given["Consequences"] = against
     given["GroundedAnswer"] = lambda prompt: {
         "known": True,
         "answer": "The ceramic lamp.",
@@ -55,5 +57,10 @@ def good(**answers: Any) -> AnswersBySchema:
     return AnswersBySchema(**given | {"Extraction": {"memories": []}} | answers)
 
 
+def act(prompt: str) -> dict[str, Any]:
+    """The plan of an act: what is shown against it, and what else could speak against it."""
+    return {"intent": "act", "sure": True, "risks": RISKS, **against(prompt)}
+
+
 def acting(**answers: Any) -> AnswersBySchema:
-    return good(GoalPlan={"intent": "act", "risky": True}, **answers)
+    return good(**{"GoalPlan": act} | answers)

@@ -9,22 +9,18 @@ from tests.support.models import AnswersBySchema
 NOW = "2099-06-01T09:00"  # a Monday
 ASKED = "Can we set the review for Tuesday 15:00?"
 WARNING = "The schedule has something at that time"
-NO_TIME: dict[str, Any] = {"risks": []}
+NO_TIME: dict[str, Any] = {}
 
 
 def noted(*rows: dict[str, Any]) -> dict[str, Any]:
     """What the model makes of one message."""
     base = {"facet": "schedule", "kind": "event", "sources": ["m1"]}
-    return {"scene": "plans", "memories": [{**base, **row} for row in rows]}
+    return {"memories": [{**base, **row} for row in rows]}
 
 
-def scripted_model(extracted: Any = None, consequences: Any = None, **more: Any) -> AnswersBySchema:
-    return AnswersBySchema(
-        Extraction=extracted or noted(),
-        GoalPlan={"intent": "act"},
-        Consequences=NO_TIME if consequences is None else consequences,
-        **more,
-    )
+def scripted_model(extracted: Any = None, time: Any = None, **more: Any) -> AnswersBySchema:
+    plan = time if isinstance(time, str) else {"intent": "act", "sure": True, **(time or NO_TIME)}
+    return AnswersBySchema(Extraction=extracted or noted(), GoalPlan=plan, **more)
 
 
 def warnings_of(found: Recall) -> list[str]:

@@ -4,15 +4,18 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import redirect_stderr
 from importlib.metadata import version
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from langmem_graph.cli import commands
+from langmem_graph.cli import commands, printing, serve_mcp
 from langmem_graph.cli.demo import QUESTIONS, conversation_file
+from langmem_graph.errors import InvalidInputError
 from langmem_graph.memory import Memory
 
 runner = CliRunner()
@@ -60,6 +63,41 @@ def test_import_then_search_then_export_then_erase(tmp_path: Path) -> None:
 
 
 def _failing(*arguments: str) -> str:
+    """What the console script says when it fails, without its line breaks."""
+    with pytest.MonkeyPatch.context() as patch, redirect_stderr(StringIO()) as errors:
+        patch.setattr(sys, "argv", ["langmem-graph", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            commands.main()
+    assert ended.value.code == 2
+    return " ".join(errors.getvalue().split())
+
+
+def test_mcp_takes_the_model_of_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("mcp", reason="an extra")
+    given: list[Any] = []
+
+    def opened(*_: Any, model: Any) -> Any:
+        given.append(model)
+        raise InvalidInputError("enough")
+
+    monkeypatch.setattr(serve_mcp, "opened", opened)
+    monkeypatch.setattr(serve_mcp, "load_reader", lambda *asked: asked)
+    monkeypatch.setenv("OPENAI_API_KEY", "a key alone asks for no model")
+    for options in ([], ["--model", "a:b"], ["--base-url", "http://h"]):
+        runner.invoke(commands.app, ["mcp", *options])
+    assert given == [None, "a:b", (None, "http://h")]
+
+
+def test_an_error_of_ours_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["langmem-graph", "flush", "--model", "no-such-provider:x"])
+        patch.setattr(printing.errors, "_width", 10_000)
+        with pytest.raises(SystemExit):
+            commands.main()
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def _failing_as_a_process(*arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "langmem_graph", *arguments],
         capture_output=True,
@@ -104,12 +142,7 @@ def test_searching_works_while_an_app_writes(settings: Path) -> None:
             check=True,
         )
         assert "E-7719" in json.loads(done.stdout)[0]["text"]
-        code = "import sys; sys.argv[1:] = ['doctor']\nfrom langmem_graph.cli import main\nmain()"
-        busy = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=False
-        )
-        assert busy.returncode == 2
-        assert "work beside it" in " ".join(busy.stderr.split())
+        assert "work beside it" in _failing_as_a_process("doctor")
 
 
 def test_errors_are_one_line_with_a_way_out(tmp_path: Path) -> None:
@@ -187,19 +220,38 @@ def test_the_pyramid_is_shown_exported_and_imported_again(tmp_path: Path) -> Non
     assert "Lives in Porto." in run("show", "--as-of", "2025-03-01")
     assert run("show", "--record", "r2").count("Lives in Berlin.") == 1
 
-    assert "1 messages, 1 records; 1 records are true again" in run("forget", "--message", "m2")
-    assert "Nothing was deleted" in run("forget", "--message", "m2")
+    deleted = run("forget", "--message", "m2")
+    assert "messages 1, records 1. Records that hold again: 1." in deleted
+    assert "Nothing was deleted" in _failing("forget", "--message", "m2")
+    assert "Nothing was deleted" in _failing("forget", "--message", "m2", "--json")
+    for command in ("forget", "undo"):
+        assert "=…" not in (said := _failing(command)), "these are arguments of Python"
+        assert "Name one" in said
     assert "Lives in Porto." in run("show")
-    assert "There are: none yet" in run_error("show", "--file", "profile.md")
+    assert "There are: none yet" in _failing("show", "--file", "profile.md")
 
 
-def run_error(*arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "langmem_graph", *arguments],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 2
-    return done.stderr
+def test_a_record_is_corrected_and_undone(tmp_path: Path) -> None:
+    talk = tmp_path / "talk.jsonl"
+    rows = [
+        {"role": "user", "content": "I live in Porto.", "id": "m1", "at": "2025-01-01"},
+        {"role": "user", "content": "I moved to Berlin.", "id": "m2", "at": "2025-06-01"},
+        {"text": "Lives in Berlin.", "source_message_ids": ["m2"], "record_id": "r2"},
+        {"text": "Lives in Porto.", "source_message_ids": ["m1"], "record_id": "r1",
+         "supersedes": [], "status": "superseded", "valid_to": "2025-06-01",
+         "changes": [{"relation": "replaces", "message_id": "m2", "by_record_id": "r2",
+                      "quote": "I moved to Berlin", "made_by": "some-model"}]},
+    ]  # fmt: skip
+    talk.write_text("\n".join(map(json.dumps, rows)))
+    assert run_json("import", str(talk))["records"] == 2
+    right = run_json("correct", "r2", "Lives in Bern.")
+    assert (right["text"], right["supersedes"]) == ("Lives in Bern.", ["r2"])
+    assert "(corrects, corrected-" in run("show", "--record", "r2")
+    assert "Lives in Bern." in run("undo", "--record", "r2")
+    assert [one["record_id"] for one in run_json("undo", "--message", "m2")] == ["r2", "r1"]
+    assert "Lives in Porto." in run("show")
+    assert "Nothing was changed" in run("undo", "--message", "m2")
+    assert "Name one thing" in _failing("undo")
 
 
 def test_explain_draws_the_proof(monkeypatch: pytest.MonkeyPatch) -> None:

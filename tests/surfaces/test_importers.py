@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_graph.errors import ImportFormatError
-from langmem_graph.importers.chat_jsonl import Conversation
-from langmem_graph.importers.detect import read_conversations
+from langmem_graph.importers import Conversation, read_conversations
 from langmem_graph.memory import Memory
+from tests.support.examples import examples
 
 
 def read(tmp_path: Path, content: Any, name: str = "file.json") -> list[Conversation]:
@@ -153,7 +153,7 @@ _JSON = st.recursive(
 
 
 @given(_JSON)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_any_json_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, data: Any) -> None:
     file = tmp_path_factory.mktemp("any") / "file.json"
     file.write_text(json.dumps(data))

@@ -13,7 +13,7 @@ from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from langmem_graph.errors import ClosedMemoryError, MissingUserError
+from langmem_graph.errors import ClosedMemoryError, InvalidInputError, MissingUserError
 from langmem_graph.graphs.nodes import create_write_node
 from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware
@@ -151,7 +151,8 @@ def test_a_tool_called_by_hand_needs_a_user(talks: Memory) -> None:
 def test_the_model_sees_no_user_id_among_the_arguments(talks: Memory) -> None:
     for tool in create_memory_tools(talks):
         assert tool.description
-        assert set(tool.args) < {"query", "message_ids", "record_ids", "name", "text"}
+        known = {"query", "message_ids", "record_ids", "record_id", "name", "text", "kind"}
+        assert set(tool.args) < known
         assert "user" not in json.dumps(tool.tool_call_schema.model_json_schema()["properties"])
 
 
@@ -205,17 +206,29 @@ def test_the_whole_pyramid_by_tools(talks: Memory) -> None:
     tools = {tool.name: tool for tool in create_memory_tools(talks, user_id="ana")}
     assert list(tools) == [
         "search_records", "search_conversation", "get_records", "get_conversation",
-        "read_file", "remember",
+        "read_file", "remember", "correct",
     ]  # fmt: skip
     found = tools["search_records"].invoke({"query": "aisle"})
     assert 'preference [r1]: "Ana prefers aisle seats." (from "m1")' in found
     shown = tools["get_records"].invoke({"record_ids": ["r1", "b1"]})
     assert "active preference [r1]" in shown
     assert "unknown ids" in shown
-    assert "No record has these ids" in tools["get_records"].invoke({"record_ids": ["nope"]})
-    assert "There are: none yet" in tools["read_file"].invoke({"name": "../../ledger.db"})
+    unknown = tools["get_records"].invoke({"record_ids": ["nope", "no"]})
+    assert 'No record has these ids: "nope, no".' in unknown
+    unread = tools["read_file"].invoke({"name": "index.md"})
+    assert "no files yet" in unread
+    assert "search_conversation" in unread
     assert "Remembered as r-" in tools["remember"].invoke({"text": "The locker code is 4711."})
+    tools["remember"].invoke({"text": "Ana likes tea.", "kind": "preference"})
+    assert {hit.kind for hit in ana.search_records("tea", k=1)} == {"preference"}
+    assert {hit.kind for hit in ana.search_records("4711", k=1)} == {"fact"}
     assert "4711" in tools["search_records"].invoke({"query": "locker code"})
+    right = {"record_id": "r1", "text": "Ana prefers window seats."}
+    assert "holds instead of r1" in tools["correct"].invoke(right)
+    found = tools["search_records"].invoke({"query": "seats"})
+    assert found.index("window seats") < found.index("aisle seats")
+    assert [row.status for row in ana.get_records(["r1"])] == ["superseded"]
+    assert "correct 'r-" in tools["correct"].invoke({"record_id": "r1", "text": "Ana stands."})
 
 
 class remember(BaseModel):  # noqa: N801
@@ -251,6 +264,16 @@ def test_forgetting_asks_a_human_before_it_deletes(talks: Memory, way: str, agre
     end = run(bot, way, Command(resume=agreed), config())
     assert end["messages"][-1].content == "Done."
     assert bool(ana.get_records("r1")) is not agreed
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+def test_forgetting_outside_a_graph_is_refused_with_the_way_out(talks: Memory, way: str) -> None:
+    ana = talks.user("ana")
+    ana.add_records([{"text": "Aisle.", "source_message_ids": ["m1"], "record_id": "r1"}])
+    *_, tool = create_memory_tools(talks, user_id="ana", allow_forget=True)
+    with pytest.raises(InvalidInputError, match="a graph with a checkpointer"):
+        run(tool, way, {"record_id": "r1"})
+    assert ana.get_records("r1")
 
 
 def test_bound_to_a_model(talks: Memory) -> None:

@@ -207,6 +207,28 @@ def test_the_report_of_one_turn_is_not_the_last_ones(memory: Memory) -> None:
     assert end["memory_report"]["write"]["stored"] == 2
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_the_report_keeps_the_recall_when_the_question_is_summarised_away(
+    memory: Memory, way: str
+) -> None:
+    memory.user("ana").add(said("I moved to Oslo."), session_id="old")
+    summary = ScriptedChatModel(script=["They spoke of Oslo."])
+    before = [
+        SummarizationMiddleware(summary, trigger=("messages", 4), keep=("messages", 2)),
+        HumanInTheLoopMiddleware(interrupt_on={"weather": True}),
+    ]
+    model = ScriptedChatModel(script=["Hi.", weather_call(city="Oslo"), "Four degrees.", "Hm."])
+    bot = agent(memory, model, [weather], before, report=True)
+    run(bot, way, {"messages": "Hello there"}, config())
+    run(bot, way, {"messages": "Weather in Oslo?"}, config())
+    end = run(bot, way, Command(resume={"decisions": [{"type": "approve"}]}), config())
+    assert end["memory_report"]["recall"]["status"] == "ok"
+    assert end["memory_report"]["write"]["stored"] == 4
+    silent = HumanMessage([{"type": "image", "url": "https://example.org/cat.png"}])
+    end = run(bot, way, {"messages": [silent]}, config())
+    assert end["memory_report"]["recall"]["status"] == "skipped", "not that of the turn before"
+
+
 # --- recalled text and tool calls ----------------------------------------------------------------
 
 

@@ -69,8 +69,8 @@ def test_the_directory_gone_in_mid_run(memory: Memory, way: str) -> None:
 
     graph = chatbot(memory, ScriptedChatModel(script=[vandal]), report=True, schema=MemoryState)
     end = run(graph, way, {"messages": "two"}, config())
-    assert end["memory_report"]["write"]["status"] == "ok"
-    assert [m["content"] for m in memory.user("ana").export()] == ["two", "done"]  # made anew
+    assert end["messages"][-1].content == "done"
+    assert "lock" in end["memory_report"]["write"]["error"]  # another process may hold a new one
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -107,6 +107,8 @@ def test_no_messages_are_nothing_to_do(memory: Memory) -> None:
     end = graph.invoke({"messages": [HumanMessage([{"type": "image", "url": "x"}])]}, config())
     assert end["memory_report"]["recall"]["status"] == "skipped"
     assert end["memory_report"]["write"]["rejected"] == ["no text in the message"]
+    assert end["memory_report"]["write"]["dropped"] == {"image": 1}
+    assert end["memory_report"]["write"]["status"] == "ok"
 
 
 def test_a_message_that_cannot_be_stored_is_said(

@@ -1,14 +1,16 @@
 """Whose memory a node uses, and in which session."""
 
 import asyncio
+import operator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph_sdk.auth.types import StudioUser
+from typing_extensions import TypedDict
 
 from langmem_graph.errors import InvalidInputError, MissingUserError
 from langmem_graph.graphs.nodes import (
@@ -118,6 +120,29 @@ def test_a_thread_that_two_users_share_keeps_their_words_apart(memory: Memory) -
     kept = {user: [m["content"] for m in memory.user(user).export()] for user in ("ana", "bob")}
     assert kept["bob"] == ["hello", "ok", "again", "ok"]
     assert kept["ana"] == ["my PIN is 4711", "ok", "me", "ok"]
+
+
+class WithoutIds(TypedDict):
+    messages: Annotated[list[Any], operator.add]
+
+
+def test_words_are_kept_apart_in_a_thread_whose_messages_have_no_id(memory: Memory) -> None:
+    builder = StateGraph(WithoutIds)
+    builder.add_sequence([("chat", lambda _: {"messages": [("assistant", "ok")]})])
+    builder.add_node("write", create_write_node(memory))
+    builder.add_edge(START, "chat")
+    builder.add_edge("chat", "write")
+    graph = builder.compile(checkpointer=InMemorySaver())
+    for user, text in (("ana", "yes"), ("bob", "yes"), ("bob", "again"), ("ana", "me")):
+        graph.invoke({"messages": [("user", text)]}, config(user))
+    kept = {user: [m["content"] for m in memory.user(user).export()] for user in ("ana", "bob")}
+    assert kept == {"ana": ["yes", "ok", "me", "ok"], "bob": ["yes", "ok", "again", "ok"]}
+
+
+def test_a_message_without_an_id_does_not_hide_those_before_it(memory: Memory) -> None:
+    talk = [HumanMessage("Hello.", id="h"), AIMessage("Hi.", id="a"), HumanMessage("Tea?")]
+    create_write_node(memory).invoke({"messages": talk}, config())
+    assert [m["content"] for m in memory.user("ana").export()] == ["Hello.", "Hi.", "Tea?"]
 
 
 def test_what_a_failed_turn_recalled_is_shown_to_nobody_else(memory: Memory) -> None:

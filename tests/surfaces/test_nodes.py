@@ -63,11 +63,7 @@ def test_recalled_text_is_never_written_back(memory: Memory) -> None:
 
     builder = StateGraph(MessagesState)
     builder.add_sequence(
-        [
-            ("recall", create_recall_node(memory)),
-            careless,
-            ("write", create_write_node(memory)),
-        ]
+        [("recall", create_recall_node(memory)), careless, ("write", create_write_node(memory))]
     )
     builder.add_edge(START, "recall")
     graph = builder.compile()

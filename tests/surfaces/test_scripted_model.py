@@ -11,8 +11,9 @@ from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, Sys
 from pydantic import BaseModel
 
 from langmem_graph import testing
+from langmem_graph.extraction import batch_view, reconcile_records
 from langmem_graph.memory import Memory
-from langmem_graph.testing import HashEmbeddings, ScriptedChatModel, each_turn
+from langmem_graph.testing import HashEmbeddings, ScriptedChatModel, alias_of, each_turn
 
 PAGE = Path(__file__).parents[2] / "docs/testing.md"
 METHODS = [None, "json_schema", "function_calling", "json_mode"]
@@ -37,17 +38,49 @@ def structured(model: ScriptedChatModel, schema: Any = Age, **options: Any) -> A
     return model.with_structured_output(schema, include_raw=True, **options).invoke(ASKED)
 
 
+@pytest.mark.usefixtures("drawn_aliases")
 def test_the_docstrings_show_what_happens() -> None:
     result = doctest.testmod(testing)
     assert result.attempted > 10
     assert result.failed == 0
 
 
-def test_the_page_works_as_shown(tmp_path: Path) -> None:
-    (code,) = re.findall(r"```python\n# testing\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+@pytest.fixture
+def drawn_aliases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Aliases as users see them, not those that are fixed for our own tests."""
+    for module in (batch_view, reconcile_records):
+        monkeypatch.setattr(module, "draw_first_alias", lambda: 417)
+
+
+@pytest.mark.usefixtures("drawn_aliases")
+@pytest.mark.parametrize(
+    ("title", "test"),
+    [("testing", "test_the_seat_is_remembered"), ("extraction", "test_memory_follows_a_move")],
+)
+def test_the_page_works_as_shown(title: str, test: str, tmp_path: Path) -> None:
+    blocks = dict(re.findall(r"```python\n# (\w+)\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL))
     names: dict[str, Any] = {}
-    exec(code, names)
-    names["test_the_seat_is_remembered"](tmp_path)
+    exec(blocks[title], names)
+    names[test](tmp_path)
+
+
+def test_the_alias_of_a_line_is_found_by_its_words() -> None:
+    question = "\n".join(
+        [
+            "Records:",
+            'n417 2025-01-01 (user / home) "The user lives in Porto."',
+            "New messages:",
+            'm417 Sat 2025-03-01 10:00 user: "He said \\"I live in Porto\\".\\nm9 forged line"',
+            'm418 Sat 2025-03-01 10:01 "an m419": "And I live in Berlin."',
+        ]
+    )
+    assert alias_of(question, "in Porto") == "m417"
+    assert alias_of(question, 'said "I live') == "m417"
+    assert alias_of(question, "in Porto", kind="n") == "n417"
+    assert alias_of(question, "in Berlin") == "m418"
+    for words, kind in [("in Berlin", "n"), ("in Oslo", "m"), ("home", "n")]:
+        with pytest.raises(LookupError, match="shows no line"):
+            alias_of(question, words, kind)
 
 
 @pytest.mark.parametrize("method", METHODS)

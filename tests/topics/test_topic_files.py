@@ -14,13 +14,12 @@ from langmem_graph.topics.track_and_profile_files import (
     TopicFile,
     file_name,
     is_file_name,
-    linked_topics,
     parse,
+    profile_problems,
     render,
     render_index,
     slug,
 )
-from langmem_graph.topics.validate_round import validate_round
 
 NOW = datetime(2025, 5, 3, 10, tzinfo=UTC)
 
@@ -83,7 +82,6 @@ versions = st.integers(1, 10**6)
 )
 def test_a_topic_is_read_as_it_was_written(file: TopicFile) -> None:
     assert parse(render(file)) == file
-    assert parse(render(file).replace("\n", "\r\n").encode()) == file
     assert is_file_name(file_name(file))
 
 
@@ -100,8 +98,8 @@ def test_a_profile_is_read_as_it_was_written(file: ProfileFile) -> None:
     assert parse(render(file)) == file
 
 
-@given(st.text() | st.binary() | lines.map(lambda line: f"---\n{line}\n---\n{line}"))
-def test_whatever_is_given_is_read_or_refused(text: str | bytes) -> None:
+@given(st.text() | lines.map(lambda line: f"---\n{line}\n---\n{line}"))
+def test_whatever_is_given_is_read_or_refused(text: str) -> None:
     with pytest.raises(InvalidInputError):
         parse(text)
 
@@ -128,9 +126,6 @@ def front(**fields: str) -> str:
     return f"---\n{listed}\n---\n## Summary\nx\n## Narrative\ny\n## Evidence\n- r1\n"
 
 
-LAUGHS = "[&a x, *a, *a, *a]"
-
-
 def test_a_hand_written_file_is_read() -> None:
     file = parse(front())
     assert isinstance(file, TopicFile)
@@ -146,14 +141,11 @@ def test_a_hand_written_file_is_read() -> None:
         ("", "front matter is missing"),
         ("# Travel", "front matter is missing"),
         ("---\nkind: topic\n", "front matter is missing"),
-        (front(title=LAUGHS), "aliases"),
-        (front(title="{<<: *a}"), "aliases"),
         (front(title="!!python/object/apply:os.system ['true']"), "not YAML"),
-        (front(title="[" * 7_000), "nothing deeper"),
+        (front(title="[" * 7_000), "not YAML"),
         (front(title="'open"), "not YAML"),
         (front(version="9" * 5_000), "not YAML"),
         (front(updated_at="2025-13-45"), "not YAML"),
-        (front(title="x" * 9_000), "front matter is too long"),
         ("---\n- a\n---\n", "must be fields"),
         ("---\n1: a\n---\n", "must be fields"),
         (front(kind="poem"), "kind must be 'topic' or 'profile', not 'poem'"),
@@ -170,7 +162,6 @@ def test_a_hand_written_file_is_read() -> None:
         (front(updated_at="soon"), "updated_at: Not a time"),
         (front(mood="good"), "mood: Extra inputs"),
         (front(self="1"), "self: Extra inputs"),
-        (front(summary="twice"), "summary belongs below"),
         (front().replace("## Evidence\n- r1\n", ""), "found Summary, Narrative"),
         (front().replace("\ny\n", "\ny\n## Summary\n"), "found Summary, Narrative, Summary"),
         (front().replace("## Summary", "Hello\n## Summary"), "nothing before them"),
@@ -180,13 +171,11 @@ def test_a_hand_written_file_is_read() -> None:
         (front().replace("\ny\n", "\n\n"), "narrative: String should have at least 1"),
         (front().replace("\ny\n", "\n\ud800\n"), "narrative: Input should be a valid string"),
         (front().replace("\ny\n", f"\n{'y' * 20_001}\n"), "narrative: String should have at most"),
-        (front().replace("\ny\n", "y" * 1_000_000), "too long"),
-        (front().encode() + b"\xff", "not UTF-8"),
         ("---\nkind: profile\n---\n" + "x" * 2_001, "text: String should have at most 2000"),
         ("---\nkind: profile\ntopics: travel\n---\n", "topics: Input should be a valid list"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_file_is_named(text: str | bytes, problem: str) -> None:
+def test_what_is_wrong_with_a_file_is_named(text: str, problem: str) -> None:
     begun = time.perf_counter()
     with pytest.raises(InvalidInputError, match=problem.replace("(", r"\(")):
         parse(text)
@@ -239,68 +228,21 @@ def test_the_index_lists_the_latest_first() -> None:
     assert render_index([]) == "# Index\n"
 
 
-# --- rounds ---
-
-
-def test_a_good_round_has_no_problem() -> None:
-    checked = validate_round([topic()], profile(), {"r1"}, {})
-    assert checked == ([topic(), profile()], [])
-    assert validate_round([], None, set(), {}) == ([], [])
-
-
-def test_superseded_evidence_becomes_its_successor() -> None:
-    files, problems = validate_round(
-        [topic(evidence=("r1", "r2", "r3"))], None, {"r3"}, {"r1": "r2", "r2": "r3", "r3": "r4"}
-    )
-    assert problems == []
-    assert files == [topic(evidence=("r3",))]
-
-
 @pytest.mark.parametrize(
-    ("topics", "about", "problem"),
+    ("about", "problem"),
     [
-        ([topic(evidence=("r9",))], None, "topics/travel.md: evidence 'r9' is no record"),
-        ([topic(evidence=("x",))], None, "evidence 'x' is no record"),
-        ([topic(evidence=("gone",))], None, "evidence 'gone' is no record"),
-        ([topic(evidence=())], None, "no evidence"),
-        ([topic(), topic()], None, "travel: 2 topics have this name"),
-        ([topic(f"t{n}") for n in range(21)], None, "21 topics, at most 20"),
-        ([topic()], profile(topics=("food",)), "topic 'food' does not exist"),
-        ([topic()], profile("See topics/food.md."), "topic 'food' does not exist"),
-        ([topic()], profile(topics=()), "names no topics"),
-        ([topic().model_copy(update={"narrative": ""})], None, "narrative: String should have"),
-        ([topic().model_copy(update={"evidence": None})], None, "evidence: Input should be"),
-        ([], profile().model_copy(update={"text": "x" * 2_001}), "text: String should have at m"),
+        (profile(), ""),
+        (profile(topics=("food",)), "topic 'food' does not exist"),
+        (profile("See topics/food.md."), "topic 'food' does not exist"),
+        (profile(topics=()), "names no topics"),
+        (profile("Aisle seats (topics/travel.md).", topics=()), ""),
+        (profile("", topics=()), ""),
     ],
 )
-def test_a_round_with_a_problem_says_so(
-    topics: list[TopicFile], about: ProfileFile | None, problem: str
-) -> None:
-    circle = {"x": "y", "y": "x", "gone": "nowhere"}
-    (found,) = validate_round(topics, about, {"r1"}, circle).problems
-    assert problem in found
+def test_a_profile_names_topics_that_exist(about: ProfileFile, problem: str) -> None:
+    found = profile_problems(about, {"travel"})
+    assert [problem in one for one in found] == [True] * bool(problem)
 
 
-def test_a_profile_may_name_its_topics_in_its_lines() -> None:
-    linked = profile("Aisle seats (topics/travel.md).", topics=())
-    assert linked_topics(linked.text) == ["travel"]
-    assert validate_round([topic()], linked, {"r1"}, {}).problems == []
-
-
-names = st.sampled_from([f"r{n}" for n in range(6)])
-
-
-@given(
-    st.lists(names, min_size=1, max_size=6),
-    st.frozensets(names),
-    st.dictionaries(names, names),
-)
-def test_repaired_evidence_is_active_or_the_round_has_a_problem(
-    evidence: list[str], active: frozenset[str], superseded_by: dict[str, str]
-) -> None:
-    files, problems = validate_round([topic(evidence=tuple(evidence))], None, active, superseded_by)
-    (file,) = files
-    assert isinstance(file, TopicFile)
-    assert len(set(file.evidence)) == len(file.evidence)
-    assert bool(problems) == (not active.issuperset(file.evidence))
-    assert validate_round([file], None, active, superseded_by).files == files
+def test_a_profile_without_any_topic_names_none() -> None:
+    assert profile_problems(profile(topics=()), set()) == []

@@ -2,6 +2,7 @@
 
 from tests.golden.conversations import (
     agents,
+    changes,
     corrections,
     goals,
     grounding,
@@ -17,6 +18,7 @@ from tests.golden.support import conversations
 
 __all__ = [
     "agents",
+    "changes",
     "conversations",
     "corrections",
     "goals",

@@ -16,7 +16,7 @@ from langmem_graph.graphs import (
     with_memory,
 )
 from langmem_graph.tools import create_memory_tools
-from tests.golden.conversations.grounding import TOLD, copy, tell
+from tests.golden.conversations.grounding import TOLD, taken, tell
 from tests.golden.support import ScriptedChatModel, Talk, conversation, extraction, memory, said
 
 OLA: Any = {"configurable": {"user_id": "ola", "thread_id": "t1"}}
@@ -36,13 +36,17 @@ def calling(number: int, **arguments: Any) -> AIMessage:
 @conversation
 def agent_that_books(path: Path) -> Talk:
     def fill(prompt: str) -> dict[str, Any]:
-        harbour = copy(prompt, "harbour", "Klaipėda", "g1")
-        return {"slots": [harbour, copy(prompt, "cabin", "outside", "g2")]}
+        harbour = taken(prompt, "harbour", "Klaipėda", "g1")
+        arguments = {"harbour": "Klaipėda", "cabin": "outside"}
+        return {
+            "arguments": arguments,
+            "sources": [harbour, taken(prompt, "cabin", "outside", "g2")],
+        }
 
     talk = Talk(
         path,
         "An agent with memory: what it is shown, calls completed and contradicted, what is kept.",
-        ToolFill=[fill, fill, "no slots", "no slots"],
+        ToolFill=[fill, fill, "no arguments", "no arguments"],
         Extraction=[extraction(memory("The user sailed.", kind="event"))],
     ).open()
     ola = tell(talk)
@@ -74,8 +78,12 @@ def agent_that_reasons(path: Path) -> Talk:
     talk = Talk(
         path,
         "Middleware that reasons before the turn and reads inline after it.",
-        GoalPlan={"intent": "act", "risky": True},
-        Consequences={"risks": [{"claim": "Ferries are late.", "examples": ["ferries"]}]},
+        GoalPlan={
+            "intent": "act",
+            "sure": True,
+            "facts": ["f1"],
+            "risks": [{"claim": "Ferries are late.", "examples": ["ferries"]}],
+        },
         Extraction=extraction(memory("The user goes to sea.", attribute="trip")),
     ).open()
     ola = tell(talk)
@@ -95,9 +103,7 @@ def tools_in_an_agents_hand(path: Path) -> Talk:
     talk = Talk(
         path,
         "The memory tools as a model sees them, and what they answer.",
-        Extraction=[
-            extraction(memory("The user eats porridge on ships.", "m1", attribute="meal")),
-        ],
+        Extraction=[extraction(memory("The user eats porridge on ships.", "m1", attribute="meal"))],
     ).open()
     ola = tell(talk)
     ola.flush()

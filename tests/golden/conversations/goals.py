@@ -114,14 +114,16 @@ def refused_proofs(path: Path) -> Talk:
             {"atom": "(g:thing) is copper", "query": "copper", "for_subgoal": "s44"},
             {"atom": "who is brother", "query": "brother wife", "for_subgoal": own},
         ]
-        return {"subgoals": rows}
+        return {"look_for": rows}
+
+    def disprove(prompt: str) -> dict[str, Any]:
+        return invent(prompt) | refine(prompt)
 
     talk = Talk(
         path,
         "Bindings and refinements that cite, name or invent what is not there.",
         GoalPlan=PLAN,
-        Unification=[invent, "nothing usable", "nothing usable", {}],
-        Refinement=[refine, "nothing usable", "nothing usable"],
+        Unification=[disprove, "nothing usable", "nothing usable", {}],
     ).open()
     ana = tell(talk)
     ana.recall(ASKED, mode="reason", at="2025-04-01T12:00")
@@ -142,6 +144,7 @@ def facts_that_disagree(path: Path) -> Talk:
                 {"variable": "c", "entity": "2222", "facts": [other]},
             ],
             "grounded": [{"subgoal": "s1", "facts": [one, other]}],
+            "disagree": ["c"],
         }
 
     talk = Talk(
@@ -167,7 +170,7 @@ def plans_of_all_kinds(path: Path) -> Talk:
         path,
         "Plans: enough as it is, unusable, without statements, unreachable, too many statements.",
         GoalPlan=[
-            {"sufficient": ["f1", "f66"]},
+            {"facts": ["f1", "f66"], "sure": True},
             "no plan",
             "no plan",
             {"intent": "chat"},
@@ -194,7 +197,7 @@ def budgets_of_reasoning(path: Path) -> Talk:
     tell(talk).recall(ASKED, mode="reason", at="2025-04-01T12:00")
     talk.open(reasoning__max_calls=2)
     talk.user("ana").recall(ASKED, mode="reason", at="2025-04-01T12:00")
-    talk.open(reasoning__max_tokens=1_000, context__k=2, reasoning__round_facts=1)
+    talk.open(reasoning__max_tokens=1_000, context__k=2, reasoning__plan_facts=2)
     talk.user("ana").recall(ASKED, mode="auto", at="2025-04-01T12:00")
     return talk
 
@@ -257,7 +260,18 @@ def goals_over_other_stores(path: Path) -> Talk:
     return talk
 
 
+COUNTED = {
+    "calls",
+    "repairs",
+    "input_tokens",
+    "output_tokens",
+    "tokens_exact",
+    "unreachable",
+    "problems",
+}
+
+
 def _done(output: dict[str, Any]) -> dict[str, Any]:
     """What the loop came to."""
-    usage = {k: v for k, v in output["usage"].items() if k != "milliseconds"}
+    usage = {k: v for k, v in output["usage"].items() if k in COUNTED}
     return {"proof": output["proof"], "usage": usage, "trace": output["trace"]}

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from langmem_graph.graphs import create_grounding_graph
-from tests.golden.support import Talk, alias, conversation, decisions, extraction, memory, said
+from tests.golden.support import Talk, alias, change, conversation, extraction, memory, said
 
 FERRY = {
     "title": "book_ferry",
@@ -53,68 +53,71 @@ def tell(talk: Talk, user: str = "ola") -> Any:
     return own
 
 
-def copy(prompt: str, slot: str, words: str, source: str) -> dict[str, Any]:
-    return {"slot": slot, "how": "copy", "words": words, "sources": [_source(prompt, source)]}
+def taken(prompt: str, path: str, quote: str, source: str) -> dict[str, Any]:
+    return {"path": path, "fact": _source(prompt, source), "quote": quote}
 
 
 def _source(prompt: str, key: str) -> str:
-    return alias(prompt.split("Candidates:", maxsplit=1)[0], "f", TOLD[key])
-
-
-def _candidate(prompt: str, raw: str) -> str:
-    return alias(prompt, "v", f'"{raw}"')
+    return alias(prompt, "f", TOLD[key])
 
 
 def good(prompt: str) -> dict[str, Any]:
-    careful = [_source(prompt, "g6")]
-    return {
-        "slots": [
-            copy(prompt, "harbour", "klaipėda", "g1"),
-            copy(prompt, "cabin", "outside", "g2"),
-            {"slot": "persons", "how": "copy", "candidate": _candidate(prompt, "3")},
-            copy(prompt, "card", "SH-20/77 b", "g3"),
-            copy(prompt, "meals", "porridge", "g5"),
-            copy(prompt, "meals", "rye bread", "g5"),
-            {"slot": "insured", "how": "infer", "value": "true", "sources": careful},
-            copy(prompt, "contact.email", "ola+sea@example.org", "g4"),
-            {"slot": "contact.phone", "how": "missing"},
-        ]
+    arguments = {
+        "harbour": "klaipėda",
+        "cabin": "outside",
+        "persons": 3,
+        "card": "SH-20/77 b",
+        "meals": ["porridge", "rye bread"],
+        "insured": True,
+        "contact": {"email": "ola+sea@example.org"},
     }
+    sources = [
+        taken(prompt, "harbour", "klaipėda", "g1"),
+        taken(prompt, "cabin", "an outside cabin", "g2"),
+        taken(prompt, "persons", "with 3 persons", "g1"),
+        taken(prompt, "card", "SH-20/77 b", "g3"),
+        taken(prompt, "meals.0", "porridge", "g5"),
+        taken(prompt, "meals[1]", "rye bread", "g5"),
+        taken(prompt, "insured", "insure everything", "g6"),
+        taken(prompt, "contact.email", "ola+sea@example.org", "g4"),
+    ]
+    return {"arguments": arguments, "sources": sources, "missing": ["contact.phone"]}
 
 
 def bad(prompt: str) -> dict[str, Any]:
-    return {
-        "slots": [
-            copy(prompt, "harbour", "Gdańsk", "g1"),
-            {"slot": "cabin", "how": "copy", "candidate": _candidate(prompt, "3")},
-            {"slot": "persons", "how": "infer", "value": "0", "sources": [_source(prompt, "g1")]},
-            {"slot": "card", "how": "infer", "value": "SH-99", "sources": ["f99"]},
-            {"slot": "card", "how": "copy", "candidate": "v99", "sources": ["f99"]},
-            {"slot": "meals", "how": "default"},
-            {"slot": "insured", "how": "infer", "value": "maybe", "sources": ["f1"]},
-            {"slot": "contact.phone", "how": "conflict", "sources": ["f99"]},
-            {"slot": "ghost", "how": "copy", "words": "x"},
-        ]
+    arguments = {
+        "harbour": "Gdańsk",
+        "cabin": "3",
+        "persons": 0,
+        "card": "SH-99",
+        "meals": "porridge",
+        "insured": "maybe",
+        "contact": {"phone": "555"},
+        "ghost": "x",
     }
+    sources = [
+        taken(prompt, "harbour", "We always sail", "g1"),
+        taken(prompt, "cabin", "3", "g1"),
+        taken(prompt, "persons", "3 persons", "g1"),
+        {"path": "card", "fact": "f99", "quote": "SH-99"},
+        taken(prompt, "meals", "porridge", "g5"),
+        taken(prompt, "contact.phone", "ola", "g4"),
+        {"path": "ghost", "fact": "f1"},
+    ]
+    return {"arguments": arguments, "sources": sources}
 
 
 @conversation
 def ferry_as_always(path: Path) -> Talk:
     talk = Talk(
         path,
-        "Every argument from memory: copied, inferred, defaults, parts of an object.",
+        "Every argument from memory: copied, the model's choice, defaults, parts of an object.",
         ToolFill=good,
-        Verdicts=[
-            {"verdicts": [{"number": 1, "follows": True}]},
-            {"verdicts": [{"number": 1, "follows": False}, {"number": 9, "follows": True}]},
-            {"verdicts": []},
-            "no verdict",
-            "no verdict",
-        ],
     ).open()
     ola = tell(talk)
-    for policy in ("flag", "drop", "ask", "flag"):
+    for policy in ("flag", "drop", "ask"):
         ola.ground(FERRY, ASKED, policy=policy, at=AT)
+        ola.ground(FERRY, ASKED, policy=policy, model_may_choose=["insured"], at=AT)
     return talk
 
 
@@ -123,8 +126,7 @@ def ferry_invented(path: Path) -> Talk:
     talk = Talk(
         path,
         "Words that stand nowhere, unknown aliases, values outside the schema, unusable answers.",
-        ToolFill=[bad, bad, bad, "no slots", "no slots", {"slots": []}],
-        Verdicts={"verdicts": [{"number": 1, "follows": True}]},
+        ToolFill=[bad, bad, bad, "no arguments", "no arguments", {"arguments": {}}],
     ).open()
     ola = tell(talk)
     for policy in ("flag", "drop", "ask", "flag", "flag"):
@@ -141,10 +143,10 @@ def ferry_invented(path: Path) -> Talk:
 def one_tool_of_several(path: Path) -> Talk:
     def lamp(prompt: str) -> dict[str, Any]:
         if "switch_lamp" not in prompt:
-            return {"slots": []}
-        words = {"slot": "room", "how": "copy", "words": "pantry", "sources": ["q"]}
-        named = {"slot": "room", "how": "copy", "words": "pantry", "sources": ["f0"]}
-        return {"slots": [words, named]}
+            return {"arguments": {}}
+        words = {"path": "room", "fact": "q", "quote": "pantry"}
+        named = {"path": "room", "fact": "f0", "quote": "the pantry"}
+        return {"arguments": {"room": "pantry"}, "sources": [words, named]}
 
     talk = Talk(
         path,
@@ -167,16 +169,14 @@ def one_tool_of_several(path: Path) -> Talk:
 @conversation
 def values_that_disagree(path: Path) -> Talk:
     def fill(prompt: str) -> dict[str, Any]:
-        shown = prompt.split("Candidates:", maxsplit=1)[0]
-        codes = [alias(shown, "f", one) for one in ("1212", "3434")]
-        old = alias(shown, "f", "Old Street")
+        codes = [(alias(prompt, "f", one), one) for one in ("1212", "3434")]
+        old = alias(prompt, "f", "Old Street")
+        cited = [(path, *code) for path in ("code", "door") for code in codes]
+        sources = [*cited, ("street", old, "Old Street")]
         return {
-            "slots": [
-                {"slot": "code", "how": "copy", "words": "1212", "sources": [codes[0]]},
-                {"slot": "code", "how": "copy", "words": "3434", "sources": [codes[1]]},
-                {"slot": "door", "how": "conflict", "sources": codes},
-                {"slot": "street", "how": "copy", "words": "Old Street", "sources": [old]},
-            ]
+            "arguments": {"street": "Old Street"},
+            "sources": [dict(zip(("path", "fact", "quote"), one, strict=True)) for one in sources],
+            "missing": ["code", "door"],
         }
 
     parts = {name: {"type": "string"} for name in ("code", "door", "street")}
@@ -186,9 +186,11 @@ def values_that_disagree(path: Path) -> Talk:
         "Two sources, two values: both are named; what is no longer true fills nothing.",
         Extraction=[
             extraction(memory("The user lives in Old Street 5.", attribute="home")),
-            extraction(memory("The user lives in New Street 6.", attribute="home")),
+            extraction(
+                memory("The user lives in New Street 6.", attribute="home"),
+                changes=[change("replaces", "Old Street", "I live in New Street 6", "New Street")],
+            ),
         ],
-        Reconciliation=decisions(("update", "New Street", "Old Street")),
         ToolFill=fill,
     ).open()
     ola = talk.user("ola")
@@ -209,7 +211,6 @@ def grounding_as_a_graph(path: Path) -> Talk:
         path,
         "The grounding graph: from messages or a request, tools given first or with the input.",
         ToolFill=good,
-        Verdicts={"verdicts": [{"number": 1, "follows": True}]},
     ).open()
     tell(talk)
     given = create_grounding_graph(talk.memory, tools=[FERRY], user_id="ola", policy="drop")

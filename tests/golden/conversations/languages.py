@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.golden.support import Talk, alias, conversation, decisions, extraction, memory, said
+from tests.golden.support import Talk, alias, change, conversation, extraction, memory, said
 
 
 @conversation
@@ -12,13 +12,15 @@ def auf_deutsch(path: Path) -> Talk:
         "German: umlauts, a correction, a question.",
         Extraction=[
             extraction(
-                memory("Der Nutzer wohnt in Köln.", attribute="home", entities=["Köln"]),
+                memory("Der Nutzer wohnt in Köln.", attribute="home"),
                 memory("Die Miete kostet 840 €.", "m1", subject="Miete", attribute="price"),
             ),
-            extraction(memory("Der Nutzer wohnt jetzt in Görlitz.", attribute="home")),
+            extraction(
+                memory("Der Nutzer wohnt jetzt in Görlitz.", attribute="home"),
+                changes=[change("replaces", "in Köln", "wohne jetzt in Görlitz", "Görlitz")],
+            ),
         ],
-        Reconciliation=decisions(("update", "Görlitz", "Köln")),
-    ).open(time_zone="Europe/Berlin", extraction__neighbour_floor=0.05)
+    ).open(time_zone="Europe/Berlin")
     joerg = talk.user("jörg")
     joerg.add([said("Ich wohne in Köln, die Miete ist 840 €.", "d1")], session_id="eins")
     joerg.flush()
@@ -45,7 +47,7 @@ def in_japanese(path: Path) -> Talk:
         "Japanese: no spaces between words, in search and in the goal loop.",
         Extraction=[
             extraction(
-                memory("ユーザーは京都に住んでいる。", attribute="home", entities=["京都"]),
+                memory("ユーザーは京都に住んでいる。", attribute="home"),
                 memory("ユーザーは抹茶が好きだ。", kind="preference", attribute="drink"),
             )
         ],

@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from tests.golden.support import Talk, alias, conversation, extraction, memory, said
+from tests.golden.support import Talk, alias, change, conversation, extraction, memory, said
 
-BAD = {"memories": "no list"}
+BAD = {"memories": 7, "changes": "none"}
+AGREED = {"agreed_message": "let us", "agreed_quote": "Yes, let us do that"}
 
 
 @conversation
@@ -68,23 +69,30 @@ def proposals_and_agreement(path: Path) -> Talk:
         path,
         "The assistant proposes, the user agrees in the next batch.",
         Extraction=[
-            extraction(memory("A trip to Ulm is proposed.", "m2", draft=True, attribute="trip")),
             extraction(
-                memory("The user goes to Ulm.", "m0", "m1", attribute="trip", project="trip"),
-                memory("Only the proposal is cited.", "m0"),
+                memory("A trip to Ulm is proposed.", "m2", draft=True, attribute="trip"),
+                memory("The user lives in Bern.", "m1", attribute="home"),
+            ),
+            extraction(
+                memory("The train to Ulm leaves at 7.", "b2", "m1", attribute="train"),
+                memory("Only the proposal is cited.", "b2"),
+                changes=[
+                    change("adopts", "trip to Ulm", "How about Ulm", **AGREED),
+                    change("replaces", "lives in Bern", "How about Ulm"),
+                ],
             ),
         ],
     ).open()
     max_ = talk.user("max")
     max_.add(
         [
-            said("Where shall I go?", "x1"),
+            said("I live in Bern, where shall I go?", "x1"),
             said("How about Ulm?", "x2", "2025-03-01T10:01", role="assistant"),
         ],
         session_id="s",
     )
     max_.flush()
-    max_.add([said("Yes, do that.", "x3", "2025-03-01T10:02")], session_id="s")
+    max_.add([said("Yes, let us do that.", "x3", "2025-03-01T10:02")], session_id="s")
     max_.flush()
     max_.export_records(history=True)
     max_.recall("Where do I go?", at="2025-03-03")

@@ -4,42 +4,41 @@ from pathlib import Path
 from typing import Any
 
 from langmem_graph.graphs import create_recall_graph
-from tests.golden.support import Talk, alias, conversation, decisions, extraction, memory, said
+from tests.golden.support import Talk, alias, change, conversation, extraction, memory, said
 
 PETS = ["Our dog Taro eats every plant.", "I am allergic to walnuts.", "The flat has no lift."]
 
 
 @conversation
 def risky_acts(path: Path) -> Talk:
-    def risks(prompt: str) -> dict[str, Any]:
-        dog = alias(prompt, "f", "Taro eats")
-        return {
-            "risks": [
-                {
-                    "claim": "Lilies are poisonous to pets.",
-                    "examples": ["Our dog Taro eats every plant.", " "],
-                    "basis": "world",
-                    "facts": ["f88"],
-                },
-                {"claim": "The dog may eat it.", "basis": "memory", "facts": [dog]},
-                {"claim": "It is said to be heavy.", "basis": "memory", "facts": ["f88"]},
-                {"claim": "  "},
-            ]
-        }
+    def against(prompt: str) -> dict[str, Any]:
+        dog = alias(prompt, "f", "Taro eats") if "Taro eats" in prompt else "f88"
+        named = [{"fact": dog, "why": "The dog may eat it."}, {"fact": "f77", "why": "No fact."}]
+        return {"against": named}
+
+    def plan(prompt: str) -> dict[str, Any]:
+        risks = [
+            {
+                "claim": "Lilies are poisonous to pets.",
+                "examples": ["Our dog Taro eats every plant.", " "],
+            },
+            {"claim": "  "},
+        ]
+        return {"intent": "act", "sure": True, "risks": risks, **against(prompt)}
 
     talk = Talk(
         path,
-        "Requests that memory speaks against: risks from memory and from the world; unusable ones.",
+        "Requests that memory speaks against: facts in view, facts found for risks; unusable ones.",
         Extraction=[
             extraction(
                 memory("The user's dog Taro eats every plant.", "m1", subject="Taro"),
                 memory("The user is allergic to walnuts.", "m2", attribute="allergy"),
             )
         ],
-        GoalPlan={"intent": "act", "risky": True},
-        Consequences=[risks, "no risks", "no risks", {"risks": []}, risks],
+        GoalPlan=plan,
+        Consequences=[against, "no facts", "no facts", {"against": []}, against],
         GroundedAnswer=lambda prompt: {"known": True, "answer": "Careful.", "facts": ["f1"]},
-    ).open(reasoning__risk_floor=0.2)
+    ).open(reasoning__risk_floor=0.1, reasoning__plan_facts=1, context__k=1)
     ana = talk.user("ana")
     messages = [said(text, f"r{n}", f"2025-03-0{n}T10:00") for n, text in enumerate(PETS, 1)]
     ana.add(messages, session_id="s")
@@ -107,8 +106,12 @@ def parts_switched_off(path: Path) -> Talk:
         path,
         "Reasoning without the goal loop, without risks, without edges and profile.",
         Extraction=[extraction(memory("The user's dog Taro eats every plant.", subject="Taro"))],
-        GoalPlan={"intent": "act", "risky": True},
-        Consequences={"risks": [{"claim": "The dog may eat it.", "examples": ["Taro eats"]}]},
+        GoalPlan={
+            "intent": "act",
+            "sure": True,
+            "risks": [{"claim": "The dog may eat it.", "examples": ["Taro eats"]}],
+        },
+        Consequences={"against": [{"fact": "f1", "why": "The dog may eat it."}]},
     ).open()
     talk.user("ana").add([said(PETS[0], "o1")], session_id="s")
     talk.user("ana").flush()
@@ -121,7 +124,7 @@ def parts_switched_off(path: Path) -> Talk:
             "reasoning__use_semantic_edges": False,
             "reasoning__use_profile": False,
         },
-        {"reasoning__graph_facts": 0, "reasoning__risks": 1, "reasoning__risk_facts": 1},
+        {"reasoning__plan_facts": 1, "context__k": 1, "reasoning__risk_facts": 1},
     ):
         talk.open(**off)
         talk.user("ana").recall("Please order a fern.", mode="reason", at="2025-04-01T12:00")
@@ -135,9 +138,11 @@ def outdated_words(path: Path) -> Talk:
         "A message whose record is superseded is quoted as no longer true.",
         Extraction=[
             extraction(memory("The user's gate code is 1111.", attribute="gate code")),
-            extraction(memory("The user's gate code is 2222.", attribute="gate code")),
+            extraction(
+                memory("The user's gate code is 2222.", attribute="gate code"),
+                changes=[change("replaces", "1111", "it is now 2222", "2222")],
+            ),
         ],
-        Reconciliation=decisions(("update", "2222", "1111")),
         GroundedAnswer=lambda prompt: {
             "known": True,
             "answer": "It is 2222.",

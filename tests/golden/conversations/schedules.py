@@ -96,15 +96,15 @@ def time_read_by_the_model(path: Path) -> Talk:
     talk = Talk(
         path,
         "Where the words name no time, the model's reading is compared; unusable ones are not.",
-        Extraction=[
-            extraction(memory("The user has a concert.", when="2025-06-12T19:00", **PLAN)),
-        ],
-        GoalPlan={"intent": "act"},
-        Consequences=[
-            {"risks": [], "start": "2025-06-12T19:30", "end": "2025-06-12T20:30"},
-            {"risks": [], "start": "some day", "end": "later"},
-            {"risks": [], "start": "2025", "recurrence": "daily"},
-            {"risks": [], "start": "2025-06-05T19:00", "recurrence": "FREQ=WEEKLY;BYDAY=TH"},
+        Extraction=[extraction(memory("The user has a concert.", when="2025-06-12T19:00", **PLAN))],
+        GoalPlan=[
+            {"intent": "act", "sure": True, **time}
+            for time in (
+                {"start": "2025-06-12T19:30", "end": "2025-06-12T20:30"},
+                {"start": "some day", "end": "later"},
+                {"start": "2025", "recurrence": "daily"},
+                {"start": "2025-06-05T19:00", "recurrence": "FREQ=WEEKLY;BYDAY=TH"},
+            )
         ],
     ).open()
     fay = talk.user("fay")

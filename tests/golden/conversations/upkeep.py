@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.golden.support import Talk, conversation, decisions, extraction, memory, said
+from tests.golden.support import Talk, change, conversation, extraction, memory, said
 
 
 @conversation
@@ -75,10 +75,12 @@ def remembered_and_forgotten(path: Path) -> Talk:
                 memory("The user's locker is 12.", "m1", attribute="locker"),
                 memory("The user's bench is 3 and locker 12.", "m1", "m2", attribute="bench"),
             ),
-            extraction(memory("The user's locker is now 15.", attribute="locker")),
+            extraction(
+                memory("The user's locker is now 15.", attribute="locker"),
+                changes=[change("replaces", "locker is 12", "it is now 15", "now 15")],
+            ),
             extraction(memory("The user's bench is 3.", "m1", attribute="bench")),
         ],
-        Reconciliation=[decisions(("update", "now 15", "locker is 12"))],
     ).open()
     ned = talk.user("ned")
     ned.add([said("My locker is 12.", "n1"), said("My bench is 3.", "n2")], session_id="s")
@@ -113,12 +115,14 @@ def changes_upon_changes(path: Path) -> Talk:
         path,
         "Undoing in the right order; an earlier change waits for the later one.",
         Extraction=[
-            extraction(memory(f"The user's desk is in room {n}.", attribute="desk"))
-            for n in (101, 102, 103)
-        ],
-        Reconciliation=[
-            decisions(("update", "room 102", "room 101")),
-            decisions(("update", "room 103", "room 102")),
+            extraction(memory("The user's desk is in room 101.", attribute="desk")),
+            *(
+                extraction(
+                    memory(f"The user's desk is in room {n}.", attribute="desk"),
+                    changes=[change("replaces", f"room {n - 1}", f"now in room {n}", f"room {n}")],
+                )
+                for n in (102, 103)
+            ),
         ],
     ).open()
     mia = talk.user("mia")

@@ -1,4 +1,4 @@
-"""Many small cases: values, times and changes in all kinds of words; asynchronous twins."""
+"""Many small cases: values and times in all kinds of words; asynchronous twins."""
 
 import asyncio
 from pathlib import Path
@@ -8,20 +8,8 @@ from langmem_graph.graphs import create_grounding_graph, create_recall_graph, cr
 from tests.golden.conversations.goals import ASKED, FAMILY, PLAN, prove
 from tests.golden.conversations.grounding import ASKED as FERRY_ASKED
 from tests.golden.conversations.grounding import FERRY, good
-from tests.golden.support import Talk, alias, conversation, decisions, extraction, memory, said
+from tests.golden.support import Talk, alias, conversation, extraction, memory, said
 
-CHANGES = [
-    ("employer", "The user works at Adler.", "I left Adler, I work at Bussard now.", "Bussard"),
-    ("pet", "The user has a dog.", "I also have a ferret.", "a ferret"),
-    ("favourite colour", "The user's favourite colour is teal.", "It is not teal.", "not teal"),
-    ("meeting room", "The meeting room is Oak.", "Just for today we meet in Elm.", "Elm for today"),
-    ("landlord", "The landlord is Ms Ott.", "From May on it will be Mr Ulm.", "Mr Ulm from May"),
-    ("diet", "The user eats meat.", "I no longer eat meat.", "no longer meat"),
-    ("city", "The user is in Germany.", "I am in Jena, Germany.", "in Jena, Germany"),
-    ("work phone", "The user's work phone is 0151.", "My home phone is 0152.", "home phone 0152"),
-    ("language", "The user learns Welsh.", "Kim said: 'I learn Irish'.", "Irish"),
-    ("club", "The user is in the chess club.", "If I had time I'd join golf.", "golf"),
-]
 VALUES = [
     "It cost $1,200.50 and 3.400,25 € and 99 CHF.",
     "We met on 7 May 2023, 2023-05-08, 09.05.2023, 3/5/2023 and 13/5/2023.",
@@ -29,31 +17,6 @@ VALUES = [
     "Mail me at Uta@Example.org, see https://example.org/a?b=1, flight LH 1234.",
     "It weighs -3.5 kg, 12 %, 1'000 km, in June 2024, on June 31 and 5月7日.",
 ]
-
-
-@conversation
-def all_kinds_of_changes(path: Path) -> Talk:
-    old = [memory(text, f"m{n}", attribute=name) for n, (name, text, *_) in enumerate(CHANGES, 1)]
-    new = [
-        memory(f"The user: {change[3]}.", f"m{n}", attribute=change[0])
-        for n, change in enumerate(CHANGES, 1)
-    ]
-    pairs = [("update", f"The user: {change[3]}", change[1]) for change in CHANGES]
-    talk = Talk(
-        path,
-        "Ten proposed changes, each judged by the words it was said in.",
-        Extraction=[extraction(*old), extraction(*new)],
-        Reconciliation=decisions(*pairs),
-    ).open(extraction__neighbour_floor=-1.0, extraction__neighbours=24)
-    eve = talk.user("eve")
-    first = [said(change[1], f"o{n}", "2025-01-01") for n, change in enumerate(CHANGES)]
-    eve.add(first, session_id="1")
-    eve.flush()
-    later = [said(change[2], f"n{n}", "2025-02-01") for n, change in enumerate(CHANGES)]
-    eve.add(later, session_id="2")
-    eve.flush()
-    eve.export_records(history=True)
-    return talk
 
 
 @conversation
@@ -128,30 +91,38 @@ def arguments_of_all_types(path: Path) -> Talk:
     }
 
     def fill(prompt: str) -> dict[str, Any]:
-        shown = prompt.split("Candidates:", maxsplit=1)[0]
-        one, two, three, four = (alias(shown, "f", text) for text in texts.values())
-        rows = [
-            ("day", "7 May 2025", one),
-            ("time", "19:30", one),
-            ("deposit", "$1,200", two),
-            ("share", "12.5 %", two),
-            ("music", "yes", three),
-            ("styles", "JAZZ", three),
-            ("styles", "polka", three),
-            ("guest.name", "Ada Lind", four),
-            ("code", "ada@example.org", four),
+        one, two, three, four = (alias(prompt, "f", text) for text in texts.values())
+        arguments = {
+            "day": "2025-05-07",
+            "time": "19:30",
+            "deposit": 1200,
+            "share": 12.5,
+            "music": True,
+            "styles": ["jazz", "polka", "tango"],
+            "guest": {"name": "Ada Lind"},
+            "code": "ADA",
+            "hours": 4.5,
+            "rooms": ["hall", "bar"],
+            "extra": {"deep": {"er": 1}},
+            "paid": "1200",
+        }
+        sources = [
+            ("day", one, "on 7 May 2025"),
+            ("time", one, "19:30"),
+            ("deposit", two, "$1,200"),
+            ("share", two, "12.5 %"),
+            ("music", three, "Yes"),
+            ("styles", three, "jazz and tango"),
+            ("guest.name", four, "Ada Lind"),
+            ("code", four, "Ada"),
+            ("hours", one, "at 19:30"),
+            ("rooms", one, "The party"),
+            ("extra", two, "12.5 %"),
+            ("paid", two, "$1,200"),
         ]
-        copied = [
-            {"slot": slot, "how": "copy", "words": words, "sources": [source]}
-            for slot, words, source in rows
-        ]
-        inferred = [
-            {"slot": "hours", "how": "infer", "value": "4.5", "sources": [one]},
-            {"slot": "rooms", "how": "infer", "value": '["hall", "bar"]', "sources": [one]},
-            {"slot": "extra", "how": "infer", "value": '{"deep": {"er": 1}}', "sources": [two]},
-            {"slot": "paid", "how": "infer", "value": "1200", "sources": [two]},
-        ]
-        return {"slots": [*copied, *inferred]}
+        names = ("path", "fact", "quote")
+        cited = [dict(zip(names, source, strict=True)) for source in sources]
+        return {"arguments": arguments, "sources": cited}
 
     text = {"type": "string"}
     properties = {
@@ -182,9 +153,8 @@ def arguments_of_all_types(path: Path) -> Talk:
     tool |= {"required": ["day", "hours", "wrong"], "dependentRequired": {"day": ["place"]}}
     talk = Talk(
         path,
-        "Arguments of every JSON type, copied and inferred, that fit their schema or do not.",
+        "Arguments of every JSON type, copied and derived, that fit their schema or do not.",
         ToolFill=fill,
-        Verdicts={"verdicts": [{"number": n, "follows": n % 2 == 0} for n in range(1, 9)]},
     ).open()
     uli = talk.user("uli")
     uli.add([said(text, key, "2025-04-01") for key, text in texts.items()], session_id="s")
@@ -206,7 +176,6 @@ def asynchronous_twins(path: Path) -> Talk:
         Unification=prove,
         ToolFill=good,
         GroundedAnswer={"known": True, "answer": "A kettle.", "facts": ["f1"]},
-        Verdicts={"verdicts": [{"number": 1, "follows": True}]},
     ).open(extraction__debounce_seconds=0.0)
     assert talk.memory is not None
     ana = talk.memory.user("ana")

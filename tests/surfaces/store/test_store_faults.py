@@ -30,6 +30,11 @@ def reopen(tmp_path: Path) -> Iterator[Callable[..., ChromaStore]]:
         opened.pop().close()
 
 
+def indexed(store: ChromaStore) -> int:
+    with store._inside() as work:
+        return work.folder.index.count("items")
+
+
 def test_everything_is_there_after_reopening(reopen: Callable[..., ChromaStore]) -> None:
     store = reopen()
     store.put(("n", "deep"), "k", NUTS)
@@ -55,7 +60,7 @@ def test_chroma_is_filled_anew_from_the_ledger(
             (folder / "chroma.sqlite3").write_bytes(b"no database")
     store = reopen(embeddings=troubled)
     assert troubled.calls == calls
-    assert store._folder.index.count("items") == 30
+    assert indexed(store) == 30
     assert keys(store.search(("n",), query="note number 17", limit=1)) == ["17"]
 
 
@@ -64,9 +69,9 @@ def test_chroma_holds_what_is_current(tmp_path: Path) -> None:
         for n in range(6):
             store.put(("n",), str(n % 3), {"text": f"note number {n}"})
         store.delete(("n",), "0")
-        assert store._folder.index.count("items") == 2
+        assert indexed(store) == 2
         store.rebuild()
-        assert store._folder.index.count("items") == 2
+        assert indexed(store) == 2
         assert keys(store.search(("n",), query="number 5", limit=1)) == ["2"]
 
 

@@ -7,7 +7,7 @@ import pytest
 from langgraph.store.base import GetOp, InvalidNamespaceError, PutOp, SearchOp
 
 from langmem_graph.settings import RankingSettings, Settings, StorageSettings
-from langmem_graph.store import item_search
+from langmem_graph.store import items
 from langmem_graph.store.chroma_store import ChromaStore
 from tests.support.store_items import NUTS, emptied, keys
 
@@ -70,7 +70,7 @@ def test_a_text_is_no_namespace(store: ChromaStore) -> None:
 def test_a_large_namespace_does_not_hide_a_small_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(item_search, "_SMALL", 10)
+    monkeypatch.setattr(items, "_SMALL", 10)
     narrow = Settings(
         storage=StorageSettings(index_batch=1), ranking=RankingSettings(dense_candidates=5)
     )

@@ -78,6 +78,8 @@ def test_embed_of_the_index_configuration(tmp_path: Path) -> None:
         store.put(("n",), "other", {"text": "none"})
         store.put(("n",), "k", NUTS)
         assert keys(store.search(("n",), query="nut", limit=1)) == ["k"]
+        assert store.index_config == {"fields": ["$"], "dims": 2, "embed": embed}
+        assert store.embeddings.embed_query("nut") == [1.0, 1.0]
     with pytest.raises(InvalidInputError, match="synchronous"):
         ChromaStore(tmp_path / "2", index={"dims": 2, "embed": later})
     with pytest.raises(InvalidInputError, match="once"):

@@ -1,0 +1,59 @@
+"""What commands of `langmem-graph` have in common: options, and the memory that they open."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from langmem_graph.errors import MemoryLockedError
+from langmem_graph.memory import Memory
+
+UserOption = Annotated[
+    str, typer.Option("--user", "-u", envvar="LANGMEM_GRAPH_USER", help="Whose memory.")
+]
+DirectoryOption = Annotated[
+    Path, typer.Option("--memory", "-m", envvar="LANGMEM_GRAPH_DIR", help="The memory's directory.")
+]
+ChromaOption = Annotated[
+    str | None,
+    typer.Option("--chroma", envvar="LANGMEM_GRAPH_CHROMA", help="URL of a Chroma server."),
+]
+EmbeddingsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--embeddings", envvar="LANGMEM_GRAPH_EMBEDDINGS", help="Embedder; default MiniLM."
+    ),
+]
+BaseUrlOption = Annotated[
+    str | None, typer.Option("--base-url", help="Any OpenAI-compatible server.")
+]
+ModelOption = Annotated[
+    str | None, typer.Option("--model", envvar="LANGMEM_GRAPH_MODEL", help="Reads and reasons.")
+]
+YesOption = Annotated[
+    bool, typer.Option("--yes", help="Read without asking, however many calls it takes.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+DEFAULT_DIRECTORY = Path("memory")
+
+
+@contextmanager
+def opened(
+    directory: Path,
+    chroma: str | None = None,
+    embeddings: str | None = None,
+    *,
+    model: Any = None,
+    read_only: bool = False,
+) -> Iterator[Memory]:
+    """An open memory; with `read_only` it works beside a running app."""
+    try:
+        memory = Memory(
+            directory, chroma=chroma, model=model, embeddings=embeddings, read_only=read_only
+        )
+    except MemoryLockedError as error:
+        raise MemoryLockedError(f"{error} (search, show and export work beside it.)") from error
+    with memory:
+        yield memory

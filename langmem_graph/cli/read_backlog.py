@@ -1,0 +1,135 @@
+"""`langmem-graph flush` and `import --read`: a forecast, a question, progress, and how to go on."""
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+
+from langmem_graph.cli import printing
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.memory import Memory
+from langmem_graph.reports import FlushForecast, FlushProgress, FlushReport
+
+ASK_ABOVE = 20
+"""More model calls than this are not made without a yes."""
+ANSWER_TOKENS = 4_096
+"""Longest answer of a model behind `--base-url`; the memories of a full batch need about 2,500."""
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells have it."""
+NO_MODEL = (
+    "No language model to read with: set LANGMEM_GRAPH_MODEL or OPENAI_API_KEY, or name a model "
+    "with --model or a server with --base-url."
+)
+
+
+def load_reader(model: str | None, base_url: str | None) -> Any:
+    """The chat model that reads; None where none is named or configured."""
+    from langmem_graph.llm import chat_models  # LangChain is slow to import
+
+    limits = {"max_tokens": ANSWER_TOKENS} if base_url else {}
+    return chat_models.load_chat_model(model, base_url, **limits)
+
+
+def read_backlog(
+    memory: Memory, user_id: str, show: Callable[[FlushReport], None], *, yes: bool, quiet: bool
+) -> None:
+    """Read what is pending, after a forecast and, where it takes many calls, a yes.
+
+    Raises:
+        InvalidInputError: there is no model, or a yes is needed and nobody can be asked.
+        typer.Exit: Ctrl-C ended the flush after a batch, or a second one in the middle of it; or
+            not every answer of the model could be used.
+    """
+    user = memory.user(user_id)
+    forecast = user.flush_forecast()
+    if not quiet:
+        printing.show_forecast(user_id, forecast)
+    if not memory.has_model:
+        raise InvalidInputError(NO_MODEL)
+    _ask(forecast, yes)
+    with _until_interrupted() as stopped, _shown(forecast, quiet) as show_progress:
+
+        def on_progress(progress: FlushProgress) -> bool:
+            show_progress(progress)
+            return not stopped.is_set()
+
+        try:
+            report = user.flush(on_progress)
+        except KeyboardInterrupt:
+            raise _stopped(user_id, "the last batch is not read.") from None
+    show(report)
+    if stopped.is_set() and report.status == "partial":
+        raise _stopped(user_id, f"{report.pending:,} messages wait.")
+    if report.status == "partial":
+        raise typer.Exit(1)
+
+
+def _stopped(user_id: str, what: str) -> typer.Exit:
+    go_on = f"Go on with: langmem-graph flush --user {user_id} (and the same options)."
+    printing.note_error(f"Stopped; {what} {go_on}")
+    return typer.Exit(INTERRUPTED)
+
+
+def _ask(forecast: FlushForecast, yes: bool) -> None:
+    if yes or forecast.calls_high <= ASK_ABOVE:
+        return
+    if not _can_be_asked():
+        raise InvalidInputError(
+            f"To read {forecast.messages:,} messages takes {forecast.calls_low:,} to "
+            f"{forecast.calls_high:,} model calls, and nobody can be asked here. To read them, add "
+            "--yes."
+        )
+    typer.confirm("Read them now?", abort=True, err=True)
+
+
+def _can_be_asked() -> bool:
+    return sys.stdin.isatty()
+
+
+@contextmanager
+def _until_interrupted() -> Iterator[threading.Event]:
+    """The first Ctrl-C inside the block sets the event; the second one is an interrupt."""
+    stopped = threading.Event()
+
+    def on_interrupt(*_: object) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+        stopped.set()
+        printing.note_error("Stopping after this batch; Ctrl-C again stops at once.")
+
+    if threading.current_thread() is not threading.main_thread():  # only there signals arrive
+        yield stopped
+        return
+    earlier = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield stopped
+    finally:
+        signal.signal(signal.SIGINT, earlier)
+
+
+@contextmanager
+def _shown(forecast: FlushForecast, quiet: bool) -> Iterator[Callable[[FlushProgress], None]]:
+    """Shows progress: as a bar on a terminal, else as a line for each batch."""
+    if quiet or not printing.errors.is_terminal:
+        yield lambda progress: None if quiet else printing.note_error(_line(progress))
+        return
+    with printing.progress_bar() as bar:
+        task = bar.add_task("reading", total=forecast.messages)
+        yield lambda progress: bar.update(
+            task,
+            completed=progress.read,
+            total=progress.read + progress.pending,
+            description=f"reading: {progress.calls:,} calls, {progress.stored:,} records",
+        )
+
+
+def _line(progress: FlushProgress) -> str:
+    return (
+        f"{progress.read:,} read, {progress.pending:,} wait: {progress.calls:,} calls, "
+        f"{progress.input_tokens:,} + {progress.output_tokens:,} tokens, {progress.stored:,} "
+        f"records new, {progress.updated:,} updated, {progress.seconds:,.0f} s"
+    )

@@ -1,0 +1,162 @@
+"""The methods of `UserMemory` with which people see why memory says something, and change it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from langmem_graph.async_methods import AsyncMethods, twin
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.messages import to_utc
+from langmem_graph.reports import ForgetReport, ModelCall
+from langmem_graph.schemas import HistoryEntry, Kind, Record, RecordChange
+from langmem_graph.storage import (
+    call_log,
+    deletion,
+    record_changes,
+    record_history,
+    record_queries,
+    records_by_hand,
+    undo_changes,
+)
+from langmem_graph.tracing import traced
+
+
+class EditingMethods(AsyncMethods):
+    """Base of `UserMemory`: remember, correct, forget, undo, and what was changed by what."""
+
+    @traced
+    def remember(self, text: str, kind: Kind = "fact") -> Record:
+        """Store a sentence by hand: as a message of its own and as a record that cites it.
+
+        Raises:
+            InvalidInputError: no words, too many (`Settings.storage.max_record_chars`), or no such
+                kind.
+        """
+        self._check_writable("remember")
+        return records_by_hand.remember(self._services, self.id, text, kind)
+
+    aremember = twin(remember)
+
+    @traced
+    def correct(
+        self, record: str, text: str, *, event_time: Mapping[str, Any] | None = None
+    ) -> Record:
+        """Store what is right instead of a record that is wrong: the wrong one never held.
+
+        The sentence becomes a message of its own, and a record of the same kind, facet, subject,
+        attribute and project. The wrong record stays in the history; `undo` takes this back.
+
+        Args:
+            record: the id of the record that is wrong.
+            text: the sentence that is right.
+            event_time: when it takes place, as in `Record.event_time`; None keeps the time that
+                the wrong record has.
+
+        Returns:
+            The record that is right.
+
+        Raises:
+            InvalidInputError: no words or too many, no such record, or one that holds no longer.
+        """
+        self._check_writable("correct")
+        return records_by_hand.correct(self._services, self.id, record, text, event_time)
+
+    acorrect = twin(correct)
+
+    @traced
+    def forget(
+        self, *, record: str | None = None, message: str | None = None, session: str | None = None
+    ) -> ForgetReport:
+        """Delete a record, a message or a session with everything made of it, on the disk too.
+
+        Records that a forgotten message carries are deleted; their other messages become pending
+        again. A record that it only supports stays. What the message, or a forgotten record, had
+        done to other records is taken back: what a forgotten record had superseded holds again.
+
+        Raises:
+            InvalidInputError: not exactly one thing is named.
+        """
+        self._check_writable("forget")
+        named = {"record": record, "message": message, "session": session}
+        return deletion.forget(self._services, self.id, **named)
+
+    aforget = twin(forget)
+
+    def history(self, record_id: str) -> list[HistoryEntry]:
+        """Every change of a record and of those it replaced or was replaced by, oldest first."""
+        return self._read(record_history.history, record_id)
+
+    ahistory = twin(history)
+
+    def changes(self, record_id: str) -> list[RecordChange]:
+        """What messages did to a record, each with the words that did so, oldest first.
+
+        Without what was undone or forgotten; empty for an unknown record.
+        """
+        return self._read(record_history.changes, record_id)
+
+    achanges = twin(changes)
+
+    def held_changes(self) -> list[RecordChange]:
+        """Changes that wait: one message would let more than five records end at once."""
+        return self._read(record_changes.held_changes)
+
+    aheld_changes = twin(held_changes)
+
+    def confirm(self, message: str) -> list[Record]:
+        """Carry out the held changes of a message.
+
+        Returns:
+            The records that changed, as they are now; empty where nothing is held.
+
+        Raises:
+            InvalidInputError: there is no such message.
+        """
+        self._check_writable("confirm")
+        from langmem_graph.extraction.commit_records import confirm_held  # slow to import
+
+        zone = self._services.settings.time_zone
+        with self._services.room(self.id) as room, room.database.write_transaction() as connection:
+            known = record_queries.message_numbers(connection, [message])
+            if message not in known:
+                raise InvalidInputError(f"There is no message {message!r}.")
+            changed = confirm_held(connection, known[message][0], zone)
+            stored = record_queries.records_by_number(connection, changed)
+        return [stored[n] for n in sorted(stored)]
+
+    aconfirm = twin(confirm)
+
+    def undo(self, record: str | None = None, *, message: str | None = None) -> list[Record]:
+        """Take back the latest change of a record, or all that one message caused.
+
+        Args:
+            record: a record's id; its latest change is taken back in all records that it touched.
+            message: a message's id; records made from it alone are discarded, what it did to other
+                records is taken back, and it supports no record any more. It stays itself.
+
+        Returns:
+            Those records as they are now; empty when there is nothing to take back.
+
+        Raises:
+            InvalidInputError: not exactly one is named, it does not exist, or later changes rest
+                on it and must be undone first.
+        """
+        self._check_writable("undo")
+        return undo_changes.undo(self._services, self.id, record=record, message=message)
+
+    aundo = twin(undo)
+
+    def calls(self, since: object = None, *, limit: int = 100) -> list[ModelCall]:
+        """The latest model calls of extraction, the newest first: cost, and what was refused.
+
+        Args:
+            since: only calls since this time.
+            limit: the largest number of calls; 10,000 of a user are kept.
+
+        Raises:
+            InvalidInputError: no time, or a limit below 1.
+        """
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise InvalidInputError(f"limit must be a whole number above 0, not {limit!r}.")
+        return self._read(call_log.read_calls, None if since is None else to_utc(since), limit)
+
+    acalls = twin(calls)

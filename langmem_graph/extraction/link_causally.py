@@ -1,0 +1,168 @@
+"""causal: look for records that brought others about (ActMem 1.2, steps 5 and 6; 1.4).
+
+The model sees the records that changed since the last time, session by session, together with
+records of the same clusters, and names pairs; a scorer rates them, and time alone decides which of
+the two is the cause. A flush makes at most two such calls, however long its backlog is.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from math import ceil
+from typing import NamedTuple
+
+from sqlalchemy import Connection
+
+from langmem_graph.causal.scorers import NoScorer, Verdict, VerifierScorer
+from langmem_graph.extraction.plan_round import MIN_CHANGED
+from langmem_graph.extraction.state import (
+    ExtractionDependencies,
+    ExtractionState,
+    counts_of,
+    usage_of,
+)
+from langmem_graph.llm.answer_schemas import CausalPairs
+from langmem_graph.llm.structured_calls import Usage, load_prompt
+from langmem_graph.retrieval.quoted_context import as_data
+from langmem_graph.runtime import StepRun
+from langmem_graph.schedule.times import event_in
+from langmem_graph.schemas import Record
+from langmem_graph.storage import graph_neighbours, record_queries, round_checkpoints
+from langmem_graph.storage.graph_neighbours import CAUSAL
+from langmem_graph.storage.record_writes import add_link
+from langmem_graph.storage.user_room import Room
+
+CHANGED_RECORDS, CLUSTER_RECORDS = 60, 15
+"""Changed records of one call, and others of their clusters; own figures."""
+MAX_CALLS = 2
+"""Calls of one flush: of a longer backlog, causes are looked for among the newest records."""
+THRESHOLDS = {"verifier": 0.5, "pmi": 0.8, "contrast": 0.01, "contrast+later": 0.19}
+"""What a score must exceed: a half verdict, ActMem's 0.8, and the 95th percentile of random pairs
+for the others (docs/causal.md). Calibrate on your own: `Settings.extraction.causal_floor`."""
+
+
+class _Candidates(NamedTuple):
+    """The groups of records that are asked about, and the checkpoint after them."""
+
+    groups: list[list[Record]]
+    numbers: dict[str, int]
+    """Of all records in the groups, by id."""
+    last: int
+
+
+async def causal(
+    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
+) -> ExtractionState:
+    """Look for causal edges, where enough records have changed since the last time."""
+    if deps.causal is None:
+        return {}
+    candidates = await deps.services.in_room(run.user, _candidates)
+    if candidates is None:
+        return {}
+    usage, causes = usage_of(state), 0
+    for records in candidates.groups:
+        if deps.runner.is_spent(usage):
+            break
+        found = await _link(deps, run.user, records, candidates.numbers, usage)
+        if found is None and usage.unreachable:
+            return {"usage": usage, "round_due": False}
+        causes += found or 0
+    await deps.services.in_room(run.user, lambda room: _note(room, candidates.last))
+    return {"usage": usage, "counts": counts_of(state).plus(causes=causes)}
+
+
+def _candidates(room: Room) -> _Candidates | None:
+    """The groups to ask about; None where too few records have changed."""
+    with room.database.read_transaction() as connection:
+        seen = round_checkpoints.causes_seen(connection)
+        changed = [one.n for one in round_checkpoints.changed_since(connection, seen)]
+        if len(changed) < MIN_CHANGED:
+            return None
+        holding = sorted(record_queries.current(connection, changed))
+        newest = holding[-CHANGED_RECORDS * MAX_CALLS :]
+        groups = [
+            [*part, *graph_neighbours.cluster_members(connection, part, CLUSTER_RECORDS)]
+            for part in _parts(connection, newest)
+        ]
+        every = {n for group in groups for n in group}
+        records = record_queries.records_by_number(connection, every)
+        last = round_checkpoints.last_entry(connection)
+    known = [[records[n] for n in group if n in records] for group in groups]
+    ordered = [sorted(group, key=_start_of) for group in known if len(group) > 1]
+    return _Candidates(ordered, {record.record_id: n for n, record in records.items()}, last)
+
+
+def _parts(connection: Connection, items: Sequence[int]) -> list[list[int]]:
+    """The records in equal parts, those of one session next to each other."""
+    sessions = round_checkpoints.sessions_of(connection, items)
+    ordered = sorted(items, key=lambda n: (sessions.get(n, 0), n))
+    parts = ceil(len(ordered) / CHANGED_RECORDS)
+    return [
+        ordered[len(ordered) * i // parts : len(ordered) * (i + 1) // parts] for i in range(parts)
+    ]
+
+
+async def _link(
+    deps: ExtractionDependencies,
+    user_id: str,
+    records: Sequence[Record],
+    numbers: dict[str, int],
+    usage: Usage,
+) -> int | None:
+    """Ask for pairs, score them, and link those that pass; their number, None without an answer."""
+    aliases = {f"r{place}": record for place, record in enumerate(records, 1)}
+    lines = [f"{a}: {r.said_at:%Y-%m-%d} {as_data(r.text)}" for a, r in aliases.items()]
+    answer = await deps.runner.ask(CausalPairs, load_prompt("causal"), "\n".join(lines), usage)
+    if answer is None:
+        return None
+    verdicts = _verdicts(answer, aliases)
+    if not verdicts:
+        return 0
+    by_id = {record.record_id: record.text for record in records}
+    texts = {(by_id[a], by_id[b]): sure for (a, b), sure in verdicts.items()}
+    scorer = deps.causal or NoScorer()
+    if isinstance(scorer, VerifierScorer):
+        scorer = scorer.given(texts)
+    scores = await scorer.ascore([(by_id[a], by_id[b]) for a, b in verdicts])
+    floor = deps.services.settings.extraction.causal_floor
+    if floor is None:
+        floor = THRESHOLDS.get(scorer.name, 0.0)
+    kept = [
+        ((numbers[a], numbers[b]), score)
+        for (a, b), score in zip(verdicts, scores, strict=True)
+        if score > floor
+    ]
+    await deps.services.in_room(user_id, lambda room: _write(room, kept, scorer.name))
+    return len(kept)
+
+
+def _verdicts(answer: CausalPairs, aliases: dict[str, Record]) -> dict[tuple[str, str], Verdict]:
+    """The model's verdicts on pairs of record ids, the earlier record first; none that says no."""
+    verdicts: dict[tuple[str, str], Verdict] = {}
+    for pair in answer.pairs:
+        cause, effect = aliases.get(pair.cause), aliases.get(pair.effect)
+        if cause is None or effect is None or cause is effect or pair.sure == "no":
+            continue
+        first, second = sorted((cause, effect), key=_start_of)  # whatever the model says
+        if verdicts.get((first.record_id, second.record_id)) != "yes":
+            verdicts[first.record_id, second.record_id] = pair.sure
+    return verdicts
+
+
+def _start_of(record: Record) -> datetime:
+    event = event_in(record.event_time)
+    return event.start if event else record.said_at
+
+
+def _write(room: Room, kept: list[tuple[tuple[int, int], float]], scorer: str) -> None:
+    with room.database.write_transaction() as connection:
+        active = record_queries.active(connection, {n for pair, _ in kept for n in pair})
+        for (cause, effect), score in kept:
+            if {cause, effect} <= active:
+                add_link(
+                    connection, cause, effect, CAUSAL, weight=score, scorer=scorer, origin="round"
+                )
+
+
+def _note(room: Room, last: int) -> None:
+    with room.database.write_transaction() as connection:
+        round_checkpoints.note_causes(connection, last)

@@ -1,0 +1,49 @@
+"""plan_round: whether causes, topics and the profile are to be made now (NapMem 5.2, ActMem 1.4).
+
+They cost calls of their own, so they are made where a session or a flush has ended, and only where
+enough has changed. What is due is read from the ledger: a round that a killed process has not
+finished is due again.
+"""
+
+from sqlalchemy import Connection
+
+from langmem_graph.extraction.claim_due_batch import open_session
+from langmem_graph.extraction.state import ExtractionDependencies, ExtractionState
+from langmem_graph.runtime import StepRun
+from langmem_graph.storage import round_checkpoints, topic_file_rows
+from langmem_graph.storage.user_room import Room
+
+MIN_CHANGED = 3
+"""Fewer changed records wait for the next round; own figure, as is the following."""
+MAX_WAITING = 100
+"""Changed records of one round of topics. With more than that, a round is due in a session that
+goes on."""
+
+
+async def plan_round(
+    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
+) -> ExtractionState:
+    """Say whether a whole round is due, and whether a profile is owed to its tracks."""
+    force = state.get("force", False)
+
+    def work(room: Room) -> ExtractionState:
+        with room.database.read_transaction() as connection:
+            # a killed process may have written a track after the profile
+            written = topic_file_rows.tracks_written(connection)
+            owed = written != round_checkpoints.profile_seen(connection).tracks
+            return {"round_due": is_round_due(connection, force=force), "profile_owed": owed}
+
+    return await deps.services.in_known_room(run.user, work, {})
+
+
+def is_round_due(connection: Connection, *, force: bool) -> bool:
+    """Whether enough records wait, and the session that they are of has ended (always: `force`)."""
+    seen = round_checkpoints.topics_seen(connection)
+    changed = [one.n for one in round_checkpoints.changed_since(connection, seen)]
+    waiting = {*changed, *round_checkpoints.refused_records(connection)}
+    if force or len(waiting) > MAX_WAITING or len(waiting) < MIN_CHANGED:
+        return len(waiting) >= MIN_CHANGED
+    going_on = open_session(connection)
+    sessions = round_checkpoints.sessions_of(connection, waiting)
+    ended = [n for n in waiting if going_on is None or sessions.get(n) != going_on]
+    return len(ended) >= MIN_CHANGED

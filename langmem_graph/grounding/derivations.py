@@ -1,0 +1,190 @@
+"""What code itself can derive from quoted words: dates, times, numbers, and other spellings.
+
+Each derivation has a name, which the call's grounding states. What none of them yields is the
+model's word.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from itertools import product
+from typing import Any
+
+from langmem_graph.schedule.named_moments import days_in, times_in
+from langmem_graph.schedule.times import zone_of
+from langmem_graph.values.matching import is_token, says
+from langmem_graph.values.numbers import Amount, amounts, measure_of
+
+_DAY = timedelta(days=1)
+_ISO_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*")
+_ORDER = re.compile(r"(?:mm([/.-])dd|dd([/.-])mm)[/.-]yyyy", re.IGNORECASE)
+_PERCENT = ("%", "percent", "pct")
+_PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,30})(?:\.\d{1,30})?")
+_CHUNK = re.compile(r"[^\W_]+|\+(?=\d)")
+_SPACING = re.compile(r"[\s\-\u2010\u2011\u2013/()_]*")
+_FEWEST_DIGITS = 5
+"""A code of digits alone that is spelled without its spaces has this many at least."""
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """Words of a source, and what is needed to understand them."""
+
+    words: str
+    text: str
+    """The whole text in which they stand."""
+    day: date | None
+    """When they were said."""
+
+
+def number_derivation(value: float | Decimal, about: str, quotes: Sequence[Quoted]) -> str | None:
+    """How a number follows from the words: its name; None where it does not.
+
+    Args:
+        about: name and description of the slot, which may name a unit.
+    """
+    wanted, found = Decimal(str(value)), [amounts(one.words, one.text) for one in quotes]
+    units = {word.removesuffix("s") for word in re.findall(r"[^\W\d_]+|%", about.casefold())}
+    stated = [one for own in found for one in own]
+    percent = not units.isdisjoint(_PERCENT)
+    if any(one.value == wanted and (percent or one.unit not in _PERCENT) for one in stated):
+        return "number"
+    if any(wanted == converted for one in stated for converted in _converted(one, units)):
+        return "unit"
+    single = [own[0] for own in found if len(own) == 1]
+    if len(single) == len(quotes) > 1 and _sum(single) == wanted:
+        return "sum"
+    return None
+
+
+def _converted(amount: Amount, units: Iterable[str]) -> Iterator[Decimal]:
+    of, factor = amount.measure
+    others = [measure_of(unit) for unit in units]
+    yield from (amount.value * factor / own for other, own in others if of and other == of)
+
+
+def _sum(parts: Sequence[Amount]) -> Decimal | None:
+    """The sum of amounts of one unit, as far as units are known."""
+    same = len({one.measure for one in parts}) == 1
+    return sum((one.value for one in parts), Decimal(0)) if same else None
+
+
+def text_derivation(
+    value: str, about: str, quotes: Sequence[Quoted], zone: str | None
+) -> str | None:
+    """How a text that does not stand in the words as it is follows from them; None: it does not."""
+    if _is_moment(value, about, quotes, zone):
+        return "date"
+    if any(_is_respelled(value, one.words) for one in quotes):
+        return "spacing"
+    if _PLAIN_NUMBER.fullmatch(value) and number_derivation(Decimal(value), about, quotes):
+        return "number"
+    return "joined" if _is_joined(value, [one.words for one in quotes]) else None
+
+
+def states(text: str, value: Any) -> bool:
+    """Whether a text states a value, or all parts of a list or object, in this or another form."""
+    if isinstance(value, list | dict):
+        parts = value if isinstance(value, list) else list(value.values())
+        return bool(parts) and all(states(text, part) for part in parts)
+    quotes = [Quoted(text, text, None)]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return number_derivation(value, "", quotes) is not None
+    return says(text, str(value)) or bool(text_derivation(str(value), "", quotes, None))
+
+
+def _is_respelled(value: str, words: str) -> bool:
+    """True for the same letters and digits with other spaces and hyphens."""
+    wanted = _CHUNK.findall(value)
+    joined = "".join(wanted)
+    digits = sum(sign.isdigit() for sign in joined)
+    if not digits or _SPACING.sub("", value) != joined:
+        return False
+    if digits < _FEWEST_DIGITS and joined.isdigit():
+        return False
+    pattern = _SPACING.pattern.join(re.escape(sign) for sign in joined)
+    for found in re.finditer(pattern, words, re.IGNORECASE):
+        bare = _SPACING.sub("", found.group())
+        whole = is_token(words, *found.span()) and not _goes_on(words, *found.span())
+        if whole and joined in (bare, bare.upper()):
+            return True
+    return False
+
+
+def _goes_on(words: str, start: int, end: int) -> bool:
+    """True where more digits stand on either side: a part of a phone number."""
+    before, after = re.search(r"\d[ \-/]$", words[:start]), re.match(r"[ \-/]\d", words[end:])
+    return bool((before and words[start].isdigit()) or (after and words[end - 1].isdigit()))
+
+
+def _is_joined(value: str, quotes: Sequence[str]) -> bool:
+    """True where the value is whole quotes one after another, such as first name and surname."""
+    rest, parts = _plain(value), [_plain(quote).strip(".,;") for quote in quotes]
+    while rest:
+        fitting = [one for one in parts if one and re.match(rf"{re.escape(one)}(?:[ ,;]|$)", rest)]
+        if not fitting:
+            return False
+        own = max(fitting, key=len)
+        parts.remove(own)
+        rest = rest[len(own) :].lstrip(" ,;")
+        if own[-1].isdigit() and rest[:1].isdigit():
+            return False  # digits of two quotes side by side would be another number
+    return len(quotes) > 1
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+# --- dates and times ------------------------------------------------------------------------------
+
+
+def _is_moment(value: str, about: str, quotes: Sequence[Quoted], zone: str | None) -> bool:
+    """True for a date or time that the words name, or that lies a quoted length after one."""
+    day, clock, offset = _read(value, about)
+    if day is None and clock is None:
+        return False
+    days = {one for quoted in quotes for one in _days_in(quoted)}
+    clocks = {one for quoted in quotes for one in times_in(quoted.words)}
+    starts = product(days if day else {date(2000, 1, 1)}, clocks if clock else {time(0)})
+    wanted = datetime.combine(day or date(2000, 1, 1), clock or time(0))
+    if offset is not None and wanted.replace(tzinfo=zone_of(zone)).utcoffset() != offset:
+        return False
+    lengths = [timedelta(0), *(one for quoted in quotes for one in _lengths(quoted))]
+    moments = {datetime.combine(*start) + length for start in starts for length in lengths}
+    return wanted in moments or (not day and wanted in {one - _DAY for one in moments})
+
+
+def _read(value: str, about: str) -> tuple[date | None, time | None, timedelta | None]:
+    """Day, time of day and offset that a value writes."""
+    try:
+        if _ISO_TIME.fullmatch(value):
+            moment = datetime.fromisoformat(value)
+            return moment.date(), moment.time(), moment.utcoffset()
+        if re.fullmatch(r"\d\d:\d\d(?::\d\d)?", value):
+            return None, time.fromisoformat(value), None
+        if order := _ORDER.search(about):
+            form = "%m/%d/%Y" if order[1] else "%d/%m/%Y"
+            return datetime.strptime(re.sub("[.-]", "/", value), form).date(), None, None
+        return date.fromisoformat(value), None, None
+    except ValueError:
+        return None, None, None
+
+
+def _days_in(quoted: Quoted) -> set[date]:
+    """The days that the words name, "in three days" and "2 weeks ago" too."""
+    days, lower = days_in(quoted.words, quoted.day), quoted.words.casefold()
+    sign = -1 if re.search(r"\bago\b", lower) else 1
+    if quoted.day and (sign < 0 or re.search(r"\b(?:in|from now|later)\b", lower)):
+        whole = [one for one in _lengths(quoted) if one % _DAY == timedelta(0)]
+        days |= {quoted.day + sign * one for one in whole}
+    return days
+
+
+def _lengths(quoted: Quoted) -> list[timedelta]:
+    """The lengths of time that the words state, below ten years."""
+    measured = [(one.value, *one.measure) for one in amounts(quoted.words, quoted.text)]
+    seconds = [float(value * factor) for value, of, factor in measured if of == "time"]
+    return [timedelta(seconds=one) for one in seconds if 0 < one < 3650 * 86_400]

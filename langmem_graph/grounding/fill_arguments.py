@@ -1,0 +1,66 @@
+"""The step `fill`: one model call that fills the arguments in the schema's own form.
+
+The model sees the schema whole, the request and the facts, and says for each single value which
+words it was taken from. Whether that is so is checked in `verify_values`.
+"""
+
+from datetime import datetime
+
+from langmem_graph.grounding.evidence_sources import REQUEST, Source
+from langmem_graph.grounding.state import GroundingDependencies, GroundingState
+from langmem_graph.grounding.tool_schema import slots_of
+from langmem_graph.grounding.type_conversion import read_arguments
+from langmem_graph.llm.answer_schemas import ToolFill
+from langmem_graph.llm.structured_calls import load_prompt
+from langmem_graph.retrieval.quoted_context import (
+    LONGEST_NAME,
+    as_data,
+    label_words,
+    plain_id,
+    plain_json,
+)
+from langmem_graph.runtime import StepRun
+
+
+async def fill(deps: GroundingDependencies, state: GroundingState, run: StepRun) -> GroundingState:
+    """Ask the model for the arguments; a tool without any costs no call."""
+    usage, proposal = state["usage"].copy(), None
+    if slots_of(state["tool"]):
+        prompt, question = load_prompt("fill"), _question(state)
+        proposal = await deps.runner.ask(ToolFill, prompt, question, usage, _problem)
+    return {"proposal": proposal, "usage": usage}
+
+
+def _problem(answer: ToolFill) -> str | None:
+    if read_arguments(answer.arguments) is not None:
+        return None
+    return "arguments is not one JSON object that follows the tool's schema"
+
+
+def _question(state: GroundingState) -> str:
+    tool = state["tool"]
+    return "\n".join(
+        [
+            f"Now: {_with_weekday(state['now'])}",
+            f"Tool: {plain_id(tool.name)}: {as_data(tool.description)}",
+            f"Schema: {plain_json(tool.schema)}",
+            "Facts:",
+            *map(_source_line, state["evidence"].sources),
+        ]
+    )
+
+
+def _with_weekday(now: str) -> str:
+    return f"{datetime.fromisoformat(now):%A %Y-%m-%d %H:%M}" if now else "unknown"
+
+
+def _source_line(source: Source) -> str:
+    if source.alias == REQUEST:
+        return f"{source.alias}: request: {as_data(source.text)}"
+    notes = label_words(source.labels) or (" (no longer true)" if source.outdated else "")
+    notes += f" ({source.confirmation})" if source.confirmation in ("draft", "inferred") else ""
+    notes += " (not the user's words)" if source.origin != "user" else ""
+    speaker = f" {plain_id(source.speaker[:LONGEST_NAME])}" if source.speaker else ""
+    said = source.said if source.said != source.text else ""
+    ending = f" said: {as_data(said)}" if said else ""
+    return f"{source.alias}: {source.at[:10]}{notes}{speaker} {as_data(source.text)}{ending}"

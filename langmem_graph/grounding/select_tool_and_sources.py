@@ -1,0 +1,137 @@
+"""The steps `select_tool` and `retrieve_slots`: a tool, and the sources for its slots.
+
+Tools are ranked by the words and the meaning of name, description and parameters (reciprocal rank
+fusion); the model picks one of the ten best, a single one costs no call (Mem2ActBench 3.3).
+
+The request, every slot, and every slot of the user's own and of the people named in the request
+are then searched for ("seat number", "my seat", "Mei seat"), and records by their attributes.
+"""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from rapidfuzz import fuzz
+
+from langmem_graph.embeddings.embedder import Embedder
+from langmem_graph.errors import EmbeddingError
+from langmem_graph.grounding.evidence_sources import REQUEST, Evidence, Source, read_sources
+from langmem_graph.grounding.state import GroundingDependencies, GroundingState
+from langmem_graph.grounding.tool_schema import Slot, in_words, searched_slots, slots_of
+from langmem_graph.llm.answer_schemas import ToolChoice
+from langmem_graph.llm.structured_calls import Usage, load_prompt
+from langmem_graph.llm.tool_specs import ToolSpec
+from langmem_graph.retrieval.facts import interleaved
+from langmem_graph.retrieval.quoted_context import as_data
+from langmem_graph.retrieval.search_common import best_places, reciprocal_rank_fusion
+from langmem_graph.retrieval.stored_facts import by_attribute, subjects_in
+from langmem_graph.runtime import StepRun
+from langmem_graph.schemas import Fact
+from langmem_graph.storage.user_room import Room
+from langmem_graph.threads import in_thread
+
+SHOWN = 10
+"""Tools in the prompt (Mem2ActBench)."""
+FOR_REQUEST = 30
+"""Facts retrieved for the request; ours."""
+PER_SLOT = 5
+"""Facts retrieved for one slot (Mem2ActBench)."""
+BY_ATTRIBUTE = 3
+"""Records retrieved for one slot by attribute; ours."""
+MOST_SLOTS = 24
+"""Slots that are searched for; the first ones of a larger tool."""
+MOST_OWNERS = 2
+"""Entities named in the request, beside the user, whose slots are searched for; ours."""
+MOST_SEARCHES = 60
+"""Searches for slots and for their entities; ours."""
+MOST_FACTS = 60
+"""Facts in one prompt; ours."""
+
+
+async def select_tool(
+    deps: GroundingDependencies, state: GroundingState, run: StepRun
+) -> GroundingState:
+    """Choose a tool; the best of the ranking where the model's choice cannot be used."""
+    tools, usage = state["specs"], state["usage"].copy()
+    chosen = tools[0]
+    if len(tools) > 1:
+        ranked = await in_thread(_ranked, deps, tools, state["query"])
+        chosen = await _pick(deps, ranked[:SHOWN], state["query"], usage)
+    run.emit({"event": "memory_tool", "tool": chosen.name})
+    return {"tool": chosen, "usage": usage}
+
+
+def _ranked(deps: GroundingDependencies, tools: Sequence[ToolSpec], request: str) -> list[ToolSpec]:
+    texts = [_described(tool) for tool in tools]
+    words = np.array([fuzz.token_set_ratio(request, text) for text in texts], dtype=np.float64)
+    meaning = _likeness(deps.services.embedder, texts, request)
+    scores = reciprocal_rank_fusion([words, meaning], deps.services.settings.ranking.rrf_k)
+    return [tools[place] for place in best_places(scores)]
+
+
+def _described(tool: ToolSpec) -> str:
+    parts = [f"{slot.name} {slot.description}" for slot in slots_of(tool)]
+    return " ".join([tool.name.replace("_", " "), tool.description, *parts])
+
+
+def _likeness(embedder: Embedder, texts: Sequence[str], request: str) -> Any:
+    try:
+        return (embedder.embed(texts) @ embedder.embed_query(request)).astype(np.float64)
+    except EmbeddingError:  # the tools are then ranked by words alone
+        return np.zeros(len(texts))
+
+
+async def _pick(
+    deps: GroundingDependencies, tools: Sequence[ToolSpec], request: str, usage: Usage
+) -> ToolSpec:
+    by_alias = {f"t{place}": tool for place, tool in enumerate(tools, 1)}
+    lines = [f"{alias}: {as_data(_described(tool)[:600])}" for alias, tool in by_alias.items()]
+    question = "\n".join(["Tools:", *lines, f"Request: {as_data(request)}"])
+    choice = await deps.runner.ask(ToolChoice, load_prompt("select_tool"), question, usage)
+    return by_alias.get(choice.tool, tools[0]) if choice else tools[0]
+
+
+async def retrieve_slots(
+    deps: GroundingDependencies, state: GroundingState, run: StepRun
+) -> GroundingState:
+    """Find sources for all slots."""
+    tool, slots, query = state["tool"], searched_slots(state["tool"]), state["query"]
+    request = Source(REQUEST, query, at=state["now"], trusted=(query,))
+    warnings, facts = list(state["warnings"]), list[Fact]()
+    try:
+        facts = await _searched(deps, run, tool, slots[:MOST_SLOTS], query)
+        sources = await read_sources(deps.services, run, request, facts, MOST_FACTS, state["trust"])
+    except Exception as error:  # noqa: BLE001  # the slots are then filled from the request alone
+        failed = "memory could not be searched"
+        warnings.append(f"{failed}: {run.problem(failed, error)}")
+        sources = [request]
+    shown = [source.fact for source in sources if source.fact]
+    run.emit({"event": "memory_slots", "slots": len(slots), "facts": shown})
+    return {"evidence": Evidence(sources), "warnings": warnings}
+
+
+async def _searched(
+    deps: GroundingDependencies, run: StepRun, tool: ToolSpec, slots: Sequence[Slot], request: str
+) -> list[Fact]:
+    """The facts found for the request, for each slot, and for the entity that it belongs to."""
+    about = f"{in_words(tool.name)} {tool.description} {request}"
+
+    def of_records(room: Room) -> tuple[list[list[Fact]], list[str]]:
+        resembling = by_attribute(room, [slot.about for slot in slots], about, BY_ATTRIBUTE)
+        return resembling, subjects_in(room, request)
+
+    nothing: tuple[list[list[Fact]], list[str]] = ([], [])
+    resembling, named = await deps.services.in_known_room(run.user, of_records, nothing)
+    owners = ["my", *dict.fromkeys([*named, *_names_in(request)])][: MOST_OWNERS + 1]
+    own = [f"{owner} {in_words(slot.path[-1])}" for slot in slots for owner in owners]
+    queries = dict.fromkeys([*(slot.about for slot in slots), *own][:MOST_SEARCHES])
+    searches = [(request, FOR_REQUEST), *((query, PER_SLOT) for query in queries)]
+    found = await asyncio.gather(*(deps.search(query, k, "semantic", run) for query, k in searches))
+    return interleaved([found[0], found[0][1:], *found[1:], *resembling])
+
+
+def _names_in(request: str) -> list[str]:
+    """Words of the request that begin with a capital letter within a sentence."""
+    return re.findall(r"(?<=[\w,] )[^\W\d_a-z][\w'’-]+", request)

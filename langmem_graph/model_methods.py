@@ -1,0 +1,212 @@
+"""The methods of `UserMemory` that may call a model: recall, grounding, and extraction."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from langmem_graph.async_methods import AsyncMethods, twin
+from langmem_graph.interrupts import uninterrupted
+from langmem_graph.reports import FlushForecast, FlushReport, OnProgress
+from langmem_graph.retrieval import fast_recall
+from langmem_graph.retrieval.search_common import recall_request
+from langmem_graph.schemas import Recall, RecallMode
+from langmem_graph.storage import pending_messages
+from langmem_graph.threads import in_thread_of
+from langmem_graph.tracing import span, traced
+
+if TYPE_CHECKING:
+    from langmem_graph.grounding.state import Policy
+    from langmem_graph.pipelines import Pipelines
+    from langmem_graph.reasoning.graph import OnEvent
+    from langmem_graph.schemas import GroundedCall, Origin
+
+
+class ModelMethods(AsyncMethods):
+    """Base of `UserMemory`: what is recalled, filled in, read, and what reading would cost."""
+
+    @traced
+    def recall(
+        self,
+        query: str,
+        *,
+        k: int | None = None,
+        max_tokens: int | None = None,
+        in_view: Sequence[str] = (),
+        mode: RecallMode = "fast",
+        at: object = None,
+        on_event: "OnEvent | None" = None,
+    ) -> Recall:
+        """What a model should see before it answers `query`: a quoted context and its evidence.
+
+        Args:
+            query: usually the user's last message; a time in it is compared with the schedule.
+            k: messages to consider; default `Settings.context.k`.
+            max_tokens: budget of the context; default `Settings.context.max_tokens`.
+            in_view: ids or texts of messages that the model sees anyway; they are not quoted.
+            mode: `fast` searches once and calls no model. `auto` and `reason` chain backwards over
+                memory and ask what an act could cause: 1 to 7 calls (`auto`: 0 for small talk).
+            at: when it is asked, which gives "tomorrow" and "next" their meaning; default now.
+            on_event: called with each step of reasoning as it happens, in the memory's own thread:
+                it must return soon, and must not call this memory.
+
+        Returns:
+            `context` (empty when nothing was found), `evidence` best first, and a `report` of
+            status, cost and milliseconds; with reasoning also its outcome, facts and `trace`.
+
+        Raises:
+            InvalidInputError: an empty query, an unusable option, or no model for the mode.
+        """
+        limits = (k, max_tokens, in_view, at)
+        if mode == "fast":
+            return uninterrupted(fast_recall.fast_recall)(self._services, self.id, query, *limits)
+        request = recall_request(self.settings, query, mode, *limits)
+        pipelines = self._reasoning(mode)
+        return pipelines.loop.run(pipelines.reasoning.recall(self.id, request, on_event))
+
+    async def arecall(
+        self,
+        query: str,
+        *,
+        k: int | None = None,
+        max_tokens: int | None = None,
+        in_view: Sequence[str] = (),
+        mode: RecallMode = "fast",
+        at: object = None,
+        on_event: "OnEvent | None" = None,
+    ) -> Recall:
+        """Async twin of `recall`."""
+        if mode == "fast":
+            call = partial(self.recall, query, k=k, max_tokens=max_tokens, in_view=in_view, at=at)
+            return await in_thread_of(self.id, call)
+        request = recall_request(self.settings, query, mode, k, max_tokens, in_view, at)
+        pipelines = self._reasoning(mode)
+        with span("recall", self.id) as noting:
+            work = pipelines.reasoning.recall(self.id, request, on_event)
+            recalled = await pipelines.loop.arun(work)
+            noting.note_sizes(recalled)
+            return recalled
+
+    def _reasoning(self, mode: RecallMode) -> "Pipelines":
+        return self._with_model(f"recall(mode={mode!r})", "Without one there is mode='fast'.")
+
+    @traced
+    def ground(
+        self,
+        tool: Any,
+        request: str,
+        *,
+        policy: "Policy" = "flag",
+        trust: "Sequence[Origin]" = ("user",),
+        model_may_choose: Sequence[str] = (),
+        at: object = None,
+    ) -> "GroundedCall":
+        """Fill a tool call's arguments from memory, each with where it comes from.
+
+        A value is sent where it stands in the request or in what the user said, or where code can
+        derive it from there. What others said is `offered`.
+
+        Args:
+            tool: a LangChain tool, pydantic model, OpenAI function or JSON schema with a title; or
+                a list of these to choose from.
+            request: what the user asks for, such as "book that flight with my usual seat".
+            policy: of an optional argument whose value is not sent: `flag` warns, `drop` is silent,
+                `ask` names it as missing. What the model chose itself is sent under `flag` alone.
+            trust: whose messages count like the user's: of `user`, `assistant`, `tool`, `import`.
+            model_may_choose: arguments whose value the model may choose itself, such as `insured`,
+                `guest.vip` or, of one tool of several, `book_flight.insured`.
+            at: when it is asked; default now.
+
+        Returns:
+            Schema-valid arguments, their grounding, and what is `missing`. 1 or 2 model calls, each
+            of which is repeated once where its answer cannot be used.
+
+        Raises:
+            InvalidInputError: an unusable tool, request or option, or a memory without a model.
+        """
+        options = {"policy": policy, "trust": trust, "model_may_choose": model_may_choose}
+        pipelines = self._with_model("ground")
+        return pipelines.loop.run(pipelines.ground(self.id, tool, request, at, options))
+
+    async def aground(
+        self,
+        tool: Any,
+        request: str,
+        *,
+        policy: "Policy" = "flag",
+        trust: "Sequence[Origin]" = ("user",),
+        model_may_choose: Sequence[str] = (),
+        at: object = None,
+    ) -> "GroundedCall":
+        """Async twin of `ground`."""
+        options = {"policy": policy, "trust": trust, "model_may_choose": model_may_choose}
+        pipelines = self._with_model("ground")
+        with span("ground", self.id) as noting:
+            call = await pipelines.loop.arun(pipelines.ground(self.id, tool, request, at, options))
+            noting.note_sizes(call)
+            return call
+
+    def flush_forecast(self) -> FlushForecast:
+        """What `flush` would read now, and about how many calls and tokens it would take.
+
+        No model is called or needed, and nothing is read in the background because of it. 10,000
+        messages take 1.5 s (`python -m benchmarks.backlog`, on two cores).
+        """
+        from langmem_graph.extraction.forecast_flush import forecast
+
+        finds_causes = self._pipelines is None or self._pipelines.extraction.deps.causal is not None
+        return forecast(self._services, self.id, finds_causes=finds_causes)
+
+    aflush_forecast = twin(flush_forecast)
+
+    @traced
+    def flush(self, on_progress: OnProgress | None = None) -> FlushReport:
+        """Run extraction on all pending messages and report what became of them and its cost.
+
+        Without a model the status is `no_model`. What could not be extracted stays pending. An
+        interrupt from the keyboard ends the flush; the batch that was being read stays pending.
+
+        Args:
+            on_progress: called with a `FlushProgress` after each batch, and after each round of
+                causes, topics and profile at the end, in the memory's own thread: it must return
+                soon, and must not call this memory. Where it returns False or raises
+                an error, the flush stops with the status `partial`, and background extraction of
+                this user waits for new messages. Another flush goes on where this one stopped.
+        """
+        self._check_writable("flush")
+        if self._pipelines is None:
+            count = pending_messages.count_unread
+            pending = uninterrupted(self._services.read)(self.id, count, 0)
+            return FlushReport(status="no_model", pending=pending)
+        return self._pipelines.flush(self.id, on_progress)
+
+    async def aflush(self, on_progress: OnProgress | None = None) -> FlushReport:
+        """Async twin of `flush`."""
+        self._check_writable("flush")
+        if self._pipelines is None:
+            return await in_thread_of(self.id, self.flush)
+        with span("flush", self.id) as noting:
+            report = await self._pipelines.aflush(self.id, on_progress)
+            noting.note_sizes(report)
+            return report
+
+    def flush_soon(self) -> None:
+        """Run extraction in the background, as nodes and middleware do; `add` itself does not."""
+        if self._pipelines is not None and not self._services.read_only:
+            self._pipelines.worker.notify(self.id)
+
+    def drain(self, timeout: float | None = None) -> bool:
+        """Wait until background extraction has caught up; False after `timeout` seconds.
+
+        Turns that are too few for a batch are not due; `flush` processes them too.
+        """
+        self._check_writable("drain")
+        if self._pipelines is None:
+            return True
+        return self._pipelines.loop.run(self._pipelines.worker.drained(self.id, timeout))
+
+    async def adrain(self, timeout: float | None = None) -> bool:
+        """Async twin of `drain`."""
+        self._check_writable("drain")
+        if self._pipelines is None:
+            return True
+        return await self._pipelines.loop.arun(self._pipelines.worker.drained(self.id, timeout))

@@ -1,0 +1,163 @@
+"""The steps that look up without a model: `first_lookup`, `retrieve` and `conflicts`."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+
+from typing_extensions import TypedDict
+
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.reasoning.state import (
+    GoalDependencies,
+    GoalState,
+    ProposedTime,
+    ReasoningDependencies,
+    ReasoningState,
+    Retrieved,
+    Subgoal,
+)
+from langmem_graph.retrieval.facts import find_facts
+from langmem_graph.retrieval.search_common import SearchNotes, UserSearch
+from langmem_graph.retrieval.what_is_ahead import ScheduleConflict, conflicts_at, said_of_days
+from langmem_graph.runtime import Event, StepRun
+from langmem_graph.schedule.model_written_times import written_event
+from langmem_graph.schedule.time_phrases import spoken_time
+from langmem_graph.schedule.times import EventTime
+from langmem_graph.schemas import Fact
+from langmem_graph.settings import Settings
+from langmem_graph.storage.user_room import Room
+
+
+def reasons(state: ReasoningState) -> bool:
+    """True when a model is asked; in `auto` mode not for small talk and vague turns."""
+    return state["mode"] == "reason" or (state["mode"] == "auto" and state["intent"] is None)
+
+
+async def first_lookup(
+    deps: ReasoningDependencies, state: ReasoningState, run: StepRun
+) -> ReasoningState:
+    """Find the facts nearest to the request; all later steps build on them (ActMem 1.3, step 1).
+
+    Where a model is asked they are many: tokens cost less than calls one after another.
+    """
+    services, notes = deps.services, SearchNotes()
+    k = state["k"] or services.settings.context.k
+    if reasons(state):
+        k = max(k, services.settings.reasoning.plan_facts)
+    recorder = run.recorder(state["trace"])
+    facts: list[Fact] = []
+    warnings: list[str] = []
+    try:
+        facts = await services.in_known_room(
+            run.user,
+            lambda room: find_facts(
+                UserSearch(room, services.embedder, services.settings, notes), state["query"], k
+            ),
+            [],
+        )
+    except Exception as error:
+        if deps.fail_closed:
+            raise
+        failed = "the first look-up failed, the turn goes on without"
+        warnings.append(run.problem(failed, error))
+    recorder.record("memory_recalled", facts=[fact.id for fact in facts])
+    return {"recalled": facts, "warnings": [*warnings, *notes.warnings], "trace": recorder.trace}
+
+
+class RetrieveInput(TypedDict):
+    """Input of one retrieval."""
+
+    subgoal: Subgoal
+    query: str
+    round: int
+    seconds: float
+    """Time limit of the search."""
+
+
+async def retrieve(deps: GoalDependencies, state: RetrieveInput, run: StepRun) -> GoalState:
+    """Find the best facts for one subgoal (Goal-Mem 2.2, step 3).
+
+    The searches of a round run in parallel; one that fails is reported in its event.
+    """
+    goal = state["subgoal"]
+    problem = None
+    facts: list[Fact] = []
+    try:
+        most = goal.page * deps.settings.reasoning.subgoal_facts
+        search = deps.search(state["query"], most, goal.relation, run)
+        facts = await asyncio.wait_for(search, state["seconds"])
+    except Exception as error:  # noqa: BLE001  # any retriever's own; the other subgoals go on
+        problem = run.problem("looking for a subgoal failed", error)
+    event: Event = {
+        "event": "memory_retrieved",
+        "subgoal": goal.id,
+        "query": state["query"],
+        "relation": goal.relation,
+        "round": state["round"],
+        "facts": [fact.id for fact in facts],
+        "problem": problem,
+    }
+    run.emit(event)
+    return {"found": [Retrieved(state["round"], facts, event)]}
+
+
+async def conflicts(
+    deps: ReasoningDependencies, state: ReasoningState, run: StepRun
+) -> ReasoningState:
+    """Compare the times that are proposed with every day and time that memory has (RealMem)."""
+    services = deps.services
+    asked = asked_times(state, services.settings.time_zone)
+    if not asked:
+        return {}
+    none: list[ScheduleConflict] = []
+    try:
+        found = await services.in_known_room(
+            run.user, lambda room: _clashes(room, asked, services.settings, state["now"]), none
+        )
+    except Exception as error:  # noqa: BLE001  # the context is still useful without the schedule
+        failed = "comparing with the schedule failed"
+        warning = f"{failed}: {run.problem(failed, error)}"
+        return {"warnings": [*state["warnings"], warning]}
+    recorder = run.recorder(state["trace"])
+    for conflict in found:
+        recorder.record("memory_overlap", text=conflict.text, facts=[conflict.fact.id])
+    return {"conflicts": found, "trace": recorder.trace}
+
+
+def _clashes(
+    room: Room, asked: Sequence[EventTime], settings: Settings, now: str
+) -> list[ScheduleConflict]:
+    """With dated records, and with messages that name the day in words; each fact once."""
+    found = [clash for event in asked for clash in conflicts_at(room, event, settings)]
+    known = {message for clash in found for message in clash.fact.message_ids}
+    at = datetime.fromisoformat(now)
+    worded = [clash for event in asked for clash in said_of_days(room, event, at, settings)]
+    found += [clash for clash in worded if not known & set(clash.fact.message_ids)]
+    return list({clash.fact.id: clash for clash in reversed(found)}.values())[::-1]
+
+
+def asked_times(state: ReasoningState, zone: str | None) -> list[EventTime]:
+    """The times that the request proposes, as a model and as rules read its words.
+
+    Where both start at the same time, the model's is taken, which may know an end or a recurrence.
+    """
+    proof = state["proof"]
+    by_rules = spoken_time(state["query"], datetime.fromisoformat(state["now"]), zone)
+    by_model = proposal(proof.proposed, zone) if proof.intent in ("act", None) else None
+    if by_model and by_rules and by_model.start == by_rules.start:
+        return [by_model if by_model.end or by_model.recurrence else by_rules]
+    return [time for time in (by_rules, by_model) if time]
+
+
+def proposal(proposed: ProposedTime, zone: str | None) -> EventTime | None:
+    """The time that a model read from a request.
+
+    A whole month or year is no proposal. A recurrence rule that cannot be used is ignored.
+    """
+    for rule in dict.fromkeys((proposed.recurrence, "")):
+        try:
+            event = written_event(proposed.start, proposed.end, rule, zone)
+        except InvalidInputError:  # what a model writes need not be a time
+            continue
+        return event if event.granularity not in ("month", "year") else None
+    return None

@@ -1,0 +1,248 @@
+"""Times as models write them, read into the time of an event.
+
+The prompt asks for ISO 8601 and an RFC 5545 rule. Other forms are read where they have one meaning;
+what cannot be read is refused with the form that is asked for.
+"""
+
+import re
+from dataclasses import replace
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.schedule.model_written_recurrence import (
+    NONE,
+    Recurrence,
+    read_recurrence,
+    recurrence_in_words,
+)
+from langmem_graph.schedule.recurrence_rules import read_rule
+from langmem_graph.schedule.time_phrases import only_time, take_clock
+from langmem_graph.schedule.times import EventTime, Granularity, first_span, occurrences, zone_of
+
+_DAY, _SECOND = timedelta(days=1), timedelta(seconds=1)
+_LARGEST_OFFSET = timedelta(hours=14)
+_WHOLE: dict[Granularity, str] = {
+    "year": r"\d{4}",
+    "month": r"\d{4}-\d\d",
+    "week": r"\d{4}-?W\d\d",
+    "day": r"\d{4}-?\d\d-?\d\d|\d{4}-?W\d\d-?\d",
+}
+_ZONE = re.compile(r"(.*\d.*?) ?[\[(]?\b([A-Z][A-Za-z]+/[A-Za-z_/+-]+)[\])]?")
+_RANGE = re.compile(r"\S+ (\d\d:\d\d)-(\d\d:\d\d)")
+_TO = re.compile(r" ?/ ?| (?:-|–|—|to|until|till) ")
+
+
+def written_event(
+    when: str,
+    until: str = "",
+    recurrence: str = "",
+    zone: str | None = None,
+    said_at: datetime | None = None,
+) -> EventTime:
+    """The time that a model wrote.
+
+    A mere day, week (`2025-W23`), month or year is meant as a whole. What recurs may have no
+    `when`, or a mere time of day: it then begins on the first day that fits its rule, from the day
+    on which it was said. An end that is a mere day includes that day; one that lies behind the
+    second occurrence is the end of the series.
+
+    Args:
+        when: when it starts, or an interval.
+        until: when it ends; may be empty, and is ignored where it is no time or before the start.
+        recurrence: an RFC 5545 rule, iCalendar's lines or an English phrase; may be empty.
+        zone: the zone of times without an offset; UTC for None.
+        said_at: when it was said; dates without a year, and "tomorrow", need it.
+
+    Raises:
+        InvalidInputError: `when` or `recurrence` cannot be read; the message says which, and gives
+            the form that is asked for.
+    """
+    zone_of(zone)
+    repeated = read_recurrence(recurrence)
+    when, zone = _zone_apart(when, zone)
+    today = said_at.astimezone(zone_of(zone)).date() if said_at else None
+    start, end = _interval(when, today)
+    if not start:
+        repeated = _routine(when, repeated)
+        start, zone = repeated.start, repeated.zone or zone
+    if repeated and (not start or _is_day_of_timed(start, repeated)):
+        begin = date.fromisoformat(start) if start else today
+        start = _first_time(repeated, begin, zone) if begin else ""
+    try:
+        once = _once(start, _end(until, start) or end, zone)
+    except InvalidInputError as error:
+        raise _refusal(when or start) from error
+    try:
+        return _recurring(once, repeated) if repeated else once
+    except InvalidInputError as error:
+        raise InvalidInputError(f"recurrence: {error}") from error
+
+
+def read_day(text: str, zone: str | None = None) -> datetime | None:
+    """The first moment, in UTC, of the day, month, year or time that a model wrote; else None.
+
+    Args:
+        text: "2025-09-14", "2025-09", "2025", "2025-09-14T18:30", "14 September 2025".
+        zone: the zone of a text without an offset; UTC for None.
+    """
+    plain, zone = _zone_apart(text, zone)
+    try:
+        return first_span(_once(_moment(plain, None)[0], "", zone))[0]
+    except InvalidInputError:
+        return None
+
+
+def _zone_apart(text: str, zone: str | None) -> tuple[str, str | None]:
+    """A text without the IANA name of a zone at its end, and that zone or else the given one."""
+    plain = " ".join(text.split())
+    named = _ZONE.fullmatch(plain)
+    try:
+        zone_of(named[2] if named else None)
+    except InvalidInputError:
+        return plain, zone
+    return (named[1], named[2]) if named else (plain, zone)
+
+
+def _interval(text: str, today: date | None) -> tuple[str, str]:
+    """Start and end in ISO 8601; both empty for what is no time, the end for one moment or day."""
+    start, end = _moment(text, today)
+    parts = _TO.split(text)
+    if start or len(parts) != 2:
+        return start, end
+    start = _moment(parts[0], today)[0]
+    end = _end(parts[1], start)
+    return (start, end) if start and end else ("", "")
+
+
+def _moment(text: str, today: date | None) -> tuple[str, str]:
+    """One day, time or longer unit in ISO 8601, and its end where the text gives a time for it."""
+    plain = text.strip(" ,.").upper()
+    ranged = _RANGE.fullmatch(plain)
+    is_range = ranged and ranged[1] < ranged[2]  # otherwise the second one is an offset
+    if _granularity_of(plain) != "minute" or (_is_moment(plain) and not is_range):
+        return plain, ""
+    try:
+        return only_time(text, today) or ("", "")
+    except ValueError:  # the 31st of June, 25:00
+        return "", ""
+
+
+def _end(text: str, start: str) -> str:
+    """The end in ISO 8601; empty where it cannot be read. A mere time is one of the start's day."""
+    try:
+        begin = datetime.fromisoformat(start)
+    except ValueError:  # a month or a year, or no time at all
+        return _moment(text, None)[0]
+    if end := _moment(text, begin.date())[0]:
+        return end if _granularity_of(end) in ("minute", "day") else _last_day(end)
+    clock, rest = take_clock(text)
+    if clock is None or rest or _granularity_of(start) != "minute":
+        return ""
+    return begin.replace(hour=clock.hour, minute=clock.minute).isoformat()
+
+
+def _last_day(whole: str) -> str:
+    """The last day of a week, month or year; empty where there is none."""
+    try:
+        return (first_span(_once(whole, "", None))[1] - _SECOND).date().isoformat()
+    except InvalidInputError:
+        return ""
+
+
+def _granularity_of(when: str) -> Granularity:
+    """What a text names: a minute where it has a time of day, else a day or a longer unit."""
+    return next((unit for unit, form in _WHOLE.items() if re.fullmatch(form, when)), "minute")
+
+
+def _is_moment(text: str) -> bool:
+    """True for a date and time in ISO 8601, with an offset that exists or without one."""
+    try:
+        offset = datetime.fromisoformat(text).utcoffset()
+    except ValueError:
+        return False
+    return offset is None or abs(offset) <= _LARGEST_OFFSET
+
+
+def _once(start: str, until: str, zone: str | None) -> EventTime:
+    """The event without a recurrence; an end that cannot be one is ignored."""
+    fields: dict[str, Any] = {"start": start, "time_zone": zone}
+    fields["granularity"] = _granularity_of(start)
+    once = EventTime(**fields)
+    try:
+        return EventTime(**fields, end=_last_moment(start, until)) if until else once
+    except (InvalidInputError, ValueError, OverflowError):  # no time, before the start, after 9999
+        return once
+
+
+def _last_moment(start: str, until: str) -> str | datetime | None:
+    """The end of a time of day: from 22:00 to 02:00 is on the next day. Other ends are whole."""
+    if _granularity_of(start) != "minute":
+        return until
+    first, last = datetime.fromisoformat(start), datetime.fromisoformat(until)
+    is_next = last.date() == first.date() and last.time() < first.time()
+    if _granularity_of(until) != "day":
+        return last + _DAY if is_next else last
+    return last + _DAY if last.date() > first.date() else None
+
+
+def _routine(when: str, repeated: Recurrence | None) -> Recurrence:
+    """The recurrence where `when` names no day: nothing, a time of day, or a phrase."""
+    if repeated and when.casefold() in NONE:
+        return repeated
+    if phrase := recurrence_in_words(when):
+        return replace(repeated, clock=phrase.clock or repeated.clock) if repeated else phrase
+    clock, rest = take_clock(when)
+    if repeated is None or clock is None or rest:
+        raise _refusal(when)
+    return replace(repeated, clock=clock)
+
+
+def _is_day_of_timed(start: str, repeated: Recurrence) -> bool:
+    """True for a mere day of what takes place at a time of day."""
+    return _granularity_of(start) == "day" and bool(repeated.clock or "BYHOUR" in repeated.rule)
+
+
+def _first_time(repeated: Recurrence, begin: date, zone: str | None) -> str:
+    """The first day, or day and time, from `begin` on that fits the rule."""
+    midnight = datetime.combine(begin, repeated.clock or time.min)
+    try:
+        first = next(iter(read_rule(repeated.rule, midnight, zone_of(zone))))
+    except InvalidInputError as error:
+        raise InvalidInputError(f"recurrence: {error}") from error
+    if repeated.clock or "BYHOUR" in repeated.rule:
+        return first.isoformat(timespec="minutes")
+    # what recurs within a day needs the time of its first occurrence
+    return "" if "HOURLY" in repeated.rule else first.date().isoformat()
+
+
+def _recurring(once: EventTime, repeated: Recurrence) -> EventTime:
+    """The event with its rule; an end behind the second occurrence is the end of the series."""
+    fields: dict[str, Any] = {name: getattr(once, name) for name in ("time_zone", "granularity")}
+    fields |= {"start": once.start, "recurrence": repeated.rule}
+    endless = EventTime(**fields)
+    fields["skipped"] = repeated.skipped
+    if once.end is None:
+        return EventTime(**fields)
+    last = once.end if once.granularity == "minute" else first_span(once)[1]
+    times = occurrences(endless, once.start, datetime.max.replace(tzinfo=UTC), 2)
+    if len(times) < 2 or last <= times[1][0]:
+        return EventTime(**fields, end=once.end)
+    return EventTime(**fields | {"recurrence": _ending(repeated.rule, last, once)})
+
+
+def _ending(rule: str, last: datetime, event: EventTime) -> str:
+    """The rule with an end, where it has none; an end at midnight belongs to the day before."""
+    if "UNTIL=" in rule or "COUNT=" in rule:
+        return rule
+    wall = last.astimezone(zone_of(event.time_zone))
+    if wall.time() == time.min:
+        return f"{rule};UNTIL={wall - _SECOND:%Y%m%d}"
+    return f"{rule};UNTIL={last:%Y%m%dT%H%M%SZ}"
+
+
+def _refusal(when: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"when: {when[:200]!r} cannot be read. Give ISO 8601, such as 2026-03-05T18:30 or "
+        "2026-03-05, or an interval 2026-03-05/2026-03-08."
+    )

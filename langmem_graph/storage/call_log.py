@@ -1,0 +1,108 @@
+"""The log of model calls: what each was for, what it cost, and which proposals were refused.
+
+It is bounded, and a call is forgotten with any of the messages that it read.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
+
+from langmem_graph.reports import CallNote, ModelCall
+from langmem_graph.storage.record_queries import aware
+from langmem_graph.storage.record_writes import naive
+from langmem_graph.storage.sqlite_database import rows_where_in
+from langmem_graph.storage.tables_and_migrations import call_messages, calls, messages
+
+MAX_CALLS = 10_000
+"""How many calls of a user are kept; the oldest are deleted first."""
+
+
+def write_calls(
+    connection: Connection, notes: Sequence[CallNote], message_numbers: Iterable[int]
+) -> None:
+    """Note model calls, all of which read these messages, and delete the oldest beyond the limit.
+
+    Args:
+        connection: a write transaction.
+        notes: the calls, in order.
+        message_numbers: the numbers of the messages; those that are forgotten are left out.
+    """
+    if not notes:
+        return
+    wanted = select(messages.c.n)
+    read = [row.n for row in rows_where_in(connection, wanted, messages.c.n, message_numbers)]
+    for note in notes:
+        row = note.model_dump() | {"at": naive(note.at)}
+        made = insert(calls).values(**row).returning(calls.c.n)
+        n = connection.execute(made).scalar_one()
+        if read:
+            pairs = [{"call": n, "message": message} for message in read]
+            connection.execute(insert(call_messages), pairs)
+    _drop_oldest(connection)
+
+
+def _drop_oldest(connection: Connection) -> None:
+    oldest_kept = select(calls.c.n).order_by(calls.c.n.desc()).limit(1).offset(MAX_CALLS - 1)
+    first = connection.scalar(oldest_kept)
+    if first is not None:
+        connection.execute(delete(call_messages).where(call_messages.c.call < first))
+        connection.execute(delete(calls).where(calls.c.n < first))
+
+
+def read_calls(
+    connection: Connection, since: datetime | None = None, limit: int = 100
+) -> list[ModelCall]:
+    """The latest model calls, the newest first; only those since a time, if one is given."""
+    newest = select(calls).order_by(calls.c.n.desc()).limit(limit)
+    if since is not None:
+        newest = newest.where(calls.c.at >= naive(since))
+    rows = connection.execute(newest).all()
+    read = _messages_of(connection, [row.n for row in rows])
+    return [_call(row, read[row.n]) for row in rows]
+
+
+def _messages_of(connection: Connection, items: Sequence[int]) -> dict[int, list[str]]:
+    pair = call_messages.c
+    query = select(pair.call, messages.c.message_id).join(messages, messages.c.n == pair.message)
+    read: dict[int, list[str]] = defaultdict(list)
+    for row in rows_where_in(connection, query.order_by(pair.message), pair.call, items):
+        read[row.call].append(row.message_id)
+    return read
+
+
+def _call(row: Row[Any], message_ids: list[str]) -> ModelCall:
+    names = set(ModelCall.model_fields) - {"at", "message_ids"}
+    fields = {name: getattr(row, name) for name in names}
+    return ModelCall(**fields, at=aware(row.at), message_ids=message_ids)
+
+
+def forget_calls(connection: Connection, items: Collection[int]) -> None:
+    """Delete the calls that read any of these messages, which are being forgotten."""
+    pair = call_messages.c
+    numbers = list(connection.scalars(select(pair.call).where(pair.message.in_(items)).distinct()))
+    connection.execute(delete(call_messages).where(pair.call.in_(numbers)))
+    connection.execute(delete(calls).where(calls.c.n.in_(numbers)))
+
+
+def forget_words(connection: Connection, items: Collection[int]) -> None:
+    """Keep the costs of the calls that read these messages, without any word of a model.
+
+    A record that was made of them is being forgotten, and a refused proposal may repeat it.
+    """
+    pair = call_messages.c
+    _drop_words(connection, calls.c.n.in_(select(pair.call).where(pair.message.in_(items))))
+
+
+def forget_other_words(connection: Connection) -> None:
+    """Keep the costs of the calls that read no message, without any word of a model.
+
+    They read records, tracks and the profile, and something that these tell is being forgotten.
+    """
+    _drop_words(connection, calls.c.n.not_in(select(call_messages.c.call)))
+
+
+def _drop_words(connection: Connection, concerned: ColumnElement[bool]) -> None:
+    connection.execute(update(calls).where(concerned).values(problem=None, refused=[]))

@@ -1,0 +1,280 @@
+"""The history of records as a log of changes: what counts in it, and how some are left out.
+
+An entry holds the former values of the columns that its change has set. A change is left out by
+making the others again, one after the other, from what was before it. When a record ends is not
+taken from the log: it is the first of the ends that are told now.
+
+Forgetting leaves out what the forgotten had done to other records, as if it had never been done;
+the later changes of these stay. A record that is deleted from the middle of a chain is bridged:
+what it had replaced is then replaced by what had replaced it.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from datetime import UTC, datetime
+from itertools import pairwise, product
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, insert, or_, select, update
+
+from langmem_graph.schemas import NO_LONGER
+from langmem_graph.storage import record_queries, record_writes
+from langmem_graph.storage.record_changes import LINKS
+from langmem_graph.storage.record_writes import DISCARDED, SUPERSEDED, SUPERSEDES, Change
+from langmem_graph.storage.tables_and_migrations import (
+    ACTIVE,
+    history,
+    links,
+    messages,
+    record_changes,
+    records,
+)
+
+UNDO, RESTORE = "undo", "restore"
+_REASON = "what had changed it was forgotten"
+_DATES = ("valid_to", "valid_from", "said_at")
+
+
+def effective_entries(connection: Connection, n: int) -> list[Row[Any]]:
+    """The entries of a record's changes that have not been taken back, oldest first."""
+    query = select(history).where(history.c.record == n).order_by(history.c.n)
+    entries = connection.execute(query).all()
+    undone = {entry.reason for entry in entries if entry.op == UNDO}
+    return [e for e in entries if e.op not in (UNDO, RESTORE) and e.change not in undone]
+
+
+def entries_of_change(connection: Connection, change: str) -> list[Row[Any]]:
+    """The entries of a change that have not been taken back, in all records, oldest first."""
+    touched = select(history.c.record).where(history.c.change == change).distinct()
+    found = [
+        entry
+        for n in connection.scalars(touched).all()
+        for entry in effective_entries(connection, n)
+        if entry.change == change
+    ]
+    return sorted(found, key=lambda entry: entry.n)
+
+
+def column_values(before: dict[str, Any]) -> dict[str, Any]:
+    """The values of columns, as the history keeps them, in the form that the ledger takes."""
+    return {
+        name: datetime.fromisoformat(value) if name in _DATES and value else value
+        for name, value in before.items()
+    }
+
+
+def ended_by(connection: Connection, rows: Iterable[Row[Any]], newer: Collection[int]) -> set[int]:
+    """The records that these changes ended, or that these newer records superseded."""
+    told = {row.record for row in rows if row.relation in NO_LONGER and not row.undone}
+    link = links.c
+    older = select(link.target).where(link.kind == SUPERSEDES, link.source.in_(newer))
+    return told | set(connection.scalars(older))
+
+
+def unlink(connection: Connection, rows: Iterable[Row[Any]]) -> None:
+    """Delete the links that these changes made, where no other that counts tells the same."""
+    c, link = record_changes.c, links.c
+    for row in rows:
+        same = (c.record == row.record) & (c.by_record == row.by_record) & c.undone.is_(False)
+        if row.by_record is not None and not connection.scalar(select(c.n).where(same).limit(1)):
+            made = (link.source == row.by_record) & (link.target == row.record)
+            connection.execute(delete(links).where(made, link.kind.in_(LINKS)))
+
+
+def settle(
+    connection: Connection, items: Iterable[int], change: Change, *, links_count: bool
+) -> None:
+    """Let records that nothing ends any more hold again; the others end at the first of the ends.
+
+    Args:
+        connection: a write transaction.
+        items: records of which something that had ended them was taken back.
+        change: under which the history says that a record holds again.
+        links_count: whether a record that supersedes one without a message's words ends it.
+    """
+    for n in sorted(items):
+        status = connection.scalar(select(records.c.status).where(records.c.n == n))
+        ends = _ends(connection, n, links_count=links_count)
+        if ends and status in (ACTIVE, SUPERSEDED):
+            end, cause = min(ends, key=lambda one: one[0])
+            record_writes.end_record(connection, n, "supersede", end.replace(tzinfo=UTC), cause)
+        elif status == SUPERSEDED and not ends:
+            values = {"status": ACTIVE, "valid_to": None}
+            record_writes.set_columns(connection, n, values)
+            record_writes.log_entry(connection, n, RESTORE, change, {})
+
+
+def _ends(connection: Connection, n: int, *, links_count: bool) -> list[tuple[datetime, Change]]:
+    """When something ends a record, and the change by which it does."""
+    c, r, h, link = record_changes.c, records.c, history.c, links.c
+    told = (
+        select(record_changes, messages.c.at.label("said"), r.valid_from)
+        .join(messages, messages.c.n == c.message)
+        .join(records, r.n == c.record)
+        .where(c.record == n, c.undone.is_(False), c.relation.in_(NO_LONGER))
+    )
+    rows = connection.execute(told).all()
+    ends = [
+        (
+            row.valid_from if row.relation == "corrects" else row.since or row.said,
+            Change(row.made_by, None, row.change),
+        )
+        for row in rows
+    ]
+    if not links_count:
+        return ends
+    newer = (
+        select(r.valid_from, h.by, h.change)
+        .join(links, link.source == r.n)
+        .join(history, (h.record == r.n) & (h.op == "create"))
+        .where(link.target == n, link.kind == SUPERSEDES, r.status != DISCARDED)
+        .where(r.n.not_in([row.by_record for row in rows if row.by_record is not None]))
+    )
+    created = connection.execute(newer).all()
+    return ends + [(row.valid_from, Change(row.by, None, row.change)) for row in created]
+
+
+def forget_changes(
+    connection: Connection, items: Collection[int], gone: Collection[int]
+) -> list[int]:
+    """Take back what records and messages that are being deleted had done to other records.
+
+    Args:
+        connection: a write transaction.
+        items: the numbers of the records that will be deleted next.
+        gone: the numbers of the messages that will be deleted next.
+
+    Returns:
+        The records that hold again.
+    """
+    _bridge(connection, items)
+    c = record_changes.c
+    concerned = or_(
+        c.message.in_(gone), c.agreed_message.in_(gone), c.record.in_(items), c.by_record.in_(items)
+    )
+    rows = connection.execute(select(record_changes).where(concerned)).all()
+    freed = ended_by(connection, rows, items) - set(items)
+    held = record_queries.active(connection, freed)
+    _leave_out_changes(connection, rows, items)
+    connection.execute(delete(record_changes).where(c.n.in_([row.n for row in rows])))
+    unlink(connection, rows)
+    connection.execute(delete(links).where(links.c.source.in_(items) | links.c.target.in_(items)))
+    _drop_history(connection, items, {row.change for row in rows})
+    change = Change.new("forget", _REASON)
+    settle(connection, freed, change, links_count=True)
+    restored = record_queries.active(connection, freed) - held
+    logged = select(history.c.record).where(history.c.change == change.id)
+    for n in sorted(restored - set(connection.scalars(logged))):
+        record_writes.log_entry(connection, n, RESTORE, change, {})
+    return sorted(restored)
+
+
+def _leave_out_changes(
+    connection: Connection, rows: Iterable[Row[Any]], items: Collection[int]
+) -> None:
+    """Leave out what these changes, and these records by being made, did to other records."""
+    h = history.c
+    made = select(h.change).where(h.record.in_(items), h.op == "create")
+    created = connection.scalars(made).all()
+    left_out = defaultdict[int, set[tuple[str, bool]]](set)
+    for row in rows:
+        left_out[row.record].add((row.change, row.relation in NO_LONGER))
+    for n in ended_by(connection, (), items):
+        left_out[n] |= {(change, True) for change in created}
+    for n in sorted(left_out.keys() - set(items)):
+        _leave_out(connection, n, left_out[n])
+
+
+def _leave_out(connection: Connection, n: int, done: Collection[tuple[str, bool]]) -> None:
+    """Let a record, and its history, be as if these changes of it had never been made.
+
+    Args:
+        connection: a write transaction.
+        n: the record's number.
+        done: each change, and whether what it did was to end the record.
+    """
+    h = history.c
+    query = select(history).where(h.record == n, h.op.not_in((UNDO, RESTORE))).order_by(h.n)
+    entries = [entry for entry in connection.execute(query) if entry.before is not None]
+    gone = {entry.n for entry in entries if (entry.change, "status" in entry.before) in done}
+    counting = {entry.n for entry in effective_entries(connection, n)} - gone
+    former = {entry.n: dict(entry.before) for entry in entries}
+    row = connection.execute(select(records).where(records.c.n == n)).one()._mapping
+    present = {}
+    for name in {name for one in gone for name in former[one]}:
+        setting = [entry for entry in entries if name in entry.before]
+        states = [entry.before[name] for entry in setting]
+        value = states[0]
+        for entry, (before, after) in zip(
+            setting, pairwise([*states, record_writes.jsonable(row[name])]), strict=True
+        ):
+            former[entry.n][name] = value
+            if entry.n in counting:
+                value = _made_to(value, before, after)
+        present[name] = value
+    for one, values in former.items():
+        connection.execute(update(history).where(h.n == one).values(before=values))
+    if any(value != record_writes.jsonable(row[name]) for name, value in present.items()):
+        record_writes.set_columns(connection, n, column_values(present))
+    changes = {entry.change for entry in entries if entry.n in gone}
+    taken_back = (h.record == n) & (h.op == UNDO) & h.reason.in_(changes)
+    connection.execute(delete(history).where(h.n.in_(gone) | taken_back))
+
+
+def _made_to(value: Any, before: Any, after: Any) -> Any:
+    """What the change from `before` to `after` makes of another value.
+
+    Of a JSON object each key counts for itself, and of a list in it what was added and removed.
+    """
+    if not all(isinstance(one, dict) for one in (value, before, after)):
+        return after
+    made = {
+        key: _part(value.get(key), before.get(key), after.get(key)) for key in {**value, **after}
+    }
+    return {key: part for key, part in made.items() if part is not None}
+
+
+def _part(value: Any, before: Any, after: Any) -> Any:
+    if after == before:
+        return value
+    if not isinstance(after, list) and not isinstance(before, list):
+        return after
+    removed = [one for one in before or [] if one not in (after or [])]
+    kept = [one for one in value or [] if one not in removed]
+    return [*kept, *(one for one in after or [] if one not in (before or []) + kept)] or None
+
+
+def _drop_history(connection: Connection, items: Collection[int], changes: set[str]) -> None:
+    """Delete the records' history, and the reasons of the changes that are forgotten."""
+    h = history.c
+    touched = select(h.change).where(h.record.in_(items))
+    shared = or_(h.change.in_(touched), h.change.in_(changes)) & h.record.not_in(items)
+    shared &= h.op != UNDO  # its reason is the id of the change that was undone
+    connection.execute(update(history).where(shared).values(reason=None))
+    connection.execute(delete(history).where(h.record.in_(items)))
+
+
+def _bridge(connection: Connection, items: Collection[int]) -> None:
+    """Let what had superseded a record supersede what the record had superseded."""
+    link = links.c
+    for n in items:
+        newer = select(link.source).where(link.kind == SUPERSEDES, link.target == n)
+        older = select(link.target).where(link.kind == SUPERSEDES, link.source == n)
+        pairs = product(connection.scalars(newer).all(), connection.scalars(older).all())
+        for source, target in pairs:
+            record_writes.add_link(connection, source, target, SUPERSEDES)
+            _copy_words(connection, n, source, target)
+
+
+def _copy_words(connection: Connection, n: int, newer: int, older: int) -> None:
+    """Let the words with which a record replaced `n` also tell that it replaces the older one."""
+    c = record_changes.c
+    told = (c.record == n) & (c.by_record == newer) & c.undone.is_(False)
+    for row in connection.execute(select(record_changes).where(told)).all():
+        if row.relation in NO_LONGER:
+            copied = {name: value for name, value in row._mapping.items() if name != "n"}
+            copied["record"] = older
+            if row.relation == "corrects":  # `n` never held; the older one did, until then
+                begun = select(records.c.valid_from).where(records.c.n == newer)
+                copied |= {"relation": "replaces", "since": connection.scalar(begun)}
+            connection.execute(insert(record_changes).values(**copied))

@@ -1,0 +1,128 @@
+"""Which records have changed since causes, topics and the profile were last made from them.
+
+The checkpoints are numbers of history entries, so that a record that only ended counts as well.
+They are stored in the transaction that stores a round's result: a killed process repeats the round.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection, func, select
+
+from langmem_graph.storage.sqlite_database import rows_where_in
+from langmem_graph.storage.tables_and_migrations import (
+    get_meta,
+    history,
+    messages,
+    record_changes,
+    record_sources,
+    records,
+    set_meta,
+)
+
+_CAUSES, _PROFILE = "causes_seen", "profile_seen"
+_TOPICS, _REFUSED = "topics_seen", "topics_refused"
+_EARLIER_TOPICS = "topic_checkpoint"
+"""The key of a first version of the checkpoint: the number of the last record that was seen."""
+FILE_KEYS = (_TOPICS, _REFUSED, _PROFILE, _EARLIER_TOPICS)
+"""The keys that mean nothing any more once all tracks and the profile are deleted."""
+_NO_CHANGE = ("unschedule", "postpone")
+"""What the rules of the schedule note as time goes by; no message says anything new."""
+
+
+@dataclass(frozen=True)
+class ChangedRecord:
+    """A record that was stored or changed after a checkpoint."""
+
+    n: int
+    entry: int
+    """The number of its last history entry."""
+
+
+@dataclass(frozen=True)
+class ProfileSeen:
+    """What the profile was last written from."""
+
+    entry: int = 0
+    """The number of the last history entry at that time."""
+    tracks: Mapping[str, str] = field(default_factory=dict)
+    """By the name of each topic file, when it was written."""
+    failures: int = 0
+    """Unusable answers since then."""
+
+
+def changed_since(connection: Connection, entry: int) -> list[ChangedRecord]:
+    """The records that were stored or changed after a history entry, in the order of their last."""
+    h = history.c
+    last = func.max(h.n)
+    query = select(h.record, last).where(h.n > entry, h.op.not_in(_NO_CHANGE))
+    rows = connection.execute(query.group_by(h.record).order_by(last))
+    return [ChangedRecord(*row) for row in rows]
+
+
+def last_entry(connection: Connection) -> int:
+    """The number of the latest history entry; 0 where there is none."""
+    return connection.scalar(select(func.max(history.c.n))) or 0
+
+
+def sessions_of(connection: Connection, items: Collection[int]) -> dict[int, int]:
+    """For each record, the session of the last message that it cites or that changed it."""
+    latest = dict[int, int]()
+    for table in (record_sources, record_changes):
+        query = select(table.c.record, table.c.message)
+        for row in rows_where_in(connection, query, table.c.record, items):
+            latest[row.record] = max(row.message, latest.get(row.record, 0))
+    query = select(messages.c.n, messages.c.session)
+    rows = rows_where_in(connection, query, messages.c.n, latest.values())
+    session = {row.n: row.session for row in rows}
+    return {n: session[message] for n, message in latest.items() if message in session}
+
+
+def lasting(connection: Connection, items: Iterable[int]) -> list[int]:
+    """Those of these records that say what the user is like, prefers or asks for, oldest first."""
+    r = records.c
+    meant = (r.facet == "persona") | r.kind.in_(("preference", "instruction"))
+    rows = rows_where_in(connection, select(r.n).where(meant), r.n, items)
+    return sorted(row.n for row in rows)
+
+
+def causes_seen(connection: Connection) -> int:
+    """The history entry up to which causes were looked for."""
+    return int(get_meta(connection, _CAUSES) or 0)
+
+
+def note_causes(connection: Connection, entry: int) -> None:
+    """Causes were looked for up to this history entry."""
+    set_meta(connection, _CAUSES, str(entry))
+
+
+def topics_seen(connection: Connection) -> int:
+    """The history entry up to which changed records were shown to a round of topics."""
+    if (seen := get_meta(connection, _TOPICS)) is not None:
+        return int(seen)
+    earlier = int(get_meta(connection, _EARLIER_TOPICS) or 0)
+    return connection.scalar(select(func.max(history.c.n)).where(history.c.record <= earlier)) or 0
+
+
+def refused_records(connection: Connection) -> dict[int, int]:
+    """Records that wait for another round since every edit with them was refused: how often."""
+    kept = json.loads(get_meta(connection, _REFUSED) or "{}")
+    return {int(n): times for n, times in kept.items()}
+
+
+def note_topics(connection: Connection, entry: int, refused: Mapping[int, int]) -> None:
+    """Topics were made up to this entry; these records wait again, refused so often."""
+    set_meta(connection, _TOPICS, str(entry))
+    set_meta(connection, _REFUSED, json.dumps({str(n): times for n, times in refused.items()}))
+
+
+def profile_seen(connection: Connection) -> ProfileSeen:
+    """What the profile was last written from."""
+    kept = get_meta(connection, _PROFILE)
+    return ProfileSeen(**json.loads(kept)) if kept else ProfileSeen()
+
+
+def note_profile(connection: Connection, seen: ProfileSeen) -> None:
+    """The profile was written from this, or could not be."""
+    set_meta(connection, _PROFILE, json.dumps(vars(seen)))

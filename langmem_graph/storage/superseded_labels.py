@@ -1,0 +1,209 @@
+"""Labels of what no longer holds: what `storage/record_changes.py` and links say of old records.
+
+A chain is a record with all that it superseded, directly or through others. Nothing is looked up
+item by item: the number of queries grows with the length of the longest chain alone.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Row, select
+
+from langmem_graph.schemas import NO_LONGER, ChangeRelation, Label, Message, Record, RecordChange
+from langmem_graph.storage import message_queries, record_queries, record_writes
+from langmem_graph.storage.record_changes import changes_of
+from langmem_graph.storage.record_queries import aware
+from langmem_graph.storage.record_writes import SUPERSEDES
+from langmem_graph.storage.sqlite_database import rows_where_in
+from langmem_graph.storage.tables_and_migrations import ACTIVE, links, record_sources, records
+
+T = TypeVar("T", Message, Record)
+PAST = ("superseded", "expired")
+"""The status of records that held once; a discarded one was taken back, and is no statement."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Which of some records hold now; what was taken back is in none of the three."""
+
+    holding: set[int]
+    past: set[int]
+    """Those that no longer hold."""
+    coming: set[int]
+    """Those that do not hold yet."""
+
+
+def standing(connection: Connection, items: Iterable[int]) -> Standing:
+    """Which of these records hold now, held once, or will hold."""
+    r = records.c
+    query = select(r.n, r.status, r.valid_from).where(r.status.in_((*PAST, ACTIVE)))
+    rows = {row.n: row for row in rows_where_in(connection, query, r.n, items)}
+    holding = record_queries.current(connection, rows)
+    now = record_writes.now()
+    missing = rows.keys() - holding
+    coming = {n for n in missing if rows[n].status == ACTIVE and rows[n].valid_from > now}
+    return Standing(holding, missing - coming, coming)
+
+
+def newest_past(connection: Connection, most: int) -> list[int]:
+    """The numbers of the records that no longer hold; of more than `most`, the newest."""
+    past = select(records.c.n).where(records.c.status.in_(PAST))
+    numbers = list(connection.scalars(past.order_by(records.c.n.desc()).limit(most)))
+    holding = record_queries.current(connection, numbers)
+    return [n for n in numbers if n not in holding]
+
+
+def chains_of(connection: Connection, past: Iterable[int]) -> dict[int, int]:
+    """What took the place of each of these records, which no longer hold, last.
+
+    It is the newest record above it that holds, if any does; else the newest one, or itself.
+    """
+    wanted = set(past)
+    above = _successors(connection, wanted)
+    facts = record_queries.facts_of(connection, wanted.union(*above.values()))
+    holding = record_queries.current(connection, facts)
+    rank = {
+        n: (n in holding, one.valid_from, n)
+        for n, one in facts.items()
+        if n in holding or one.status in PAST
+    }
+    return {n: _newest(n, above, rank) for n in wanted}
+
+
+def _successors(connection: Connection, items: Collection[int]) -> dict[int, set[int]]:
+    """What superseded these records, and what superseded that, by what it superseded."""
+    above: dict[int, set[int]] = defaultdict(set)
+    query = select(links.c.target, links.c.source).join(records, records.c.n == links.c.source)
+    kept = query.where(links.c.kind == SUPERSEDES, records.c.status != "discarded")
+    seen, fresh = set(items), set(items)
+    while fresh:
+        for row in rows_where_in(connection, kept, links.c.target, fresh):
+            above[row.target].add(row.source)
+        fresh = {n for target in fresh for n in above[target]} - seen
+        seen |= fresh
+    return above
+
+
+def _newest(
+    n: int, above: Mapping[int, set[int]], rank: Mapping[int, tuple[bool, datetime, int]]
+) -> int:
+    """The record of the highest rank above this one, directly or through others; else itself."""
+    reached, fresh = set[int](), {n}
+    while fresh:
+        fresh = {s for target in fresh for s in above.get(target, ())} - reached - {n}
+        reached |= fresh
+    ranked = [rank[other] for other in reached if other in rank]
+    return max(ranked)[2] if ranked else n
+
+
+def labels_of_records(connection: Connection, items: Iterable[int]) -> dict[int, list[Label]]:
+    """The label of each of these records that does not hold now, by number."""
+    return _labels(connection, standing(connection, items))
+
+
+def _labels(connection: Connection, known: Standing) -> dict[int, list[Label]]:
+    if not known.past | known.coming:
+        return {}
+    chains = chains_of(connection, known.past)
+    holding = record_queries.current(connection, chains.values())
+    numbers, r = {*known.past, *known.coming, *chains.values()}, records.c
+    query = select(r.n, r.record_id, r.text, r.valid_from, r.valid_to)
+    rows = {row.n: row for row in rows_where_in(connection, query, r.n, numbers)}
+    labels = {n: _of_coming(rows[n]) for n in known.coming}
+    changes = _latest_changes(connection, known.past)
+    said = record_queries.message_numbers(connection, [one.message_id for one in changes.values()])
+    for n in known.past:
+        newest, change = chains[n], changes.get(n)
+        said_at = aware(said[change.message_id][1]) if change else None
+        instead = rows[newest].text if newest in holding else None
+        labels[n] = _of_past(rows[n], rows[newest].record_id, instead, change, said_at)
+    return {n: [labels[n]] for n in sorted(labels)}
+
+
+def _of_coming(row: Row[Any]) -> Label:
+    """The label of a record that does not hold yet."""
+    return Label(
+        relation=None,
+        statement=row.text,
+        record_id=row.record_id,
+        since=aware(row.valid_from),
+        newest_id=row.record_id,
+    )
+
+
+def _of_past(
+    row: Row[Any],
+    newest_id: str,
+    instead: str | None,
+    change: RecordChange | None,
+    said_at: datetime | None,
+) -> Label:
+    """The label of a record that no longer holds."""
+    relation: ChangeRelation = "replaces" if newest_id != row.record_id else "ended"
+    since = aware(row.valid_to)
+    if change is not None:
+        known_end = said_at if change.relation == "corrects" else since or said_at
+        relation, since = change.relation, change.since or known_end
+    return Label(
+        relation=relation,
+        statement=row.text,
+        record_id=row.record_id,
+        since=since,
+        replaced_by=instead,
+        newest_id=newest_id,
+        quote=change.quote if change else "",
+        message_id=change.message_id if change else None,
+    )
+
+
+def _latest_changes(connection: Connection, past: Iterable[int]) -> dict[int, RecordChange]:
+    """The latest change after which each of these records no longer holds."""
+    return {
+        n: change
+        for n, made in changes_of(connection, past).items()
+        for change in made
+        if change.relation in NO_LONGER
+    }
+
+
+def labels_of_messages(connection: Connection, items: Iterable[int]) -> dict[int, list[Label]]:
+    """The labels of each of these messages, by number: one for each statement that does not hold.
+
+    Messages without such a statement are left out. A label is partial where another record of the
+    message holds, and where the message only supports the record: it may say other things.
+    """
+    s = record_sources.c
+    query = select(s.message, s.record, s.supporting)
+    rows = list(rows_where_in(connection, query, s.message, items))
+    known = standing(connection, {row.record for row in rows})
+    labels = _labels(connection, known)
+    mixed = {row.message for row in rows if row.record in known.holding}
+    found: dict[int, list[Label]] = defaultdict(list)
+    for row in sorted((row for row in rows if row.record in labels), key=lambda row: row.record):
+        partial = {"partial": row.supporting or row.message in mixed}
+        found[row.message] += [one.model_copy(update=partial) for one in labels[row.record]]
+    return dict(found)
+
+
+def labelled_records(connection: Connection, items: Iterable[int]) -> dict[int, Record]:
+    """Whole records with their labels, by number."""
+    wanted = list(items)
+    labels = labels_of_records(connection, wanted)
+    return _with_labels(record_queries.records_by_number(connection, wanted), labels)
+
+
+def labelled_messages(connection: Connection, items: Iterable[int]) -> dict[int, Message]:
+    """Whole messages with their labels, by number."""
+    wanted = list(items)
+    labels = labels_of_messages(connection, wanted)
+    return _with_labels(message_queries.messages_by_number(connection, wanted), labels)
+
+
+def _with_labels(found: dict[int, T], labels: Mapping[int, list[Label]]) -> dict[int, T]:
+    return {
+        n: one.model_copy(update={"labels": labels[n]}) if n in labels else one
+        for n, one in found.items()
+    }

@@ -1,0 +1,73 @@
+"""Threads for blocking calls: the library's own, never those of the application's executor."""
+
+import asyncio
+import contextvars
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from functools import partial
+from time import monotonic
+from typing import ParamSpec, TypeVar
+from weakref import WeakValueDictionary
+
+from langmem_graph.errors import LangMemGraphError, for_log
+
+T = TypeVar("T")
+P = ParamSpec("P")
+_log = logging.getLogger(__name__)
+AT_ONCE = 16  # calls of one user that an event loop has in threads; the others wait
+_SLOTS = WeakValueDictionary[tuple[asyncio.AbstractEventLoop, str], asyncio.Semaphore]()
+
+
+def start_thread(work: Callable[[], T], *, daemon: bool = True) -> "Future[T]":
+    """Run blocking work in a thread of its own, which may be abandoned; see `without_exits`."""
+    future, context = Future[T](), contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            future.set_result(context.run(work))
+        except BaseException as error:  # noqa: BLE001  # raised again in whoever waits
+            future.set_exception(without_exits(error))
+
+    future.set_running_or_notify_cancel()  # from now on it cannot be cancelled
+    try:
+        threading.Thread(target=run, daemon=daemon).start()
+    except RuntimeError as error:
+        text = f"No thread can be started ({error}). Close the memory before the program ends."
+        future.set_exception(LangMemGraphError(text))
+    return future
+
+
+def without_exits(error: BaseException) -> Exception:
+    """The error; one of ours instead of those that would end an event loop or that none takes."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration | CancelledError):
+        return error
+    made = LangMemGraphError(f"{type(error).__name__}: {error}")
+    made.__cause__ = error
+    return made
+
+
+async def in_thread(work: Callable[P, T], /, *args: P.args, **options: P.kwargs) -> T:
+    """Like `asyncio.to_thread`, for calls that may never return: the process ends without them.
+
+    Chat models are called this way, and not by their async methods: providers share async HTTP
+    connections between all models of a process, and these are bound to the loop that opened them.
+    Used on the memory's loop, they would break the application's own calls.
+    """
+    return await asyncio.wrap_future(start_thread(partial(work, *args, **options)))
+
+
+async def in_thread_of(user: str, work: Callable[[], T]) -> T:
+    """Run a user's blocking work in a thread; only calls of the same user wait for each other."""
+    key = (asyncio.get_running_loop(), user)
+    async with _SLOTS.setdefault(key, asyncio.Semaphore(AT_ONCE)):
+        return await asyncio.wrap_future(start_thread(work, daemon=False))
+
+
+def finish(work: Callable[[], object], until: float) -> None:
+    """Do due work at a closing, until this time (`time.monotonic`) at most."""
+    try:
+        start_thread(work).result(until - monotonic())
+    except (TimeoutError, LangMemGraphError) as error:
+        _log.warning("due work is left for the next opening: %s", for_log(error))

@@ -1,0 +1,133 @@
+"""The numbers that a text states: one reading of whole tokens, for copying and for checking."""
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+from langmem_graph.values.matching import is_part, is_token, multiplies
+
+DIGITS = re.compile(r"(?:(?<![\w)\]])[+\-−])?\d++(?:[.,'’\u00a0\u202f]\d++)*+")
+_MOST_DIGITS = 40
+_WRITTEN = re.compile(
+    r"[+\-−]?(?:(?:0|(?!0)\d+)(?:[.,]\d+)?"
+    r"|[1-9]\d{0,2}(?:(?:,\d{3})+\.\d+|(?:\.\d{3})+,\d+|(?:,\d{3}){2,}|(?:\.\d{3}){2,})"
+    r"|[1-9]\d?(?:,\d{2})+,\d{3}(?:\.\d+)?)"  # 1,00,000
+)
+"""A number with its decimal mark, or with groups of thousands."""
+_OTHER_MARK = {",": ".", ".": ","}
+_AMBIGUOUS = re.compile(r"[+\-−]?[1-9]\d{0,2}[.,]\d{3}")
+_SPACE = "[ \u00a0\u202f]"
+_GROUPED = re.compile(rf"(?:[A-Z]{{3}} |[$€£¥₹] ?)?[1-9]\d{{0,2}}(?:{_SPACE}\d{{3}})+[^\d]{{0,20}}")
+"""12 500 kr, and nothing else: in a longer text these may be two numbers."""
+_SHORT_RANGE = re.compile(r"(?<![\w.,-])(\d{1,3})[-–](?=\d{1,3}(?![\w.,-]))")
+_NEGATED = re.compile(r"(?:(?<!\w)[-−][$€£¥₹]?|\bminus )$", re.IGNORECASE)
+_ATTACHED = re.compile(r"kg|mg|km|cm|mm|ml|cl|lbs?|kwh?|k|g|m|l|h|s|mins?|hrs?|th|st|nd|rd", re.I)
+_FOLLOWING = re.compile(rf"{_SPACE}?-?(?P<word>[^\W\d_]+|%)")
+_TIMES = {"k": 1_000, "hundred": 100, "thousand": 1_000, "million": 10**6, "billion": 10**9}
+_TIMES |= {"dozen": 12}
+_NAMES = "zero one two three four five six seven eight nine ten eleven twelve"
+_IN_WORDS = {name: Decimal(number) for number, name in enumerate(_NAMES.split())}
+_WORDS = re.compile(rf"(?<![\w-])({'|'.join(_IN_WORDS)})(?![\w-])", re.IGNORECASE)
+_OTHER = re.compile(r"half|quarter|third|point|and a|plus|minus", re.IGNORECASE)
+
+
+class Amount(NamedTuple):
+    """A number with the unit behind it."""
+
+    value: Decimal
+    unit: str
+    """In lower case; empty where no word follows."""
+
+    @property
+    def measure(self) -> tuple[str, Decimal]:
+        """What the unit measures, and its factor; an empty name for an unknown unit."""
+        return measure_of(self.unit)
+
+
+def measure_of(unit: str) -> tuple[str, Decimal]:
+    """What a unit measures, in its plural too, and its factor."""
+    known = _units()
+    return known.get(unit) or known.get(unit.removesuffix("s")) or ("", Decimal(1))
+
+
+@cache
+def _units() -> dict[str, tuple[str, Decimal]]:
+    text = files("langmem_graph.values").joinpath("units.txt").read_text(encoding="utf-8")
+    rows = [line.split() for line in text.splitlines()]
+    return {name: (of, Decimal(factor)) for of, factor, *names in rows for name in names}
+
+
+def amounts(text: str, context: str = "") -> list[Amount]:
+    """The numbers of a text, in figures and, up to twelve, in words.
+
+    Parts of dates in figures, of times and of codes are none: "AB-12" has no number.
+
+    Args:
+        context: a longer text around it, which may show how it writes decimals.
+    """
+    plain = _SHORT_RANGE.sub(r"\1 – ", text)
+    if _GROUPED.fullmatch(plain.strip()):
+        plain = re.sub(rf"(?<=\d){_SPACE}(?=\d)", "", plain)
+    return [*_in_figures(plain, context or text), *_in_words(plain)]
+
+
+def _in_figures(text: str, context: str) -> Iterator[Amount]:
+    for digits in DIGITS.finditer(text):
+        number, (start, end) = decimal_of(digits.group(), context), digits.span()
+        attached = _ATTACHED.match(text, end)
+        last = attached.end() if attached else end
+        if number is None or _NEGATED.search(text[:start]) or not is_token(text, start, last):
+            continue
+        following = _FOLLOWING.match(text, end)
+        unit = following["word"].casefold() if following else ""
+        if following and multiplies(following["word"].replace("k", "K", unit == "k")):
+            times = _TIMES.get(unit.removesuffix("s"))
+            rest = _FOLLOWING.match(text, following.end())
+            if times and not (rest and multiplies(rest["word"])):
+                yield Amount(number * times, rest["word"].casefold() if rest else "")
+        elif not is_part(text, start, end):
+            yield Amount(number, unit)
+
+
+def _in_words(text: str) -> Iterator[Amount]:
+    for found in _WORDS.finditer(text):
+        following = _FOLLOWING.match(text, found.end())
+        unit = following["word"].casefold() if following else ""
+        near = f"{text[max(0, found.start() - 10) : found.start()]} {text[found.end() :][:8]}"
+        if not (multiplies(unit) or unit in _IN_WORDS or _OTHER.search(near)):
+            yield Amount(_IN_WORDS[found[1].casefold()], unit)
+
+
+def decimal_of(digits: str, text: str = "") -> Decimal | None:
+    """The number that digits and separators write; None where that is not certain.
+
+    "1,5" is 1.5, "1.200,50" is 1200.50 and "3,4,5" is none. "1.200" may be two numbers, unless a
+    dollar or pound sign stands before "1,200", or the text shows elsewhere which mark it uses.
+    """
+    plain = re.sub(r"(?<=\d)['’\u00a0\u202f ](?=\d{3}(?:\D|$))", "", digits)
+    if len(plain) > _MOST_DIGITS or not _WRITTEN.fullmatch(plain):
+        return None
+    mark = _mark_in(digits, text) if _AMBIGUOUS.fullmatch(plain) else _mark_of(plain)
+    if not mark:
+        return None
+    return Decimal(plain.replace(_OTHER_MARK[mark], "").replace(mark, ".").replace("−", "-"))
+
+
+def _mark_of(plain: str) -> str:
+    """The decimal mark of an unambiguous number; where it has none, the one it does not use."""
+    last = max(plain.rfind("."), plain.rfind(","))
+    mark = plain[last] if last >= 0 else "."
+    return mark if plain.count(mark) <= 1 else _OTHER_MARK[mark]
+
+
+def _mark_in(digits: str, text: str) -> str:
+    """The decimal mark that the rest of a text shows; empty where it shows none, or both."""
+    if "," in digits and re.search(rf"[$£]\s?{re.escape(digits)}", text):
+        return "."
+    written = [one for one in DIGITS.findall(text) if _WRITTEN.fullmatch(one)]
+    clear = [one for one in written if re.search("[.,]", one) and not _AMBIGUOUS.fullmatch(one)]
+    marks = {_mark_of(one) for one in clear}
+    return marks.pop() if len(marks) == 1 else ""

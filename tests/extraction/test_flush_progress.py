@@ -1,0 +1,204 @@
+"""A flush that tells how far it has come, is stopped or interrupted, and is gone on with."""
+
+import os
+import signal
+import threading
+import time
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from langmem_graph import FlushProgress
+from langmem_graph.errors import InvalidInputError
+from tests.support.backlog import fill, noting, owned
+from tests.support.models import AnswersBySchema
+from tests.support.writing import memories
+
+
+def test_progress_is_told_after_each_batch_in_the_memorys_own_thread(open_memory: Any) -> None:
+    ana = open_memory(noting([])).user("ana")
+    names = fill(ana, sessions=3, turns=5)
+    batches = ana.flush_forecast().batches
+    told: list[tuple[str, FlushProgress]] = []
+
+    def on_progress(progress: FlushProgress) -> None:
+        told.append((threading.current_thread().name, progress))
+
+    report = ana.flush(on_progress)
+    steps = [progress for _, progress in told]
+    assert {thread for thread, _ in told} == {"langmem-graph"}
+    after_batches, after_rounds = steps[:batches], steps[batches:]
+    assert [step.batches_done for step in after_batches] == list(range(1, batches + 1))
+    assert {step.batches_done for step in after_rounds} == {batches}
+    assert all(step.read + step.pending == 2 * len(names) for step in steps)
+    for earlier, later in pairwise(steps):
+        assert later.calls > earlier.calls
+        assert later.input_tokens > earlier.input_tokens
+        assert later.output_tokens > earlier.output_tokens
+        assert later.seconds > earlier.seconds
+    for earlier, later in pairwise(after_batches):
+        assert later.read > earlier.read
+        assert later.stored > earlier.stored
+    assert (steps[-1].read, steps[-1].pending) == (report.read, 0)
+    assert steps[-1].calls == report.llm_calls
+    assert (steps[-1].stored, steps[-1].updated) == (report.stored, report.updated)
+    assert report.status == "ok"
+
+
+@pytest.mark.parametrize("answer", [None, True, 0, ""])
+def test_only_false_stops(open_memory: Any, answer: object) -> None:
+    ana = open_memory(noting([])).user("ana")
+    names = fill(ana, sessions=2, turns=5)
+    assert ana.flush(lambda progress: answer).status == "ok"
+    assert owned(ana) == names
+
+
+def test_a_stopped_flush_is_gone_on_with(open_memory: Any) -> None:
+    seen: list[str] = []
+    ana = open_memory(noting(seen)).user("ana")
+    names = fill(ana, sessions=3, turns=5)
+    report = ana.flush(lambda progress: progress.batches_done < 2)
+    assert report.status == "partial"
+    assert report.problems == []
+    assert 0 < report.stored == len(seen) < len(names)
+    assert report.read + report.pending == 2 * len(names)
+    assert owned(ana) == sorted(seen)
+    again = ana.flush()
+    assert (again.status, again.pending) == ("ok", 0)
+    assert sorted(seen) == names, "each message is read once"
+    assert owned(ana) == names
+
+
+def test_after_a_stop_the_background_reads_on_only_with_new_messages(open_memory: Any) -> None:
+    fill(open_memory(None).user("ana"), sessions=3, turns=5)
+    seen: list[str] = []
+    memory = open_memory(noting(seen, lambda: time.sleep(0.2)))
+    ana = memory.user("ana")
+    ana.sessions()  # opens the room: the background shall read what waits
+    memory._pipelines.loop.run(_a_moment())
+    report = ana.flush(lambda progress: False)
+    read = len(seen)
+    assert report.pending > 0
+    time.sleep(0.6)
+    assert len(seen) == read
+    started = time.monotonic()
+    memory.close()
+    assert len(seen) == read, "closing does not read what was stopped"
+    assert time.monotonic() - started < 3
+    memory = open_memory(noting(seen))
+    ana = memory.user("ana")
+    ana.flush_soon()
+    assert ana.drain(20)
+    assert len(seen) > read
+
+
+async def _a_moment() -> None:
+    return None
+
+
+@pytest.mark.parametrize("error", [ValueError("no more"), SystemExit(3), KeyboardInterrupt()])
+def test_an_error_in_the_callback_stops_and_is_reported(
+    open_memory: Any, error: BaseException
+) -> None:
+    seen: list[str] = []
+    ana = open_memory(noting(seen)).user("ana")
+    names = fill(ana, sessions=3, turns=5)
+
+    def failing(progress: FlushProgress) -> None:
+        raise error
+
+    report = ana.flush(failing)
+    assert report.status == "partial"
+    assert report.problems == [f"on_progress: {type(error).__name__}: {error}"]
+    assert 0 < len(owned(ana)) < len(names)
+    assert ana.flush().status == "ok"
+    assert sorted(seen) == owned(ana) == names
+
+
+def test_the_callback_cannot_call_the_memory(open_memory: Any) -> None:
+    ana = open_memory(noting([])).user("ana")
+    fill(ana, sessions=2, turns=5)
+    report = ana.flush(lambda progress: ana.flush())
+    assert report.status == "partial"
+    assert "InvalidInputError: This is called from inside" in report.problems[0]
+
+
+def test_what_cannot_be_called_is_refused(open_memory: Any) -> None:
+    ana = open_memory(noting([])).user("ana")
+    with pytest.raises(InvalidInputError, match="on_progress must be a function"):
+        ana.flush("loud")  # type: ignore[arg-type]
+
+
+def test_nothing_is_told_without_a_model_or_anything_to_read(open_memory: Any) -> None:
+    told: list[FlushProgress] = []
+    ana = open_memory(None).user("ana")
+    fill(ana, sessions=1, turns=1)
+    assert ana.flush(told.append).status == "no_model"
+    ana = open_memory(AnswersBySchema(Extraction=memories())).user("ana")
+    ana.flush()
+    assert ana.flush(told.append).status == "ok"
+    assert told == []
+
+
+def test_a_batch_that_fails_is_no_progress(open_memory: Any) -> None:
+    told: list[FlushProgress] = []
+    ana = open_memory(AnswersBySchema(Extraction=ConnectionError("out"))).user("ana")
+    fill(ana, sessions=2, turns=5)
+    report = ana.flush(told.append)
+    assert (report.status, report.read, told) == ("partial", 0, [])
+
+
+async def test_the_twin_stops_too(open_memory: Any) -> None:
+    seen: list[str] = []
+    ana = open_memory(noting(seen)).user("ana")
+    names = fill(ana, sessions=3, turns=5)
+    told: list[FlushProgress] = []
+
+    def on_progress(progress: FlushProgress) -> bool:
+        told.append(progress)
+        return False
+
+    report = await ana.aflush(on_progress)
+    assert (report.status, len(told)) == ("partial", 1)
+    assert (await ana.aflush()).status == "ok"
+    assert sorted(seen) == names
+
+
+def test_an_interrupt_ends_the_wait_and_the_flush(open_memory: Any) -> None:
+    """What was read stays, the batch in hand stays pending, and another flush can begin at once."""
+    seen: list[str] = []
+    calls: list[int] = []
+
+    def interrupt_the_second_call() -> None:
+        calls.append(1)
+        if len(calls) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1)
+
+    model = noting(seen, interrupt_the_second_call)
+    ana = open_memory(model, extraction__debounce_seconds=0.3).user("ana")
+    names = fill(ana, sessions=3, turns=5)
+    ana.flush_soon()  # the background would read on
+    with pytest.raises(KeyboardInterrupt):
+        ana.flush()
+    time.sleep(1.5)
+    assert len(calls) == 2, "nothing goes on reading"
+    first = owned(ana)
+    assert 0 < len(first) < len(names)
+    report = ana.flush()
+    assert (report.status, report.pending) == ("ok", 0)
+    assert owned(ana) == names, "no message is lost, and none has two records"
+
+
+def test_the_rounds_at_the_end_can_be_stopped_too(open_memory: Any) -> None:
+    """Of a long backlog they are many; what was not done is due at the next flush."""
+    model = noting([])
+    ana = open_memory(model).user("ana")
+    names = fill(ana, sessions=3, turns=5)
+    report = ana.flush(lambda progress: progress.pending > 0)
+    assert (report.status, report.pending) == ("partial", 0)
+    assert owned(ana) == names
+    assert "TopicRound" not in [schema for schema, _ in model.asked]
+    assert ana.flush().status == "ok"
+    assert "TopicRound" in [schema for schema, _ in model.asked]

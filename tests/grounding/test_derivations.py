@@ -1,0 +1,168 @@
+"""What code derives from quoted words, and what it does not."""
+
+from datetime import date
+
+import pytest
+
+from langmem_graph.grounding.derivations import Quoted, number_derivation, text_derivation
+
+SAID = date(2026, 3, 4)
+"""A Wednesday."""
+
+
+def quoted(*words: str) -> list[Quoted]:
+    return [Quoted(one, one, SAID) for one in words]
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("2026-05-07", ["7 May 2026"]),
+        ("2026-05-07", ["Monday, May 7"]),
+        ("2026-03-05", ["tomorrow morning"]),
+        ("2026-03-06", ["on Friday"]),
+        ("2026-03-13", ["next Friday"]),
+        ("2026-02-27", ["last Friday"]),
+        ("2026-03-11", ["see you Wednesday"]),
+        ("2026-03-18", ["from the 18th"]),
+        ("2026-04-02", ["on the 2nd"]),
+        ("2026-03-07", ["in three days"]),
+        ("2026-02-18", ["2 weeks ago"]),
+        ("2027-01-12", ["on 12 January"]),
+        ("2026-01-12", ["on 12 January"]),
+        ("2026-05-10", ["7 May 2026", "for 3 nights"]),
+        ("2026-05-07T19:30", ["on 7 May 2026", "at half past, no, 19:30"]),
+        ("2026-05-07T19:30:00+01:00", ["on 7 May 2026 at 7:30 pm"]),
+        ("19:30", ["7:30 p.m."]),
+        ("12:00", ["at noon"]),
+        ("11:30", ["10:00", "90 minutes"]),
+        ("00:30", ["23:00", "90 minutes"]),
+        ("2026-05-07", ["in May 2026 or on 7 May 2026 or on the 8th"]),
+    ],
+)
+def test_dates_and_times_follow_from_words_and_the_day_of_the_fact(
+    value: str, words: list[str]
+) -> None:
+    assert text_derivation(value, "", quoted(*words), "Europe/London") == "date"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("2026-05-08", ["7 May 2026"]),
+        ("2025-05-07", ["7 May 2026"]),
+        ("2029-01-12", ["on 12 January"]),
+        ("2026-03-05", ["3/5/2026"]),
+        ("2026-05-03", ["3/5/2026"]),
+        ("2026-03-07", ["on Friday"]),
+        ("2026-05-07", ["in May 2026"]),
+        ("2026-05-10", ["7 May 2026", "for a while"]),
+        ("2026-05-07T19:30", ["on 7 May 2026"]),
+        ("2026-05-07T19:30+05:00", ["on 7 May 2026 at 19:30"]),
+        ("18:30", ["7:30 p.m."]),
+        ("2026-02-31", ["31 February 2026"]),
+        ("2026-03-05", ["whenever"]),
+        ("10:60", ["at 10:60"]),
+    ],
+)
+def test_other_dates_do_not(value: str, words: list[str]) -> None:
+    assert text_derivation(value, "", quoted(*words), None) is None
+
+
+def test_a_day_without_its_fact_has_no_year() -> None:
+    assert text_derivation("2026-05-07", "", [Quoted("7 May", "7 May", None)], None) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "about", "words"),
+    [
+        ("05/07/2026", "as MM/DD/YYYY", "7 May 2026"),
+        ("07/05/2026", "DD/MM/YYYY", "7 May 2026"),
+        ("07.05.2026", "DD.MM.YYYY", "7 May 2026"),
+    ],
+)
+def test_the_description_names_the_form(value: str, about: str, words: str) -> None:
+    assert text_derivation(value, about, quoted(words), None) == "date"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("PL61109010140000", "PL61 1090 1014 0000"),
+        ("+48571309228", "+48 571 309 228"),
+        ("+49301234567", "+49 (30) 1234-567"),
+        ("AB12", "code AB-12"),
+        ("AB 12", "ab12".upper()),
+        ("490154203237518", "49-015420-323751-8"),
+        ("LH992441", "lh 992 441"),
+    ],
+)
+def test_identifiers_are_spelled_without_spaces(value: str, words: str) -> None:
+    assert text_derivation(value, "", quoted(words), None) == "spacing"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("15", "1,5 kg"),
+        ("710", "7-10 people"),
+        ("12", "AB-12"),
+        ("309228", "+48 571 309 228"),
+        ("571309", "571 309 228"),
+        ("PL61109010140001", "PL61 1090 1014 0000"),
+        ("lh992441", "LH 992 441"),
+        ("1234", "1.234"),
+        ("ab", "a b"),
+        ("12345", "seats 1,2,3,4,5"),
+    ],
+)
+def test_other_digits_are_another_value(value: str, words: str) -> None:
+    assert text_derivation(value, "", quoted(words), None) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "words", "how"),
+    [
+        ("Mei Lin", ["Mei", "Lin"], "joined"),
+        ("12 Elm Street, Łódź", ["Łódź", "12 Elm Street"], "joined"),
+        ("Mei Lin Chen", ["Mei", "Lin"], None),
+        ("anna@evil.com", ["anna", "evil.com"], None),
+        ("Mei-Lin", ["Mei", "Lin"], None),
+        ("MeiLin", ["Mei", "Lin"], None),
+        ("15 000", ["15", "000"], None),
+        ("Mei Mei", ["Mei", "Lin"], None),
+        ("Mei Lin", ["Mei Lin Chen"], None),
+    ],
+)
+def test_whole_quotes_are_joined(value: str, words: list[str], how: str | None) -> None:
+    assert text_derivation(value, "", quoted(*words), None) == how
+
+
+@pytest.mark.parametrize(
+    ("value", "about", "words", "how"),
+    [
+        (1.5, "weight", ["1,5 kg"], "number"),
+        (1500, "weight in grams", ["1,5 kg"], "unit"),
+        (90, "duration_min", ["1.5 hours"], "unit"),
+        (42.5, "total", ["30 euro", "12,50 euro"], "sum"),
+        (3, "guests", ["two adults", "1 child"], "sum"),
+        (50, "percent of the price", ["50 %"], "number"),
+        (15, "weight", ["1,5 kg"], None),
+        (1500, "weight", ["1,5 kg"], None),
+        (50, "share", ["50 percent"], None),
+        (42.5, "total", ["30 euro"], None),
+        (32, "total", ["30 kg", "2 km"], None),
+        (1000, "fee", ["1.000 euro"], None),
+        (1, "fee", ["1.000 euro"], None),
+        (12, "code", ["AB-12"], None),
+    ],
+)
+def test_numbers_are_converted_and_summed(
+    value: float, about: str, words: list[str], how: str | None
+) -> None:
+    assert number_derivation(value, about, quoted(*words)) == how
+
+
+def test_a_number_as_a_text_has_its_plain_form() -> None:
+    assert text_derivation("1200.5", "", quoted("1,200.50 euro"), None) == "number"
+    assert text_derivation("007", "", quoted("7 people"), None) is None

@@ -1,0 +1,200 @@
+"""One planning call over a wide look: what it sees, what it may name, and what that costs."""
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from langmem_graph.retrieval.quoted_context import best_in_order
+from langmem_graph.schemas import Fact
+from langmem_graph.tokens import TokenCounter, estimate
+from tests.support.goals import alias
+from tests.support.reasoning import calls
+from tests.support.recalled import SAID, good
+
+COUNTER = TokenCounter(estimate, exact=False)
+
+
+def _fact(number: int, text: str, day: int = 1) -> Fact:
+    return Fact(id=f"i{number}", text=text, at=datetime.fromisoformat(f"2025-03-0{day}T09:00Z"))
+
+
+def test_the_best_facts_are_shown_once_each_in_order_of_time() -> None:
+    facts = [_fact(1, "late", 5), _fact(2, "Tea again"), _fact(3, "tea  again"), _fact(4, "mid", 3)]
+    facts += [_fact(5, "tea again", 4), _fact(6, "one too many", 2)]
+    shown = best_in_order(facts[:5], COUNTER, 4_000)
+    assert [fact.id for fact in shown] == ["i2", "i4", "i5", "i1"]
+
+
+def test_what_is_shown_keeps_within_its_tokens() -> None:
+    facts = [_fact(n, "word " * 60) for n in range(40)] + [_fact(99, "short")]
+    facts = [fact.model_copy(update={"text": f"{fact.id} {fact.text}"}) for fact in facts]
+    shown = best_in_order(facts, COUNTER, 400)
+    assert 2 <= len(shown) < 10
+    assert "i99" in {fact.id for fact in shown}
+
+
+def test_lines_have_weekdays_and_the_day_they_are_about(open_memory: Any) -> None:
+    model = good(GoalPlan={"intent": "chat", "sure": True})
+    ana = open_memory(model).user("ana")
+    row = {"text": "The wedding.", "source_message_ids": ["m3"], "facet": "schedule"}
+    ana.add_records([{**row, "event_time": {"start": "2025-03-28", "granularity": "day"}}])
+    ana.recall("What about the wedding?", mode="auto", at="2025-03-06T09:00")
+    (prompt,) = (text for name, text in model.asked if name == "GoalPlan")
+    assert "Now: 2025-03-06T09:00+00:00 (Thursday)" in prompt
+    assert 'Mon 2025-03-03 (for Fri 2025-03-28) "The wedding."' in prompt
+
+
+def test_where_the_plan_is_sure_the_context_holds_what_it_named(open_memory: Any) -> None:
+    def plan(prompt: str) -> dict[str, Any]:
+        return {"facts": [alias(prompt, SAID["m4"])], "sure": True}
+
+    model = good(GoalPlan=plan)
+    found = open_memory(model).user("ana").recall("What did Lena like?", mode="auto")
+    assert [fact.text for fact in found.facts] == [SAID["m4"]]
+    assert (found.reasoning.status, found.reasoning.complete) == ("grounded", True)
+    assert calls(model) == ["GoalPlan"]
+
+
+@pytest.mark.parametrize("sure", [True, False])
+def test_rows_are_given_whole_and_counted_by_code(open_memory: Any, sure: bool) -> None:
+    def plan(prompt: str) -> dict[str, Any]:
+        rows = [{"item": name, "facts": [alias(prompt, SAID[own])]} for name, own in ITEMS.items()]
+        return {"rows": [*rows, {"item": "Mia", "facts": ["f99"]}], "sure": sure}
+
+    found = (
+        open_memory(good(GoalPlan=plan, Unification={}))
+        .user("ana")
+        .recall("Whom of my family do you know?", mode="auto")
+    )
+    rows = found.reasoning.rows
+    assert [row.values["item"] for row in rows] == list(ITEMS)
+    assert [row.facts for row in rows] == [[f"message:{own}"] for own in ITEMS.values()]
+    assert found.reasoning.complete == (True if sure else "unknown")
+    more = "" if sure else "; there may be more"
+    assert f'Facts for the request (2 found{more}):\n- "Tom"\n  - 2025-03-02' in found.context
+    assert (SAID["m5"] in found.context) is not sure  # otherwise the best quotes too
+
+
+ITEMS = {"Tom": "m2", "Lena": "m3"}
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "span"),
+    [
+        ("2025-01-31", "2025-03-02", "2025-01-31 to 2025-03-02: 30 days (1 months 2 days)"),
+        ("2025-03-02", "2024-03-02", "2024-03-02 to 2025-03-02: 365 days (1 years)"),
+        ("some day", "2025-03-02", None),
+    ],
+)
+def test_code_computes_how_long_it_was(
+    open_memory: Any, start: str, end: str, span: str | None
+) -> None:
+    plan = {"facts": ["f1", "f2"], "sure": True, "start": start, "end": end}
+    found = open_memory(good(GoalPlan=plan)).user("ana").recall("How long was it?", mode="auto")
+    assert found.reasoning.spans == ([span] if span else [])
+    assert found.reasoning.overlaps == []  # it is no proposal
+    assert span is None or f"- {span}" in found.context
+
+
+def test_nobody_said_it_ends_as_unknown_after_two_calls(open_memory: Any) -> None:
+    plan = {
+        "subgoals": [{"atom": "the user's blood type is (b:type)", "query": "blood type"}],
+        "answer": ["b"],
+    }
+    model = good(GoalPlan=plan, Unification={})
+    found = open_memory(model).user("ana").recall("What is my blood type?", mode="auto")
+    assert (found.reasoning.status, found.reasoning.complete) == ("exhausted", "unknown")
+    assert found.reasoning.unresolved == ["(b:type)"]
+    assert calls(model) == ["GoalPlan", "Unification"]
+
+
+def test_a_malformed_statement_is_repaired_and_never_proved(open_memory: Any) -> None:
+    bad = {"subgoals": [{"atom": "(w x:person) is kind", "query": "kind"}], "answer": ["w"]}
+    mended = {"subgoals": [{"atom": "(w:person) is kind", "query": "kind"}], "answer": ["w"]}
+    plans = [bad, mended, bad, bad]
+    model = good(GoalPlan=lambda _: plans.pop(0), Unification={"grounded": [_PROOF]})
+    user = open_memory(model).user("ana")
+    found = user.recall("Who is kind?", mode="auto")
+    assert calls(model) == ["GoalPlan", "GoalPlan", "Unification"]
+    assert found.report.repairs == 1
+    assert found.reasoning.unresolved == ["(w:person)"]
+    found = user.recall("Who is kind?", mode="auto")  # not mended: the request itself is left
+    (statement,) = (one for one in found.trace if one["event"] == "memory_subgoal")
+    assert statement["atom"] == "Who is kind?"
+
+
+_PROOF = {"subgoal": "s1", "facts": ["f1"]}
+
+
+def test_several_values_are_looked_for_page_by_page(open_memory: Any) -> None:
+    cities = ("Lisbon", "Ghent", "Krakow", "Turin", "Oslo")
+
+    def prove(prompt: str) -> dict[str, Any]:
+        shown = [(city, alias(prompt, f"I visited {city} by train.")) for city in cities]
+        new = [(c, f) for c, f in shown if f and f"c = {c}" not in prompt]
+        rows = [{"variable": "c", "entity": c, "facts": [f]} for c, f in new]
+        return {"bindings": rows, "grounded": [{"subgoal": "s1", "facts": ["f1"]}]}
+
+    plan = {
+        "subgoals": [{"atom": "the user visited (c:city)", "query": "visited by train"}],
+        "answer": ["c"],
+    }
+    narrow = {"reasoning__plan_facts": 1, "context__k": 1, "reasoning__subgoal_facts": 2}
+    model = good(GoalPlan=plan, Unification=prove)
+    user = open_memory(model, **narrow).user("ana")
+    told = [{"role": "user", "content": f"I visited {city} by train."} for city in cities]
+    user.add(told, session_id="trips")
+    found = user.recall("Which cities have I visited?", mode="auto")
+    assert found.reasoning.status == "grounded"
+    assert {row.values["c"] for row in found.reasoning.rows} == set(cities)
+    assert found.reasoning.complete is True
+    assert calls(model) == ["GoalPlan", *["Unification"] * 3]
+
+
+# --- clashes of dates ---
+
+BOOKED = {"intent": "act", "sure": True, "start": "2025-03-28"}
+
+
+@pytest.mark.parametrize(
+    ("text", "clashes"),
+    [
+        ("On the last Friday of this month I run the fair.", True),
+        ("I promised Devi to be in from 27/3 until 2/4.", True),
+        ("We marry on 28 March!", True),
+        ("In three weeks I am in Rome, on Friday.", False),
+        ("I sing in the choir every Friday.", True),
+        ("Is the pool open on 28 March?", False),
+        ("On 28 April I am away.", False),
+        ("Last Friday I was ill.", False),
+    ],
+)
+def test_a_day_named_in_words_is_compared(open_memory: Any, text: str, clashes: bool) -> None:
+    user = open_memory(good(GoalPlan=BOOKED)).user("ana")
+    said = {"role": "user", "content": text, "id": "w", "at": "2025-03-05T18:00Z"}
+    user.add([said, {"role": "assistant", "content": "On 28 March it rains."}], session_id="w")
+    found = user.recall("Book the spa", mode="auto", at="2025-03-10T09:00")
+    assert [overlap.split(": ")[0] for overlap in found.reasoning.overlaps] == (
+        ["Fri 2025-03-28"] * clashes
+    )
+    assert ("Said of that day: Fri 2025-03-28 [w]" in found.context) is clashes
+
+
+def test_another_time_of_that_day_is_no_clash(open_memory: Any) -> None:
+    plan = {**BOOKED, "start": "2025-03-28T15:00"}
+    user = open_memory(good(GoalPlan=plan)).user("ana")
+    for own, clock in (("w1", "10:00"), ("w2", "15:30")):
+        said = {"role": "user", "content": f"The tax office, 28 March 2025 {clock}.", "id": own}
+        user.add([{**said, "at": "2025-03-05T18:00Z"}], session_id=own)
+    found = user.recall("Book the spa", mode="auto", at="2025-03-10T09:00")
+    assert [overlap for overlap in found.reasoning.overlaps if "15:30" in overlap]
+    assert len(found.reasoning.overlaps) == 1
+
+
+def test_dated_records_of_every_kind_are_compared(open_memory: Any) -> None:
+    user = open_memory(good(GoalPlan=BOOKED)).user("ana")
+    row = {"text": "Lea's wedding.", "source_message_ids": ["m3"], "kind": "event"}
+    user.add_records([{**row, "event_time": {"start": "2025-03-28", "granularity": "day"}}])
+    found = user.recall("Book the spa", mode="auto", at="2025-03-10T09:00")
+    assert found.reasoning.overlaps == ["Fri 2025-03-28, all day: Lea's wedding."]

@@ -1,0 +1,120 @@
+"""Forgetting while another connection reads: it is said, and finished as soon as that ends."""
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, nullcontext
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from langmem_graph.cli import commands
+from langmem_graph.memory import Memory
+from langmem_graph.storage import full_text, memory_services
+from langmem_graph.tools.memory_tools import create_memory_tools
+from langmem_graph.tools.tool_answers import Call, forget
+from tests.conftest import said
+from tests.support.files import folder
+from tests.support.settings import nested
+from tests.support.traces import hits
+
+Reopen = Callable[..., Memory]
+WORD = "xylophonics"
+IMPATIENT = nested(storage__busy_timeout_seconds=0.1)
+
+
+@pytest.fixture(autouse=True)
+def _no_background(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_services, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(memory_services.Services, "_empty_log", lambda *_: None)
+
+
+@contextmanager
+def reading(memory: Memory, user: str = "u") -> Iterator[None]:
+    """Another program has the ledger open in a read transaction, as backups and shells do."""
+    with closing(sqlite3.connect(folder(memory, user) / "ledger.db")) as other:
+        other.execute("BEGIN")
+        other.execute("SELECT count(*) FROM messages").fetchone()
+        yield
+
+
+def noted(memory: Memory) -> bool:
+    query = "SELECT value FROM meta WHERE key = 'traces_left'"
+    with closing(sqlite3.connect(folder(memory, "u") / "ledger.db")) as ledger:
+        return ledger.execute(query).fetchone() is not None
+
+
+def told(memory: Memory) -> Any:
+    user = memory.user("u")
+    user.add([said(f"my word is {WORD}", id="m1"), said("another", id="m2")], session_id="s")
+    user.add_records({"text": f"It is {WORD}.", "source_message_ids": ["m1"], "record_id": "r1"})
+    return user
+
+
+def test_it_is_said_and_finished_by_the_next_call(reopen: Reopen) -> None:
+    memory = reopen(settings=IMPATIENT)
+    user = told(memory)
+    with reading(memory):
+        assert user.forget(message="m1").traces_left
+        assert user.add(said("a third", id="m3"), session_id="s").stored == ["m3"]
+        assert hits(memory.path, [WORD]) == [("ledger.db-wal", WORD)]
+    user.add(said("a fourth", id="m4"), session_id="s")
+    assert hits(memory.path, [WORD]) == []
+    assert not user.forget(message="m2").traces_left
+    assert user.doctor(sample=0).problems == []
+
+
+def test_it_is_finished_in_the_background(reopen: Reopen, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(memory_services, "RETRY_SECONDS", 0.01)
+    memory = reopen(settings=IMPATIENT)
+    user = told(memory)
+    with reading(memory):
+        assert user.forget(message="m1").traces_left
+    until = time.monotonic() + 60
+    while hits(memory.path, [WORD]) or memory._services._with_traces:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_it_is_finished_at_the_next_opening(reopen: Reopen) -> None:
+    memory = reopen(settings=IMPATIENT)
+    user = told(memory)
+    with reading(memory):
+        assert user.forget(session="s").traces_left
+        memory.close()
+        assert hits(memory.path, [WORD]) == [("ledger.db-wal", WORD)]
+    assert reopen().user("u").export() == []
+    assert hits(memory.path, [WORD]) == []
+
+
+def test_a_deletion_that_is_not_cleaned_up_yet_stays_noted(reopen: Reopen) -> None:
+    """Another call empties the log between a deletion and the cleaning after it."""
+    memory = reopen(settings=IMPATIENT)
+    user = told(memory)
+    with reading(memory):
+        assert user.forget(record="r1").traces_left
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(full_text, "optimize_words", lambda _: exec("raise OSError('busy')"))
+            with pytest.raises(OSError, match="busy"):
+                user.forget(message="m1")
+    user.sessions()
+    assert noted(memory)
+    user.forget(message="no such message")
+    assert not noted(memory)
+    assert hits(memory.path, [WORD]) == []
+
+
+def test_tools_and_command_line_say_it(reopen: Reopen, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = reopen(settings=IMPATIENT)
+    user = told(memory)
+    assert "forget" in {tool.name for tool in create_memory_tools(memory, allow_forget=True)}
+    with reading(memory):
+        text, data = forget(Call(user, frozenset()), "r1")
+    assert "until another program stops reading" in text
+    assert data["forgotten"]["traces_left"]
+    monkeypatch.setattr(commands, "opened", lambda *_: nullcontext(memory))
+    with reading(memory):
+        done = CliRunner().invoke(commands.app, ["forget", "--user=u", "--message=m1"])
+    assert "until another program stops reading" in done.output, done.output

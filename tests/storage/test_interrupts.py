@@ -1,0 +1,148 @@
+"""An interrupt from the keyboard, at any moment of a call: later calls find nothing left open.
+
+Notebooks keep the last exceptions with all their frames, and so do these tests: what an interrupted
+frame holds open is not let go of by chance.
+"""
+
+import gc
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from langmem_graph.memory import Memory, UserMemory
+from langmem_graph.store.chroma_store import ChromaStore
+from langmem_graph.testing import HashEmbeddings
+from tests.conftest import said
+from tests.support.settings import nested
+
+SETTINGS = nested(storage__busy_timeout_seconds=2.0, storage__index_batch=8)
+
+
+@contextmanager
+def interrupted_at(place: int) -> Iterator[list[int]]:
+    """Raise KeyboardInterrupt at the so-manyth line that this thread runs; counts the lines."""
+    lines, before = [0], sys.gettrace()
+
+    def trace(frame: FrameType, event: str, arg: object) -> Any:
+        if frame.f_code.co_filename == threading.__file__:
+            return None  # between a lock and its release, where Python lets no signal in
+        lines[0] += event == "line"
+        if lines[0] == place:
+            lines[0] += 1
+            raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        yield lines
+    finally:
+        sys.settrace(before)
+
+
+def places(work: Callable[[], Any], most: int) -> range:
+    """Places all over the work, at which it can be interrupted."""
+    with interrupted_at(-1) as lines:
+        work()
+    return range(1, lines[0], max(1, lines[0] // most))
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Iterator[UserMemory]:
+    gc.disable()
+    with Memory(tmp_path / "m", embeddings="hash", settings=SETTINGS) as memory:
+        yield memory.user("a")
+    gc.enable()
+
+
+def test_an_add_that_was_interrupted_anywhere_leaves_nothing_open(user: UserMemory) -> None:
+    def add(number: object) -> Any:
+        return user.add(said(f"text {number}", id=f"{number}"), session_id="s").stored
+
+    acknowledged, kept = add("first"), list[BaseException]()
+    for place in places(lambda: add("second"), 40):
+        try:
+            with interrupted_at(place):
+                acknowledged += add(place)
+        except KeyboardInterrupt as problem:
+            kept.append(problem)
+        acknowledged += add(f"after {place}")
+    assert len(kept) >= 10
+    assert set(acknowledged) <= {row["id"] for row in user.export()}
+    assert user.erase().messages >= len(acknowledged)
+
+
+def test_what_an_interrupted_add_did_not_embed_is_done_at_the_closing(tmp_path: Path) -> None:
+    threads = list[threading.Thread]()
+
+    class Interrupting(HashEmbeddings):
+        """The notebook's stop button, pressed while the first texts are embedded."""
+
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            threads.append(threading.current_thread())
+            if len(threads) == 1:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.2)
+            return super().embed_documents(texts)
+
+    talk = [said(f"text {n}", id=f"{n}") for n in range(300)]
+    with (
+        Memory(tmp_path / "m", embeddings=Interrupting()) as memory,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        memory.user("a").add(talk, session_id="s")
+    assert threads.count(threads[0]) == 1  # the closing did the rest
+    with Memory(tmp_path / "m", embeddings=HashEmbeddings()) as memory:
+        assert len(memory.user("a").export()) == 300
+        assert memory.user("a").doctor(sample=0).problems == []
+
+
+def test_a_store_that_was_interrupted_anywhere_leaves_nothing_open(tmp_path: Path) -> None:
+    kept = list[BaseException]()
+    with ChromaStore(tmp_path / "m", embeddings=HashEmbeddings(), settings=SETTINGS) as store:
+        for place in places(lambda: store.put(("a",), "key", {"text": "first"}), 60):
+            try:
+                with interrupted_at(place):
+                    store.put(("a",), "key", {"text": f"{place}"})
+            except KeyboardInterrupt as problem:
+                kept.append(problem)
+            store.put(("a",), "key", {"text": f"after {place}"})
+            assert store.search(("a",), query="after")
+    assert len(kept) >= 8
+
+
+@pytest.mark.stress
+@pytest.mark.timeout(600)
+def test_interrupts_at_random_moments_of_everything(user: UserMemory) -> None:
+    """For two minutes, by a timer, wherever the main thread and the others are."""
+    chance, acknowledged, kept = random.Random(7), set[str](), list[BaseException]()
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    number, until = 0, time.monotonic() + 120
+    try:
+        while time.monotonic() < until:
+            number += 1
+            signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.001, 0.3))
+            try:
+                report = user.add(said(f"text {number}", id=f"{number}"), session_id="s")
+                acknowledged |= set(report.stored)
+                user.recall(f"text {number}")
+                user.forget(message="no such message")
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except KeyboardInterrupt as problem:
+                kept[:] = [*kept[-9:], problem]
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    print(f"{number} calls, {len(acknowledged)} acknowledged")
+    assert acknowledged <= {row["id"] for row in user.export()}
+    assert user.erase().messages >= len(acknowledged)

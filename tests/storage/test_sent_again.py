@@ -1,0 +1,149 @@
+"""Conversations that are sent again: each message once, and none is taken for an older one."""
+
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+
+from langmem_graph.graphs.nodes import create_write_node
+from langmem_graph.memory import Memory
+from tests.conftest import let_go, said
+from tests.support.examples import examples
+from tests.support.graphs import config
+
+_numbers = count()
+
+
+def call(name: str) -> AIMessage:
+    return AIMessage("", tool_calls=[{"name": "book", "args": {}, "id": name}])
+
+
+def write(memory: Memory, messages: list[BaseMessage], thread: str = "t", user: str = "ana") -> Any:
+    """One run of the write node; the messages are copies, as they are when a state is read."""
+    copies = [message.model_copy() for message in messages]
+    return create_write_node(memory).invoke({"messages": copies}, config(user, thread))
+
+
+def kept(memory: Memory, user: str = "ana") -> list[str]:
+    return [row["content"] for row in memory.user(user).export()]
+
+
+def sessions(memory: Memory) -> dict[str, int]:
+    return {one.session_id: one.messages for one in memory.user("ana").sessions()}
+
+
+def test_a_question_whose_first_step_is_a_tool_call_is_stored_once(memory: Memory) -> None:
+    """No message has an id, neither in the state nor from the model."""
+    turn = [HumanMessage("Book."), call("c1"), ToolMessage("done", tool_call_id="c1")]
+    turn.append(AIMessage("It is booked."))
+    for end in (1, 3, 3, 4):
+        write(memory, turn[:end])
+    assert [row["role"] for row in memory.user("ana").export()] == [
+        "user", "assistant", "tool", "assistant",
+    ]  # fmt: skip
+    again = [HumanMessage("Book."), call("c2"), ToolMessage("done", tool_call_id="c2")]
+    for end in (5, 7):
+        write(memory, [*turn, *again][:end])
+    assert len(kept(memory)) == 7
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: Any) -> Any:
+    memory = Memory(tmp_path_factory.mktemp("shared") / "m", embeddings="hash")
+    yield memory
+    let_go(memory)
+
+
+TURN = st.tuples(st.sampled_from(["yes", "no"]), st.integers(0, 2), st.booleans())
+
+
+@pytest.mark.long
+@settings(deadline=None, max_examples=examples(60))
+@given(turns=st.lists(TURN, min_size=1, max_size=4), data=st.data())
+def test_a_growing_state_in_which_only_the_users_messages_have_no_id(
+    shared: Memory, turns: list[Any], data: st.DataObject
+) -> None:
+    """Whatever is repeated, and wherever the node is: before and after steps, once or twice."""
+    user, state = f"u{next(_numbers)}", list[BaseMessage]()
+    for text, steps, twice in turns:
+        state.append(HumanMessage(text))
+        write(shared, state, user=user)
+        for _ in range(steps):
+            step = f"c{next(_numbers)}"
+            state += [call(step), ToolMessage("done", tool_call_id=step, id=f"t{step}")]
+            state[-2].id = f"a{step}"
+            if data.draw(st.booleans()):
+                write(shared, state, user=user)
+        state.append(AIMessage("ok", id=f"e{next(_numbers)}"))
+        for _ in range(1 + twice):
+            write(shared, state, user=user)
+    assert [row["role"] for row in shared.user(user).export()] == [
+        {"human": "user", "ai": "assistant"}.get(message.type, message.type) for message in state
+    ]
+    assert [text for text in kept(shared, user) if text in ("yes", "no")] == [t for t, *_ in turns]
+
+
+@pytest.mark.parametrize("sent", ["new turns", "everything"])
+def test_a_system_prompt_with_a_fixed_id_says_nothing_of_the_others(
+    memory: Memory, sent: str
+) -> None:
+    before: list[BaseMessage] = []
+    for _ in range(3):
+        turn = [HumanMessage("yes"), AIMessage("ok")]
+        write(memory, [SystemMessage("Be brief.", id="prompt"), *before, *turn])
+        before += turn if sent == "everything" else []
+    assert kept(memory) == ["Be brief.", *["yes", "ok"] * 3]
+
+
+def test_answers_that_all_have_the_same_id_cost_no_word_of_the_user(memory: Memory) -> None:
+    for text in ("yes", "no", "perhaps"):
+        write(memory, [HumanMessage(text), AIMessage(f"{text}?", id="answer")])
+    assert [text for text in kept(memory) if "?" not in text] == ["yes", "no", "perhaps"]
+
+
+def test_an_id_of_its_own_makes_equal_words_another_message(memory: Memory) -> None:
+    """As where two branches answer the same, and one of them is stored before they meet."""
+    question, left, right = HumanMessage("Well?"), AIMessage("ok", id="l"), AIMessage("ok", id="r")
+    write(memory, [question, left])
+    write(memory, [question, right, left])
+    assert kept(memory) == ["Well?", "ok", "ok"]
+
+
+END = [said("Remind me of my pills."), {"role": "assistant", "content": "Which time?"}]
+PASTED = [
+    HumanMessage("Remind me of my pills."),
+    AIMessage("Which time?"),
+    HumanMessage("At nine."),
+]
+
+
+def test_a_thread_that_begins_with_the_end_of_another_keeps_its_own(memory: Memory) -> None:
+    memory.user("ana").add([said("Hello."), *END], session_id="t1")
+    write(memory, PASTED, thread="t2")
+    write(memory, [*PASTED, AIMessage("Done.")], thread="t2")
+    assert sessions(memory) == {"t1": 3, "t2": 4}
+    assert memory.user("ana").forget(session="t1").messages == 3
+    assert kept(memory) == [*(message.text for message in PASTED), "Done."]
+
+
+def test_a_thread_that_begins_with_all_of_another_goes_on_with_it(memory: Memory) -> None:
+    """As it is with clients that get a new thread for every run: one conversation, one session."""
+    memory.user("ana").add(END, session_id="t1")
+    write(memory, PASTED, thread="t2")
+    assert sessions(memory) == {"t2": 3}
+    assert memory.user("ana").forget(session="t1").messages == 0
+    assert kept(memory) == [message.text for message in PASTED]
+    assert memory.user("ana").forget(session="t2").messages == 3
+
+
+def test_a_thread_that_only_repeats_another_is_one_of_its_own(memory: Memory) -> None:
+    """Small talk is the same in many threads; nor does a system prompt make two threads one."""
+    for thread in ("t1", "t2"):
+        write(memory, PASTED[:2], thread)
+    assert sessions(memory) == {"t1": 2, "t2": 2}
+    write(memory, [SystemMessage("Be brief.")], "t3")
+    write(memory, [SystemMessage("Be brief."), *PASTED[2:], AIMessage("ok")], "t4")
+    assert sessions(memory) == {"t1": 2, "t2": 2, "t3": 1, "t4": 3}
