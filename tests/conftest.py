@@ -1,6 +1,7 @@
 """Shared parts of the tests: memories in temporary directories, and embedders that misbehave."""
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from langmem_graph.testing import HashEmbeddings
 
 # Read when the console is made: lines are not broken, wherever the tests run.
 os.environ["COLUMNS"] = "160"
+# A shell starts background jobs with SIGINT ignored, and their children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class TroubledEmbeddings(Embeddings):

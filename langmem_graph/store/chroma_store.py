@@ -19,6 +19,7 @@ from langgraph.store.base import (
     IndexConfig,
     ListNamespacesOp,
     Op,
+    PutOp,
     Result,
     TTLConfig,
     ensure_embeddings,
@@ -125,7 +126,7 @@ class ChromaStore(Closing, BaseStore):
             self._directory.release(0.0)
             raise
         self._writer = Writer(self._folder, self._embedder, self._settings)
-        self._waiting: deque[Call] = deque()
+        self._waiting = {kind: deque[Call]() for kind in ("reading", "writing")}
         try:
             self._writer.do_all()
         except BaseException:
@@ -161,12 +162,14 @@ class ChromaStore(Closing, BaseStore):
         call, folder = Call(list(ops)), str(self._folder.folder)
         if any(getattr(op, "query", None) for op in call.ops):  # embedding it may take long
             return await in_thread_of(folder, partial(self.batch, call.ops))
-        self._waiting.append(call)
-        await in_thread_of(folder, self._run_waiting)
+        # What only reads does not wait for a writer that is slow.
+        kind = "writing" if any(isinstance(op, PutOp) for op in call.ops) else "reading"
+        self._waiting[kind].append(call)
+        await in_thread_of(f"{folder} {kind}", partial(self._run_waiting, self._waiting[kind]))
         return await asyncio.wrap_future(call.done)
 
-    def _run_waiting(self) -> None:
-        waiting = take(self._waiting)
+    def _run_waiting(self, kept: deque[Call]) -> None:
+        waiting = take(kept)
         calls = [call for call in waiting if call.done.set_running_or_notify_cancel()]
         try:
             self._run(calls)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from langmem_graph.errors import LangMemGraphError, StorageError
+from langmem_graph.errors import ClosedMemoryError, LangMemGraphError, StorageError
 from langmem_graph.memory import Memory
 from langmem_graph.runtime import LoopThread
 from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
@@ -106,11 +106,14 @@ def test_adding_in_a_handler_ends_and_nothing_acknowledged_is_lost(
 
 def test_a_store_closes_in_a_handler(tmp_path: Path, interrupted: Callable[..., list[Any]]) -> None:
     store = ChromaStore(tmp_path / "m", embeddings="hash", settings=SETTINGS)
+    store.put(("a",), "before", {"text": "the house"})
     outcome = interrupted(Writer, "_vectors_of", store.close)
-    ends(named(lambda: store.put(("a",), "k", {"text": "the garden"})))
+    put = ends(named(lambda: store.put(("a",), "k", {"text": "the garden"})))
     assert outcome == [None]
+    assert isinstance(put, ClosedMemoryError)  # texts are embedded before the commit
     with ChromaStore(tmp_path / "m", embeddings="hash") as store:
-        assert store.get(("a",), "k")
+        assert store.get(("a",), "before")
+        assert store.get(("a",), "k") is None
 
 
 def test_closing_twice_at_once_ends(tmp_path: Path, interrupted: Callable[..., list[Any]]) -> None:

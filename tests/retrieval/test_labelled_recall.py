@@ -103,9 +103,9 @@ def test_facts_and_quotes_have_the_same_label() -> None:
     label = "(no longer true since 2025-06-05)"
     assert quote(message, COUNTER, 50) == f'- 2025-01-05 10:00 user [m1] {label}: "{fact.text}"'
     assert fact_line(fact) == f'- 2025-01-05 10:00 [m1] {label}: "{fact.text}"'
-    assert line_of(fact) == f'2025-01-05 {label} "{fact.text}"'
+    assert line_of(fact) == f'Sun 2025-01-05 {label} "{fact.text}"'
     draft = fact.model_copy(update={"confirmation": "draft"})
-    assert line_of(draft) == f'2025-01-05 (draft) {label} "{fact.text}"'
+    assert line_of(draft) == f'Sun 2025-01-05 (draft) {label} "{fact.text}"'
 
 
 # --- recall ---

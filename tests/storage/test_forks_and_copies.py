@@ -170,7 +170,7 @@ def test_a_module_that_is_loaded_again_knows_what_is_open(memory: Memory) -> Non
         importlib.reload(directory_and_lock)
         with directory_and_lock.MemoryDirectory.open(
             memory.path, memory.settings, chroma=None, read_only=False
-        ).room("u"):
+        ).room("u", create=True):
             pass
     finally:
         vars(directory_and_lock).update(original)

@@ -74,7 +74,7 @@ def test_a_small_backlog_is_read_without_a_question(directory: Path, seen: list[
     names = filled(directory, 2, 5)
     output = run("flush")
     assert (
-        "20 messages of me wait, in 10 turns of 2 sessions. To read them takes 4 to 10 model calls"
+        "20 messages of me wait, in 10 turns of 2 sessions. To read them takes 4 to 9 model calls"
         in output
     )
     assert output.count(" wait: ") == 5, "a line for each batch, and for the round at the end"

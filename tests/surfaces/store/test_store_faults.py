@@ -31,8 +31,8 @@ def reopen(tmp_path: Path) -> Iterator[Callable[..., ChromaStore]]:
 
 
 def indexed(store: ChromaStore) -> int:
-    with store._inside() as work:
-        return work.folder.index.count("items")
+    with store._inside():
+        return store._folder.index.count("items")
 
 
 def test_everything_is_there_after_reopening(reopen: Callable[..., ChromaStore]) -> None:
