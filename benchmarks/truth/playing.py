@@ -27,6 +27,7 @@ Row = dict[str, Any]
 MODES: tuple[Mode, ...] = ("live", "backlog")
 _MONTH = timedelta(days=30)
 PATIENT = Settings(
+    embed_seconds=_MONTH.total_seconds(),
     extraction=ExtractionSettings(call_seconds=_MONTH.total_seconds(), debounce_seconds=0),
     storage=StorageSettings(index_batch=5_000, max_open_users=1),
 )
