@@ -26,8 +26,8 @@ ORIGIN_OF_ROLE: dict[Role, Origin] = {
 
 _Ending = Literal["replaces", "ended", "corrects", "reschedules", "cancels", "completes"]
 ChangeRelation = Literal[_Ending, "skips_once", "adopts", "confirms", "details"]
-"""What a message does to an older record. `corrects`: it never held. `skips_once`: a routine is left
-out one time. `adopts`: a draft is settled. `confirms` and `details`: it holds on."""
+"""What a message does to an older record. `corrects`: it never held. `skips_once`: a routine is
+left out one time. `adopts`: a draft is settled. `confirms` and `details`: it holds on."""
 NO_LONGER: frozenset[ChangeRelation] = frozenset(get_args(_Ending))
 """The relations after which the older record no longer holds."""
 

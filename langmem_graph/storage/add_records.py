@@ -35,35 +35,21 @@ class UnusableRecordError(Exception):
 
 
 def add_records(services: Services, user_id: str, given: object, made_by: str) -> RecordsReport:
-    """Store records in one transaction, then embed and index them.
+    """Store records in one transaction, then embed and index them; see `UserMemory.add_records`.
 
-    Args:
-        services: the memory's dependencies.
-        user_id: whose records they are.
-        given: one record or several, each a dict or a `Record`.
-        made_by: who made them, kept in each record and in its history.
-
-    Raises:
-        ReadOnlyError: the memory was opened with `read_only=True`.
-        InvalidInputError: what was given is no list of records, or the user has no messages.
+    `made_by` is kept in each record and in its history.
     """
     start = perf_counter()
     if services.read_only:
         raise ReadOnlyError("add_records needs a memory opened for writing, not read_only=True.")
-    rows = _as_list(given)
-    report = RecordsReport()
+    rows, report, change = _as_list(given), RecordsReport(), Change.new(made_by)
+    max_chars = services.settings.storage.max_record_chars
     with services.room(user_id) as room:
         room.check_embedder(services.embedder.name)
-        change = Change.new(made_by)
         with room.database.write_transaction() as connection:
-            made = _store_all(
-                connection, rows, services.settings.storage.max_record_chars, change, report
-            )
-        done = services.embed_new(room, RECORDS, made)
-    spent = (perf_counter() - start) * 1_000
-    return report.model_copy(
-        update={"warnings": [*report.warnings, *done.warnings], "milliseconds": spent}
-    )
+            made = _store_all(connection, rows, max_chars, change, report)
+        report.warnings.extend(services.embed_new(room, RECORDS, made).warnings)
+    return report.model_copy(update={"milliseconds": (perf_counter() - start) * 1_000})
 
 
 def _as_list(given: object) -> list[object]:
@@ -85,7 +71,8 @@ def _store_all(
     report: RecordsReport,
 ) -> list[int]:
     """Store all records that can be stored, complete the report, and return the new numbers."""
-    messages = record_queries.message_numbers(connection, _cited(rows))
+    cited = {source for row in rows for source in _source_ids(row)}
+    messages = record_queries.message_numbers(connection, cited)
     made = []
     for position, row in enumerate(rows):
         try:
@@ -115,10 +102,6 @@ def _unusable_time(record: Record) -> list[str]:
     return []
 
 
-def _cited(rows: Sequence[object]) -> set[str]:
-    return {source for row in rows for source in _source_ids(row)}
-
-
 def _source_ids(row: object) -> list[str]:
     if isinstance(row, Record):
         return row.message_ids
@@ -132,13 +115,9 @@ def _source_ids(row: object) -> list[str]:
 def draft(
     row: object, messages: Mapping[str, tuple[int, datetime, str]], max_chars: int, made_by: str
 ) -> Draft:
-    """A record from a dict, checked and completed.
+    """A record from a dict of its fields, or from a `Record`, checked and completed.
 
-    Args:
-        row: a dict of the record's fields, or a `Record`.
-        messages: number, time and text of the messages that may be cited.
-        max_chars: the greatest length of the text.
-        made_by: who made it, kept in the record.
+    `messages` tells number, time and text of the messages that may be cited.
 
     Raises:
         UnusableRecordError: a field is missing, unknown or unusable.
@@ -152,7 +131,11 @@ def draft(
         raise UnusableRecordError(f"unknown fields: {', '.join(sorted(map(str, unknown)))}")
     words = _words(row.get("text"), max_chars)
     sources = _sources(row, messages)
-    _check_id(row.get("record_id"))
+    given_id = row.get("record_id")
+    if given_id is not None and not (isinstance(given_id, str) and _RECORD_ID.fullmatch(given_id)):
+        raise UnusableRecordError(
+            "record_id: 1 to 100 ASCII letters, digits and signs, without spaces; or leave it out"
+        )
     carrying = _carrying(row, sources)
     said_at = max(messages[source][1] for source in carrying).replace(tzinfo=UTC)
     fields = {name: value for name, value in row.items() if name in _ALLOWED and value is not None}
@@ -163,18 +146,11 @@ def draft(
     fields.setdefault("valid_from", fields["said_at"])
     record = _validated(fields | {"created_at": stamp, "updated_at": stamp})
     when = time_key(record.facet, record.event_time)
-    if "record_id" not in row or row["record_id"] is None:
+    if given_id is None:
         record = record.model_copy(update={"record_id": record_id(words, sources, when)})
     numbers = [messages[source][0] for source in carrying]
     supporting = [messages[source][0] for source in sources if source not in carrying]
     return Draft(record, hash_of(words, record.subject, when), numbers, supporting)
-
-
-def _check_id(given: object) -> None:
-    if given is not None and not (isinstance(given, str) and _RECORD_ID.fullmatch(given)):
-        raise UnusableRecordError(
-            "record_id: 1 to 100 ASCII letters, digits and signs, without spaces; or leave it out"
-        )
 
 
 def _words(text: object, max_chars: int) -> str:
@@ -233,12 +209,9 @@ def _validated(fields: dict[str, Any]) -> Record:
 
 
 def hash_of(words: str, subject: object, when: str = "") -> str:
-    """A hash that is equal for records of the same content.
+    """A hash that is equal for records of the same content, with the time of an appointment.
 
-    Args:
-        words: the record's text; case, spaces and final punctuation do not count.
-        subject: whom or what it is about.
-        when: the time of an appointment, or nothing.
+    Case, spaces and final punctuation of the text do not count.
     """
     text = " ".join(words.casefold().split()).rstrip(".!")
     key = "\n".join([record_writes.plain(str(subject or "")), text, *([when] if when else [])])

@@ -86,11 +86,9 @@ def settle(
 ) -> None:
     """Let records that nothing ends any more hold again; the others end at the first of the ends.
 
-    Args:
-        connection: a write transaction.
-        items: records of which something that had ended them was taken back.
-        change: under which the history says that a record holds again.
-        links_count: whether a record that supersedes one without a message's words ends it.
+    Of the records, something that had ended them was taken back; the history tells under `change`
+    that they hold again. With `links_count` one that supersedes another without a message's words
+    ends it.
     """
     for n in sorted(items):
         status = connection.scalar(select(records.c.status).where(records.c.n == n))
@@ -137,15 +135,9 @@ def _ends(connection: Connection, n: int, *, links_count: bool) -> list[tuple[da
 def forget_changes(
     connection: Connection, items: Collection[int], gone: Collection[int]
 ) -> list[int]:
-    """Take back what records and messages that are being deleted had done to other records.
+    """Take back what `items` and `gone`, records and messages to be deleted next, did to others.
 
-    Args:
-        connection: a write transaction.
-        items: the numbers of the records that will be deleted next.
-        gone: the numbers of the messages that will be deleted next.
-
-    Returns:
-        The records that hold again.
+    The records that hold again are returned.
     """
     _bridge(connection, items)
     c = record_changes.c
@@ -188,10 +180,7 @@ def _leave_out_changes(
 def _leave_out(connection: Connection, n: int, done: Collection[tuple[str, bool]]) -> None:
     """Let a record, and its history, be as if these changes of it had never been made.
 
-    Args:
-        connection: a write transaction.
-        n: the record's number.
-        done: each change, and whether what it did was to end the record.
+    With each change, `done` tells whether what it did was to end the record.
     """
     h = history.c
     query = select(history).where(h.record == n, h.op.not_in((UNDO, RESTORE))).order_by(h.n)

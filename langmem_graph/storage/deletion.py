@@ -106,11 +106,8 @@ def forget_records(
 ) -> ForgetReport:
     """Delete records with their history, their links and the files that may repeat them.
 
-    Args:
-        connection: a write transaction.
-        items: the records' numbers.
-        gone: messages that are being forgotten; what they did to other records is taken back, and
-            the records' other messages are extracted again.
+    `gone` are messages that are being forgotten: what they did to other records is taken back, and
+    the other messages of the deleted records are extracted again.
     """
     files = _drop_files(connection) if items or gone else 0
     read_again = _read_again(connection, items, gone) if items and gone else 0
@@ -157,7 +154,7 @@ def _drop_files(connection: Connection) -> int:
     pending_messages.next_generation(connection)  # answers still under way must not be stored
     keys = ("scene", *FILE_KEYS)
     connection.execute(delete(meta).where(meta.c.key.in_(keys)))
-    call_log.forget_other_words(connection)
+    call_log.forget_words(connection, None)
     return connection.execute(delete(files)).rowcount
 
 

@@ -31,11 +31,6 @@ class Services:
     """Gives access to users' rooms, with the embedder and the settings that work there needs.
 
     Args:
-        directory: the memory's directory, which opens the rooms.
-        embedder: turns texts and queries into vectors.
-        settings: the memory's settings.
-        read_only: whether the memory was opened with `read_only=True`.
-        closed: whether `close` was called.
         on_opened: called with the user's id when a room is first opened and messages are pending.
         on_embedded: called with the number of items after each batch of texts that was embedded.
     """
@@ -119,10 +114,7 @@ class Services:
     ) -> None:
         """Write notes of model calls into the user's ledger; a failure is only logged.
 
-        Args:
-            user_id: the user for whom the calls were made.
-            notes: a note of each call.
-            message_numbers: the messages that they read; the log forgets a call with its messages.
+        The log forgets a call with any of the messages that it read.
         """
         try:
             if notes and not self.read_only and self.directory.has(user_id):

@@ -110,10 +110,8 @@ def _message(row: Row[Any]) -> Message:
 
 def session_of(connection: Connection, n: int) -> int:
     """The number of the session that a message belongs to."""
-    session: int = connection.execute(
-        select(messages.c.session).where(messages.c.n == n)
-    ).scalar_one()
-    return session
+    own = select(messages.c.session).where(messages.c.n == n)
+    return int(connection.execute(own).scalar_one())
 
 
 def texts_of(connection: Connection, items: Iterable[int]) -> dict[int, str]:

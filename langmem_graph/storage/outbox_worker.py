@@ -74,9 +74,6 @@ class DueWork:
     """One round of due work in one room.
 
     Args:
-        room: the room whose work it is.
-        embedder: makes the vectors.
-        settings: batch sizes and lease.
         at_least: how many vectors of a layer must wait before they are written to Chroma.
         on_embedded: called with the number of items after each batch that was embedded.
     """
@@ -97,9 +94,7 @@ class DueWork:
     def drain(self, layer: str, rows: range) -> Drained:
         """Embed the due items of a layer among `rows`, and index if enough vectors wait.
 
-        Args:
-            layer: messages or records.
-            rows: numbers of the items meant: an add embeds its own, not those of other threads.
+        An add embeds its own rows, not those of other threads.
         """
         for work in (partial(self._embed_due, layer, rows), partial(self._index_due, layer)):
             try:
@@ -193,8 +188,7 @@ def embed_pieces(
 ) -> tuple[list[Piece], list[int]]:
     """Embed all texts at once; if that fails, one by one, so that one bad text blocks no other.
 
-    Returns:
-        The embedded pieces, and the numbers of the texts that failed.
+    The embedded pieces are returned, and the numbers of the texts that failed.
     """
     try:
         return _pieces(embedder, texts, settings), []

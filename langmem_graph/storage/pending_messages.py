@@ -63,11 +63,8 @@ def latest_session(connection: Connection) -> tuple[int, datetime] | None:
 
 def claim(connection: Connection, items: Sequence[int], *, by: str, lease: float) -> None:
     """Claim these messages until the lease (in seconds) has run out."""
-    connection.execute(
-        update(unread)
-        .where(unread.c.message.in_(items))
-        .values(claimed_by=by, claimed_until=time() + lease)
-    )
+    claimed = {"claimed_by": by, "claimed_until": time() + lease}
+    connection.execute(update(unread).where(unread.c.message.in_(items)).values(**claimed))
 
 
 def release(connection: Connection, items: Sequence[int]) -> None:
@@ -117,8 +114,7 @@ def messages_before(
 
 def free(connection: Connection, items: Sequence[int]) -> None:
     """Give up the claim without counting an attempt, since the model was not reached."""
-    freed = update(unread).where(unread.c.message.in_(items)).values(claimed_until=0.0)
-    connection.execute(freed)
+    connection.execute(update(unread).where(unread.c.message.in_(items)).values(claimed_until=0.0))
 
 
 def free_claims_of(connection: Connection, by: str) -> None:

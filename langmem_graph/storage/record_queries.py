@@ -235,24 +235,19 @@ def _related(connection: Connection, items: Sequence[int]) -> dict[int, dict[str
 
 
 def _record(row: Row[Any], sources: dict[str, bool], related: dict[str, list[str]]) -> Record:
-    same = (
-        *("record_id", "text", "kind", "facet", "project", "subject", "confirmation", "status"),
-        *("priority", "scene", "entities", "made_by"),
-    )
     times = ("said_at", "valid_from", "valid_to", "created_at", "updated_at")
-    fields: dict[str, Any] = {name: getattr(row, name) for name in same}
-    fields |= {name: aware(getattr(row, name)) for name in times}
-    return Record(
-        **fields,
-        attribute=row.attribute_name or None,
-        event_time=row.event,
-        values=row.verbatim,
-        message_ids=list(sources),
-        supporting_ids=[name for name, supporting in sources.items() if supporting],
-        supersedes=related[SUPERSEDES],
-        superseded_by=related["superseded_by"] if row.status == SUPERSEDED else [],
-        refines=related[REFINES],
-    )
+    derived = {
+        **{name: aware(getattr(row, name)) for name in times},
+        "attribute": row.attribute_name or None,
+        "event_time": row.event,
+        "values": row.verbatim,
+        "message_ids": list(sources),
+        "supporting_ids": [name for name, supporting in sources.items() if supporting],
+        "supersedes": related[SUPERSEDES],
+        "superseded_by": related["superseded_by"] if row.status == SUPERSEDED else [],
+        "refines": related[REFINES],
+    }
+    return Record.model_validate({**row._mapping, **derived})
 
 
 def aware(at: datetime | None) -> Any:
@@ -261,12 +256,9 @@ def aware(at: datetime | None) -> Any:
 
 
 def all_numbers(connection: Connection, status: str | None = ACTIVE, **fields: object) -> list[int]:
-    """The numbers of all records of a status and with these fields, oldest first.
+    """The numbers of all records of a status, or of any (None), and with these fields' values.
 
-    Args:
-        connection: a transaction.
-        status: None takes records of every status.
-        fields: values of columns, such as `facet="schedule"`.
+    The oldest comes first; a field is a column, such as `facet="schedule"`.
     """
     meant = fields if status is None else {"status": status, **fields}
     return list(connection.scalars(select(records.c.n).filter_by(**meant).order_by(records.c.n)))
@@ -294,13 +286,10 @@ def newest_instructions(connection: Connection, most: int) -> list[int]:
 def scheduled(
     connection: Connection, at: datetime, facet: str | None = "schedule"
 ) -> list[ScheduledRow]:
-    """The records of the schedule, the newest first.
+    """The records of the schedule, or (None) all that have a time, the newest first.
 
-    Args:
-        connection: a transaction.
-        at: superseded records that hold until a time after this are among them: a routine may end
-            on a day to come. What was corrected never held, and is left out.
-        facet: None is every record that has a time.
+    Superseded records that hold until a time after `at` are among them: a routine may end on a day
+    to come. What was corrected never held, and is left out.
     """
     r = records.c
     ending = (r.status == "superseded") & (r.valid_to > naive(at)) & (r.valid_to > r.valid_from)
@@ -332,9 +321,8 @@ def with_attributes(connection: Connection) -> list[tuple[int, str, str]]:
 
 def said_at(connection: Connection, message: int) -> datetime:
     """When a message was sent."""
-    at: datetime = aware(
-        connection.execute(select(messages.c.at).where(messages.c.n == message)).scalar_one()
-    )
+    own = select(messages.c.at).where(messages.c.n == message)
+    at: datetime = aware(connection.execute(own).scalar_one())
     return at
 
 

@@ -84,14 +84,8 @@ def store(
 ) -> tuple[int, bool]:
     """Store a record, or let its messages support another active one that says the same.
 
-    Args:
-        connection: a write transaction.
-        new: the record.
-        by: the change that makes it.
-        instead_of: the record whose place it takes; it may say the same.
-
-    Returns:
-        The record's number, and whether it is new.
+    That of which it takes the place (`instead_of`) may say the same. The record's number is
+    returned, and whether it is new.
     """
     same = active_with_hash(connection, new.content_hash)
     if same is None or same == instead_of:
@@ -154,14 +148,9 @@ def plain(name: str) -> str:
 def add_sources(
     connection: Connection, n: int, sources: Iterable[int], *, supporting: bool = False
 ) -> None:
-    """Add messages to those that a record cites.
+    """Add messages to those that a record cites, be it because they only say it again (supporting).
 
-    Args:
-        connection: a write transaction.
-        n: the record's number.
-        sources: the messages' numbers.
-        supporting: whether they only say it again. A message that carries the record goes on
-            carrying it.
+    A message that carries the record goes on carrying it.
     """
     rows = [{"record": n, "message": one, "supporting": supporting} for one in sources]
     if not rows:

@@ -59,12 +59,7 @@ class ToUndo:
 def undo(
     services: Services, user_id: str, *, record: str | None, message: str | None
 ) -> list[Record]:
-    """Take back a record's latest change, or what a message caused; the records touched.
-
-    Raises:
-        InvalidInputError: not exactly one is named, there is no such record or message, or later
-            changes build on it.
-    """
+    """Take back a record's latest change, or what a message caused; see `UserMemory.undo`."""
     if (record is None) == (message is None):
         raise InvalidInputError("Name one thing to undo: a record or a message.")
     with services.known_room(user_id) as room:

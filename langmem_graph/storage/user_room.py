@@ -75,11 +75,9 @@ class FairLock:
 
 
 class LedgerFolder:
-    """A folder with a ledger and its vector index.
+    """A folder, which exists, with a ledger and its vector index.
 
     Args:
-        folder: the folder, which exists.
-        settings: how long to wait for another process's write.
         connect: gives the client of a Chroma server; None means Chroma embedded in the folder.
         read_only: read beside a running writer; Chroma is then not opened.
         migrations: steps that create the ledger's tables; None means those of a user's ledger.
@@ -178,9 +176,7 @@ class LedgerFolder:
 class Room(LedgerFolder):
     """One user's folder, through which all reading and writing for this user goes.
 
-    Args:
-        user_id: the user, recorded in the ledger, so that a copied folder is noticed.
-        folder, settings, connect, read_only: see `LedgerFolder`.
+    The user's id is recorded in the ledger, so that a copied folder is noticed.
     """
 
     def __init__(
