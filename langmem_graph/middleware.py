@@ -1,8 +1,4 @@
-"""`MemoryMiddleware`: memory for `langchain.agents.create_agent`.
-
-Before a model call it recalls context for the user's message, stores the new messages, and places
-the context into the model's request. After the agent's last step it stores the rest of the turn.
-"""
+"""`MemoryMiddleware`: memory for `langchain.agents.create_agent`."""
 
 import json
 import threading

@@ -1,7 +1,4 @@
-"""For the tests of applications: a scripted chat model and an embedder, both deterministic.
-
-Neither needs an API key, a network or model weights.
-"""
+"""For the tests of applications: a scripted chat model and an embedder, without a network."""
 
 import hashlib
 import itertools

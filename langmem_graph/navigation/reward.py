@@ -1,7 +1,4 @@
-"""The reward of a rollout: NapMem's terms (format, correctness, tool use); metrics over many.
-
-Trajectories are rollouts with their reward, as JSON lines for training and inspection.
-"""
+"""The reward of a rollout, metrics over many, and trajectories as JSON lines for training."""
 
 import re
 import unicodedata
@@ -230,13 +227,13 @@ def trajectory(
 ) -> Trajectory:
     """A navigation as a trajectory; it has a reward where its question item is given."""
     score = (rubric or Rubric()).score(item, navigation) if item else None
-    shared = TrajectoryMetadata.model_fields.keys() & Navigation.model_fields.keys()
-    fields = {name: getattr(navigation, name) for name in shared}
+    fields = dict(navigation) | {"item": item, "score": score}
+    names = TrajectoryMetadata.model_fields
     return Trajectory(
         messages=navigation.messages,
         tools=navigation_tools(),
         reward=score.reward if score else None,
-        metadata=TrajectoryMetadata(item=item, score=score, **fields),
+        metadata=TrajectoryMetadata(**{name: fields[name] for name in names}),
     )
 
 

@@ -1,7 +1,4 @@
-"""Rollouts: a policy answers one question by reading memory, within a tool budget.
-
-`NavigationEnv` is for any trainer; `run_navigator` takes a LangChain chat model as the policy.
-"""
+"""Rollouts: a policy answers one question by reading memory, within a tool budget."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

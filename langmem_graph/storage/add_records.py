@@ -1,8 +1,4 @@
-"""Adding records that were made elsewhere, or by hand, without a model.
-
-Each needs a text and the ids of the messages it comes from. A record with the same content as an
-active one is not stored a second time: its sources support the stored one.
-"""
+"""Adding records that were made elsewhere, or by hand, without a model."""
 
 import hashlib
 import re

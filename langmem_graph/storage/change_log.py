@@ -1,12 +1,8 @@
 """The history of records as a log of changes: what counts in it, and how some are left out.
 
-An entry holds the former values of the columns that its change has set. A change is left out by
-making the others again, one after the other, from what was before it. When a record ends is not
-taken from the log: it is the first of the ends that are told now.
-
-Forgetting leaves out what the forgotten had done to other records, as if it had never been done;
-the later changes of these stay. A record that is deleted from the middle of a chain is bridged:
-what it had replaced is then replaced by what had replaced it.
+An entry holds the former values of the columns that its change has set. A change is left out, as
+if what is forgotten had never done it, by making the later ones again from what was before it. When
+a record ends is not taken from the log: it is the first of the ends that are told now.
 """
 
 from collections import defaultdict

@@ -1,8 +1,5 @@
 """The vector index in Chroma, embedded or on a server, with one collection per layer.
 
-Chroma holds ids (the numbers of vectors in the ledger) and vectors, but no text and no metadata, so
-it can always be rebuilt from the ledger.
-
 An embedded Chroma is guarded in two ways. When it is closed, the checksums of its files are written
 down; a file that differs at the next opening is damaged. After each write, unused space in its
 files is overwritten with zeros, since Chroma fills it with fragments of the process's memory.

@@ -1,9 +1,7 @@
 """Forgetting messages, sessions and records, and erasing a user.
 
 A record that a forgotten message carries is deleted as a whole, since its text may repeat what the
-message said; the other messages it cites are extracted again. Of a record that the message only
-supports, no more than this source is deleted. What the message, or a record that is deleted, had
-done to other records is taken back (`change_log.py`).
+message said. What was done to other records is taken back in `change_log.py`.
 """
 
 import logging
@@ -51,11 +49,7 @@ _log = logging.getLogger(__name__)
 
 
 def forget(services: Services, user_id: str, **named: str | None) -> ForgetReport:
-    """Delete the `record`, `message` or `session` of an id, with everything derived from it.
-
-    Raises:
-        InvalidInputError: none of the three, or several, were given.
-    """
+    """Delete the `record`, `message` or `session` of an id, with everything derived from it."""
     if sum(name is not None for name in named.values()) != 1:
         raise InvalidInputError("Name one thing to forget: a record, a message or a session.")
     with services.known_room(user_id) as room:
@@ -182,12 +176,7 @@ def _update_session(connection: Connection, session: int) -> None:
 
 
 def erase(services: Services, user_id: str) -> EraseReport:
-    """Delete a user's folder, and, with a Chroma server, the user's collections there first.
-
-    Raises:
-        StorageError: files could not be deleted, or the ledger that names the collections cannot
-            be read.
-    """
+    """Delete a user's folder, and, with a Chroma server, the user's collections there first."""
     services.check_open()
     if not services.directory.folder(user_id).exists():
         return EraseReport(messages=0, files=0, bytes=0)

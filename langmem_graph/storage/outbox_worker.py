@@ -1,8 +1,6 @@
 """Due work of a room: embeds stored texts, and writes their vectors to Chroma in batches.
 
-It runs after the commit. When the embedder or Chroma fails, the work stays due; the next call or
-the next opening of the room takes it up again. Vectors are kept in the ledger, where every search
-compares them exactly, until enough of them wait for one write to Chroma.
+When the embedder or Chroma fails, the work stays due for the next call or the next opening.
 """
 
 import logging

@@ -1,7 +1,6 @@
 """The queue of pending messages, which extraction has yet to read, each of them once.
 
-A message leaves the queue in the transaction that stores its records. Until then it can be claimed;
-a claim expires, so that another process takes over the work of one that was killed.
+A claim expires, so that another process takes over the work of one that was killed.
 """
 
 from collections.abc import Iterable, Sequence

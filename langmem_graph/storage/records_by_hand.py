@@ -1,7 +1,4 @@
-"""What people write into memory by hand: sentences to remember, and corrections of records.
-
-Each is stored as a message of its own, in a session of its own, and as a record that cites it.
-"""
+"""What people write into memory by hand: sentences to remember, and corrections of records."""
 
 import hashlib
 from collections.abc import Mapping

@@ -1,7 +1,6 @@
 """Undo: takes back the latest change of a record, or all that one message caused.
 
-Undoing deletes nothing: a record that a change had made becomes `discarded`, and the history gets
-an entry of the kind `undo` for each entry that is taken back.
+A record that a change had made becomes `discarded`; the history gets an `undo` for each entry.
 """
 
 from collections.abc import Collection, Iterable, Sequence

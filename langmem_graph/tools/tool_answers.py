@@ -1,7 +1,4 @@
-"""The memory tools, for agents, MCP and trainers: what each takes, and what it answers.
-
-An answer is text quoted as data, and the same as structured data.
-"""
+"""The memory tools, for agents, MCP and trainers: what each takes, and what it answers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
