@@ -193,13 +193,12 @@ class MiniLMEmbeddings(Embeddings):
 
     @cached_property
     def _pieces_tokenizer(self) -> Any:
-        tokenizer = self._load_tokenizer()
-        tokenizer.no_truncation()
-        return tokenizer
+        return self._load_tokenizer()
 
     def _load_tokenizer(self) -> Any:
         from tokenizers import Tokenizer
 
         tokenizer = Tokenizer.from_file(str(self._folder / TOKENIZER))
         tokenizer.no_padding()
+        tokenizer.no_truncation()
         return tokenizer

@@ -58,7 +58,6 @@ def check_budget(budget: object) -> int:
 class Rollout:
     """One rollout of a policy on one question; call `act` while `finish` is `unfinished`.
 
-    A turn is a message of the policy that is not an answer: tool calls, or something unusable.
     After `budget` turns only an answer counts; anything else ends the rollout without an answer.
     """
 

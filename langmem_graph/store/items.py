@@ -1,7 +1,4 @@
-"""Storing, deleting, reading and searching the items of a store.
-
-The search is hybrid: candidates by vectors and words, exact cosines, one weighted score.
-"""
+"""Storing, deleting, reading and searching the items of a store."""
 
 import json
 import logging
@@ -27,6 +24,7 @@ from langmem_graph.retrieval.search_common import (
     weighted_sum,
 )
 from langmem_graph.settings import Settings
+from langmem_graph.storage import record_writes
 from langmem_graph.storage.full_text import match_expression, query_terms, telling_terms
 from langmem_graph.storage.sqlite_database import rows_where_in
 from langmem_graph.store import item_tables
@@ -48,7 +46,6 @@ _SMALL = 2_000  # items; comparing all of them takes milliseconds and misses non
 _LARGEST = 2**63 - 1  # SQLite's largest integer, and the greatest length in Python
 _NEWEST_FIRST = (items.c.updated_at.desc(), items.c.n.desc())
 
-
 _named = (items.c.namespace == sa.bindparam("namespace")) & (items.c.key == sa.bindparam("key"))
 _numbered = items.c.n == sa.bindparam("number")
 _NAMED, _NUMBER = sa.select(items).where(_named), sa.select(items.c.n).where(_named)
@@ -63,10 +60,6 @@ REFRESHED = _CHANGED.values(
 _DELETED = sa.delete(items).where(_numbered)
 
 
-def _now() -> datetime:
-    return datetime.now(UTC).replace(tzinfo=None)
-
-
 def _texts_of(connection: sa.Connection, put: Put) -> tuple[str, ...]:
     return tuple(connection.scalars(_TEXTS, {"namespace": put.namespace, "key": put.key}))
 
@@ -79,7 +72,7 @@ def new_texts(connection: sa.Connection, puts: Iterable[Put]) -> list[str]:
 
 def write(connection: sa.Connection, puts: Iterable[Put], made: Made, *, by: str) -> None:
     """Store and delete items; texts of which an embedder made no vectors become due for it."""
-    now = _now()
+    now = record_writes.now()
     added: dict[int, str] = {}
     for put in puts:
         named = {"namespace": put.namespace, "key": put.key}
@@ -112,7 +105,7 @@ def _store(
 
 def sweep(connection: sa.Connection) -> int:
     """Delete the items whose time to live has passed, and return how many there were."""
-    expired = sa.select(items.c.n).where(items.c.expires_at <= _now())
+    expired = sa.select(items.c.n).where(items.c.expires_at <= record_writes.now())
     if numbers := list(connection.scalars(expired)):
         item_tables.drop_texts(connection, numbers, _DELETED)
     return len(numbers)
@@ -123,7 +116,7 @@ class Reading:
 
     def __init__(self, connection: sa.Connection, ttl: TTLConfig | None) -> None:
         self.connection = connection
-        self._now = _now() if (ttl or {}).get("omit_expired") else None
+        self._now = record_writes.now() if (ttl or {}).get("omit_expired") else None
         self.refreshed: list[dict[str, int]] = []
         """Numbers of items that were read, and whose times to live begin anew."""
 
