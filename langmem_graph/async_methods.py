@@ -85,9 +85,7 @@ class AsyncMethods:
         **options: P.kwargs,
     ) -> list[T]:
         """What a query gives; nothing for a user of whom nothing is stored."""
-        return self._services.read(
-            self.id, lambda connection: query(connection, *args, **options), []
-        )
+        return self._services.read(self.id, lambda c: query(c, *args, **options), [])
 
     def _check_writable(self, what: str) -> None:
         if self._services.read_only:

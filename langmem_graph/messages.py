@@ -336,9 +336,7 @@ def _with_handoffs(messages: Sequence[Message]) -> list[Message]:
     answers |= {str(m.tool_call_id) for m in messages if m.origin == "plumbing"}
 
     def marked(m: Message) -> Message:
-        ids = {str(call.get("id")) for call in m.tool_calls if is_bare_call(m)} or {
-            str(m.tool_call_id)
-        }
+        ids = {str(c.get("id")) for c in m.tool_calls if is_bare_call(m)} or {str(m.tool_call_id)}
         return m.model_copy(update={"origin": "plumbing"}) if ids <= answers - {"None"} else m
 
     return list(map(marked, messages))

@@ -42,6 +42,7 @@ from langmem_graph.middleware_tool_calls import (
 from langmem_graph.schemas import GroundedCall, Origin, RecallMode
 
 T = TypeVar("T")
+ToolHandler = Callable[[ToolCallRequest], Any]
 
 
 class MemoryAgentState(AgentState[Any]):
@@ -167,9 +168,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Async twin of `wrap_model_call`."""
         return await handler(self._with_context(request))
 
-    def wrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]
-    ) -> Any:
+    def wrap_tool_call(self, request: ToolCallRequest, handler: ToolHandler) -> Any:
         """Complete and check a call of one of `ground_tools`; others run as they are."""
         tool = self._grounded.schema_of(request.tool_call["name"])
         if tool is None:
@@ -192,9 +191,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         with self._while_interrupted(key, checked):
             return with_notes(handler(_with_arguments(request, checked.arguments)), checked.notes)
 
-    async def awrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
-    ) -> Any:
+    async def awrap_tool_call(self, request: ToolCallRequest, handler: ToolHandler) -> Any:
         """Async twin of `wrap_tool_call`."""
         tool = self._grounded.schema_of(request.tool_call["name"])
         if tool is None:
@@ -218,9 +215,8 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         if checked is None:
             return refused(tool["name"], request.tool_call["id"])
         with self._while_interrupted(key, checked):
-            return with_notes(
-                await handler(_with_arguments(request, checked.arguments)), checked.notes
-            )
+            answer = await handler(_with_arguments(request, checked.arguments))
+            return with_notes(answer, checked.notes)
 
     def _checked(self, request: ToolCallRequest, grounded: GroundedCall | None) -> Checked:
         call, query = request.tool_call, query_of(messages_in(request.state))

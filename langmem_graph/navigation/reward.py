@@ -152,6 +152,7 @@ def navigation_metrics(
     """
     pairs = _paired(navigations, gold)
     needing = [done for item, done in pairs if item.needs_memory]
+    needless = [done for item, done in pairs if not item.needs_memory]
     evidenced = [(item, done) for item, done in pairs if item.needs_memory and item.evidence]
     return NavigationMetrics(
         items=len(pairs),
@@ -163,9 +164,7 @@ def navigation_metrics(
         ),
         evidence_hit=_mean(hit for pair in evidenced for hit in _hits(*pair)),
         evidence_recall=_mean(evidence_shown(item, done) or 0.0 for item, done in evidenced),
-        unneeded_calls=_mean(
-            bool(done.tool_calls) for item, done in pairs if not item.needs_memory
-        ),
+        unneeded_calls=_mean(bool(done.tool_calls) for done in needless),
         tokens=_mean(done.input_tokens + done.output_tokens for _, done in pairs),
     )
 

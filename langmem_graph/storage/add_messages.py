@@ -170,7 +170,7 @@ def append(connection: Connection, new: Sequence[Message], report: AddReport) ->
 
     The report is completed; number and id of each message that is new are returned.
     """
-    unknown = _without_known(connection, new, report)
+    unknown = _unknown(connection, new, report)
     if not unknown:
         return {}
     session = _session_number(connection, unknown[0].session_id)
@@ -182,9 +182,7 @@ def append(connection: Connection, new: Sequence[Message], report: AddReport) ->
     return {n: message.id for n, message in zip(numbers, unknown, strict=True)}
 
 
-def _without_known(
-    connection: Connection, new: Sequence[Message], report: AddReport
-) -> list[Message]:
+def _unknown(connection: Connection, new: Sequence[Message], report: AddReport) -> list[Message]:
     """The messages that are not stored yet, each under an id that is free."""
     m = messages_table.c
     ids = [message.id for message in new]

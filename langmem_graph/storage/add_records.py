@@ -17,6 +17,7 @@ from langmem_graph.schedule.times import checked_event, time_key
 from langmem_graph.schemas import Record
 from langmem_graph.storage import record_changes, record_queries, record_writes
 from langmem_graph.storage.memory_services import Services
+from langmem_graph.storage.record_queries import NumberedMessages
 from langmem_graph.storage.record_writes import REFINES, Change, Draft
 from langmem_graph.storage.tables_and_migrations import RECORDS
 
@@ -108,12 +109,10 @@ def _source_ids(row: object) -> list[str]:
     return [str(message_id) for message_id in several]
 
 
-def draft(
-    row: object, messages: Mapping[str, tuple[int, datetime, str]], max_chars: int, made_by: str
-) -> Draft:
+def draft(row: object, messages: NumberedMessages, max_chars: int, made_by: str) -> Draft:
     """A record from a dict of its fields, or from a `Record`, checked and completed.
 
-    `messages` tells number, time and text of the messages that may be cited.
+    It may cite these messages.
 
     Raises:
         UnusableRecordError: a field is missing, unknown or unusable.
@@ -161,9 +160,7 @@ def _words(text: object, max_chars: int) -> str:
     return text.strip()
 
 
-def _sources(
-    row: Mapping[str, Any], messages: Mapping[str, tuple[int, datetime, str]]
-) -> list[str]:
+def _sources(row: Mapping[str, Any], messages: NumberedMessages) -> list[str]:
     ids = list(dict.fromkeys(_source_ids(row)))
     if not ids:
         raise UnusableRecordError(

@@ -19,9 +19,7 @@ MAX_CALLS = 10_000
 """How many calls of a user are kept; the oldest are deleted first."""
 
 
-def write_calls(
-    connection: Connection, notes: Sequence[CallNote], message_numbers: Iterable[int]
-) -> None:
+def write_calls(connection: Connection, notes: Sequence[CallNote], items: Iterable[int]) -> None:
     """Note model calls, all of which read these messages, and delete the oldest beyond the limit.
 
     Messages that were forgotten meanwhile are left out.
@@ -29,7 +27,7 @@ def write_calls(
     if not notes:
         return
     wanted = select(messages.c.n)
-    read = [row.n for row in rows_where_in(connection, wanted, messages.c.n, message_numbers)]
+    read = [row.n for row in rows_where_in(connection, wanted, messages.c.n, items)]
     for note in notes:
         row = note.model_dump() | {"at": naive(note.at)}
         made = insert(calls).values(**row).returning(calls.c.n)

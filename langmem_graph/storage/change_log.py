@@ -28,6 +28,7 @@ from langmem_graph.storage.tables_and_migrations import (
 
 UNDO, RESTORE = "undo", "restore"
 _REASON = "what had changed it was forgotten"
+Numbers = Collection[int]
 _DATES = ("valid_to", "valid_from", "said_at")
 
 
@@ -59,7 +60,7 @@ def column_values(before: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def ended_by(connection: Connection, rows: Iterable[Row[Any]], newer: Collection[int]) -> set[int]:
+def ended_by(connection: Connection, rows: Iterable[Row[Any]], newer: Numbers) -> set[int]:
     """The records that these changes ended, or that these newer records superseded."""
     told = {row.record for row in rows if row.relation in NO_LONGER and not row.undone}
     link = links.c
@@ -77,18 +78,16 @@ def unlink(connection: Connection, rows: Iterable[Row[Any]]) -> None:
             connection.execute(delete(links).where(made, link.kind.in_(LINKS)))
 
 
-def settle(
-    connection: Connection, items: Iterable[int], change: Change, *, links_count: bool
-) -> None:
+def settle(connection: Connection, items: Iterable[int], change: Change, *, by_links: bool) -> None:
     """Let records that nothing ends any more hold again; the others end at the first of the ends.
 
     Of the records, something that had ended them was taken back; the history tells under `change`
-    that they hold again. With `links_count` one that supersedes another without a message's words
+    that they hold again. With `by_links` one that supersedes another without a message's words
     ends it.
     """
     for n in sorted(items):
         status = connection.scalar(select(records.c.status).where(records.c.n == n))
-        ends = _ends(connection, n, links_count=links_count)
+        ends = _ends(connection, n, by_links=by_links)
         if ends and status in (ACTIVE, SUPERSEDED):
             end, cause = min(ends, key=lambda one: one[0])
             record_writes.end_record(connection, n, "supersede", end.replace(tzinfo=UTC), cause)
@@ -98,7 +97,7 @@ def settle(
             record_writes.log_entry(connection, n, RESTORE, change, {})
 
 
-def _ends(connection: Connection, n: int, *, links_count: bool) -> list[tuple[datetime, Change]]:
+def _ends(connection: Connection, n: int, *, by_links: bool) -> list[tuple[datetime, Change]]:
     """When something ends a record, and the change by which it does."""
     c, r, h, link = record_changes.c, records.c, history.c, links.c
     told = (
@@ -115,7 +114,7 @@ def _ends(connection: Connection, n: int, *, links_count: bool) -> list[tuple[da
         )
         for row in rows
     ]
-    if not links_count:
+    if not by_links:
         return ends
     newer = (
         select(r.valid_from, h.by, h.change)
@@ -128,9 +127,7 @@ def _ends(connection: Connection, n: int, *, links_count: bool) -> list[tuple[da
     return ends + [(row.valid_from, Change(row.by, None, row.change)) for row in created]
 
 
-def forget_changes(
-    connection: Connection, items: Collection[int], gone: Collection[int]
-) -> list[int]:
+def forget_changes(connection: Connection, items: Numbers, gone: Numbers) -> list[int]:
     """Take back what `items` and `gone`, records and messages to be deleted next, did to others.
 
     The records that hold again are returned.
@@ -149,7 +146,7 @@ def forget_changes(
     connection.execute(delete(links).where(links.c.source.in_(items) | links.c.target.in_(items)))
     _drop_history(connection, items, {row.change for row in rows})
     change = Change.new("forget", _REASON)
-    settle(connection, freed, change, links_count=True)
+    settle(connection, freed, change, by_links=True)
     restored = record_queries.active(connection, freed) - held
     logged = select(history.c.record).where(history.c.change == change.id)
     for n in sorted(restored - set(connection.scalars(logged))):
@@ -157,9 +154,7 @@ def forget_changes(
     return sorted(restored)
 
 
-def _leave_out_changes(
-    connection: Connection, rows: Iterable[Row[Any]], items: Collection[int]
-) -> None:
+def _leave_out_changes(connection: Connection, rows: Iterable[Row[Any]], items: Numbers) -> None:
     """Leave out what these changes, and these records by being made, did to other records."""
     h = history.c
     made = select(h.change).where(h.record.in_(items), h.op == "create")
@@ -213,9 +208,7 @@ def _made_to(value: Any, before: Any, after: Any) -> Any:
     """
     if not all(isinstance(one, dict) for one in (value, before, after)):
         return after
-    made = {
-        key: _part(value.get(key), before.get(key), after.get(key)) for key in {**value, **after}
-    }
+    made = {k: _part(value.get(k), before.get(k), after.get(k)) for k in {**value, **after}}
     return {key: part for key, part in made.items() if part is not None}
 
 
@@ -229,7 +222,7 @@ def _part(value: Any, before: Any, after: Any) -> Any:
     return [*kept, *(one for one in after or [] if one not in (before or []) + kept)] or None
 
 
-def _drop_history(connection: Connection, items: Collection[int], changes: set[str]) -> None:
+def _drop_history(connection: Connection, items: Numbers, changes: set[str]) -> None:
     """Delete the records' history, and the reasons of the changes that are forgotten."""
     h = history.c
     touched = select(h.change).where(h.record.in_(items))
@@ -239,7 +232,7 @@ def _drop_history(connection: Connection, items: Collection[int], changes: set[s
     connection.execute(delete(history).where(h.record.in_(items)))
 
 
-def _bridge(connection: Connection, items: Collection[int]) -> None:
+def _bridge(connection: Connection, items: Numbers) -> None:
     """Let what had superseded a record supersede what the record had superseded."""
     link = links.c
     for n in items:

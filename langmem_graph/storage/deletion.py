@@ -5,7 +5,7 @@ message said. What was done to other records is taken back in `change_log.py`.
 """
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from sqlalchemy import Connection, delete, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
@@ -21,7 +21,7 @@ from langmem_graph.storage import (
     vector_rows,
 )
 from langmem_graph.storage.add_messages import words_of
-from langmem_graph.storage.change_log import forget_changes
+from langmem_graph.storage.change_log import Numbers, forget_changes
 from langmem_graph.storage.directory_and_lock import remove_folder
 from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS
 from langmem_graph.storage.memory_services import Services
@@ -77,7 +77,7 @@ def _forget(
     return forget_messages(connection, list(connection.scalars(named)))
 
 
-def forget_messages(connection: Connection, items: Collection[int]) -> ForgetReport:
+def forget_messages(connection: Connection, items: Numbers) -> ForgetReport:
     """Delete messages with everything derived from them."""
     affected = select(messages.c.session).where(messages.c.n.in_(items)).distinct()
     affected_sessions = list(connection.scalars(affected))
@@ -95,25 +95,21 @@ def forget_messages(connection: Connection, items: Collection[int]) -> ForgetRep
     return done.model_copy(update={"messages": len(items)})
 
 
-def forget_records(
-    connection: Connection, items: Collection[int], gone: Collection[int] = ()
-) -> ForgetReport:
+def forget_records(connection: Connection, items: Numbers, gone: Numbers = ()) -> ForgetReport:
     """Delete records with their history, their links and the files that may repeat them.
 
     `gone` are messages that are being forgotten: what they did to other records is taken back, and
     the other messages of the deleted records are extracted again.
     """
     files = _drop_files(connection) if items or gone else 0
-    read_again = _read_again(connection, items, gone) if items and gone else 0
+    again = _read_again(connection, items, gone) if items and gone else 0
     restored = forget_changes(connection, items, gone)
     if items:
         _drop_records(connection, items)
-    return ForgetReport(
-        records=len(items), restored=len(restored), files=files, read_again=read_again
-    )
+    return ForgetReport(records=len(items), restored=len(restored), files=files, read_again=again)
 
 
-def _drop_records(connection: Connection, items: Collection[int]) -> None:
+def _drop_records(connection: Connection, items: Numbers) -> None:
     cited = select(record_sources.c.message).where(record_sources.c.record.in_(items))
     call_log.forget_words(connection, list(connection.scalars(cited)))
     connection.execute(delete(record_sources).where(record_sources.c.record.in_(items)))
@@ -126,7 +122,7 @@ def _drop_records(connection: Connection, items: Collection[int]) -> None:
     connection.execute(delete(attributes).where(attributes.c.n.not_in(used)))
 
 
-def _read_again(connection: Connection, items: Collection[int], gone: Collection[int]) -> int:
+def _read_again(connection: Connection, items: Numbers, gone: Numbers) -> int:
     """Mark the records' remaining messages as pending, and count them."""
     kept = (
         select(record_sources.c.message)

@@ -118,10 +118,7 @@ class WordTable:
         """In how many rows each term occurs, in any column."""
         matching = sa.column(self.name).match(sa.bindparam("term"))
         count = sa.select(sa.func.count()).select_from(self._table).where(matching)
-        return {
-            term: connection.scalar(count, {"term": match_expression([term])}) or 0
-            for term in terms
-        }
+        return {t: connection.scalar(count, {"term": match_expression([t])}) or 0 for t in terms}
 
     @property
     def _table(self) -> sa.TableClause:

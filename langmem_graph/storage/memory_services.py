@@ -16,8 +16,9 @@ from langmem_graph.errors import ClosedMemoryError, LangMemGraphError, NothingSt
 from langmem_graph.interrupts import uninterrupted
 from langmem_graph.reports import CallNote
 from langmem_graph.settings import Settings
-from langmem_graph.storage import call_log, outbox_worker, pending_messages
+from langmem_graph.storage import call_log, pending_messages
 from langmem_graph.storage.directory_and_lock import MemoryDirectory
+from langmem_graph.storage.outbox_worker import Drained, DueWork
 from langmem_graph.storage.user_room import Room
 from langmem_graph.threads import finish, in_thread_of
 
@@ -123,21 +124,19 @@ class Services:
         except Exception as error:  # noqa: BLE001  # the log must not fail what the calls were for
             _log.warning("model calls could not be logged: %s", for_log(error))
 
-    def embed_new(self, room: Room, layer: str, numbers: Iterable[int]) -> outbox_worker.Drained:
+    def embed_new(self, room: Room, layer: str, numbers: Iterable[int]) -> Drained:
         """Embed the items just stored, and index their layer if a full batch of vectors waits."""
         stored = list(numbers)
         rows = range(min(stored, default=0), max(stored, default=-1) + 1)
         batch = self.settings.storage.index_batch
         return self._due_work(room, batch).drain(layer, rows)
 
-    def drain(self, room: Room, *, at_least: int = 1) -> outbox_worker.Drained:
+    def drain(self, room: Room, *, at_least: int = 1) -> Drained:
         """Do all due work of a room; index a layer if `at_least` of its vectors are waiting."""
         return self._due_work(room, at_least).drain_all()
 
-    def _due_work(self, room: Room, at_least: int) -> outbox_worker.DueWork:
-        return outbox_worker.DueWork(
-            room, self.embedder, self.settings, at_least, on_embedded=self.on_embedded
-        )
+    def _due_work(self, room: Room, at_least: int) -> DueWork:
+        return DueWork(room, self.embedder, self.settings, at_least, on_embedded=self.on_embedded)
 
     @uninterrupted
     def close(self, until: float = 0.0) -> None:

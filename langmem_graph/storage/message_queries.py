@@ -158,9 +158,7 @@ def damage(connection: Connection) -> list[str]:
     lines = connection.exec_driver_sql("PRAGMA quick_check").scalars().all()
     found = [f"The ledger is damaged: {line}" for line in lines if line != "ok"]
     lost = Counter(row[0] for row in connection.exec_driver_sql("PRAGMA foreign_key_check"))
-    found += [
-        f"{count} rows of {table} refer to rows that are gone." for table, count in lost.items()
-    ]
+    found += [f"{n} rows of {table} refer to rows that are gone." for table, n in lost.items()]
     carried = select(record_sources.c.record).where(record_sources.c.supporting.is_(False))
     alone = select(func.count()).where(records.c.n.not_in(carried))
     if count := connection.scalar(alone):

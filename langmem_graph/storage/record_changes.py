@@ -115,9 +115,8 @@ def words_of(connection: Connection, items: Iterable[int]) -> dict[tuple[str, in
     """
     c = record_changes.c
     query = select(c.n, c.change, c.record, c.relation, messages.c.message_id, c.quote)
-    rows = rows_where_in(
-        connection, query.join(messages, messages.c.n == c.message), c.record, items
-    )
+    joined = query.join(messages, messages.c.n == c.message)
+    rows = rows_where_in(connection, joined, c.record, items)
     words: dict[tuple[str, int], dict[str, str]] = {}
     for row in sorted(rows, key=lambda row: row.n):
         told = {"relation": row.relation, "message_id": row.message_id, "quote": row.quote}

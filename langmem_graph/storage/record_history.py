@@ -25,7 +25,7 @@ def get_conversation(connection: Connection, ids: Sequence[str]) -> list[Message
 
 def export_messages(connection: Connection) -> list[dict[str, Any]]:
     """All messages as JSON rows, in the form that an import reads."""
-    return [message_row(message) for message in message_queries.all_messages(connection)]
+    return list(map(message_row, message_queries.all_messages(connection)))
 
 
 def get_records(connection: Connection, ids: Sequence[str]) -> list[Record]:

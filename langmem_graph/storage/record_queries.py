@@ -78,11 +78,9 @@ def holding(connection: Connection, now: datetime) -> set[int]:
     r = records.c
     until = r.valid_to > now
     active_now = select(r.n).where(r.status == ACTIVE, _begun(now), r.valid_to.is_(None) | until)
-    ending = select(r.n).where(
-        r.status == SUPERSEDED, _begun(now), until, r.valid_to > r.valid_from
-    )
+    past = select(r.n).where(r.status == SUPERSEDED, _begun(now), until, r.valid_to > r.valid_from)
     held = set(connection.scalars(active_now))
-    if to_end := set(connection.scalars(ending)):
+    if to_end := set(connection.scalars(past)):
         held |= to_end - _ended_by_message(connection, now) - _replaced_at_once(connection, now)
     return held
 
@@ -226,10 +224,9 @@ def _related(connection: Connection, items: Sequence[int]) -> dict[int, dict[str
     for row in rows_where_in(connection, down, links.c.source, items):
         related[row.source][row.kind].append(row.record_id)
     up = select(links.c.target, records.c.record_id)
-    up = up.join(records, records.c.n == links.c.source).where(links.c.kind == SUPERSEDES)
-    for row in rows_where_in(
-        connection, up.where(records.c.status != DISCARDED), links.c.target, items
-    ):
+    up = up.join(records, records.c.n == links.c.source)
+    up = up.where(links.c.kind == SUPERSEDES, records.c.status != DISCARDED)
+    for row in rows_where_in(connection, up, links.c.target, items):
         related[row.target]["superseded_by"].append(row.record_id)
     return related
 
@@ -336,10 +333,12 @@ def subjects_and_attributes(
     return {row.n: (row.subject, row.name) for row in rows}
 
 
-def message_numbers(
-    connection: Connection, ids: Iterable[str]
-) -> dict[str, tuple[int, datetime, str]]:
-    """Number, time and text of the messages with these ids; unknown ids are left out."""
+NumberedMessages = dict[str, tuple[int, datetime, str]]
+"""Number, time and text of messages, by their ids."""
+
+
+def message_numbers(connection: Connection, ids: Iterable[str]) -> NumberedMessages:
+    """The messages with these ids; unknown ids are left out."""
     m = messages.c
     query = select(m.message_id, m.n, m.at, m.text)
     rows = rows_where_in(connection, query, m.message_id, ids)

@@ -83,9 +83,8 @@ def latest_change(connection: Connection, record_id: str) -> ToUndo:
     if not entries:
         return ToUndo({}, [])
     change = entries[-1].change
-    undone = _together(
-        connection, entries_of_change(connection, change), record_changes.c.change == change
-    )
+    told = record_changes.c.change == change
+    undone = _together(connection, entries_of_change(connection, change), told)
     if newest := _first_to_undo(connection, undone):
         raise InvalidInputError(
             f"The latest change of {record_id!r} has others on top of it: undo {newest!r} first."
@@ -199,7 +198,7 @@ def take_back(connection: Connection, undone: ToUndo) -> None:
         take_held(connection, undone.message)
     freed = ended_by(connection, undone.rows, made)
     freed |= {e.record for e in undone.entries.values() if "status" in (e.before or {})}
-    settle(connection, freed - made, change, links_count=False)
+    settle(connection, freed - made, change, by_links=False)
 
 
 def _drop_support(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 from langgraph.store.base import GetOp, Item, ListNamespacesOp, SearchItem, SearchOp, TTLConfig
+from sqlalchemy import Connection
 
 from langmem_graph.errors import IndexUnavailableError
 from langmem_graph.retrieval.search_common import (
@@ -60,17 +61,17 @@ REFRESHED = _CHANGED.values(
 _DELETED = sa.delete(items).where(_numbered)
 
 
-def _texts_of(connection: sa.Connection, put: Put) -> tuple[str, ...]:
+def _texts_of(connection: Connection, put: Put) -> tuple[str, ...]:
     return tuple(connection.scalars(_TEXTS, {"namespace": put.namespace, "key": put.key}))
 
 
-def new_texts(connection: sa.Connection, puts: Iterable[Put]) -> list[str]:
+def new_texts(connection: Connection, puts: Iterable[Put]) -> list[str]:
     """The distinct texts that have to be embedded for these puts."""
     new = (put.texts for put in puts if put.texts and put.texts != _texts_of(connection, put))
     return list(dict.fromkeys(chain.from_iterable(new)))
 
 
-def write(connection: sa.Connection, puts: Iterable[Put], made: Made, *, by: str) -> None:
+def write(connection: Connection, puts: Iterable[Put], made: Made, *, by: str) -> None:
     """Store and delete items; texts of which an embedder made no vectors become due for it."""
     now = record_writes.now()
     added: dict[int, str] = {}
@@ -85,9 +86,7 @@ def write(connection: sa.Connection, puts: Iterable[Put], made: Made, *, by: str
     item_tables.store_vectors(connection, added, made, by=by)
 
 
-def _store(
-    connection: sa.Connection, put: Put, number: int | None, now: datetime
-) -> dict[int, str]:
+def _store(connection: Connection, put: Put, number: int | None, now: datetime) -> dict[int, str]:
     """Insert or replace an item, and return its new texts; those that stay keep their vectors."""
     expires_at = None if put.ttl is None else now + timedelta(minutes=put.ttl)
     fields = {"value": put.value, "updated_at": now, "ttl": put.ttl, "expires_at": expires_at}
@@ -103,7 +102,7 @@ def _store(
     return {connection.scalars(_NEW_TEXT, row).one(): str(row["text"]) for row in rows}
 
 
-def sweep(connection: sa.Connection) -> int:
+def sweep(connection: Connection) -> int:
     """Delete the items whose time to live has passed, and return how many there were."""
     expired = sa.select(items.c.n).where(items.c.expires_at <= record_writes.now())
     if numbers := list(connection.scalars(expired)):
@@ -114,7 +113,7 @@ def sweep(connection: sa.Connection) -> int:
 class Reading:
     """Reads items in one transaction, without those that have expired if `ttl` says so."""
 
-    def __init__(self, connection: sa.Connection, ttl: TTLConfig | None) -> None:
+    def __init__(self, connection: Connection, ttl: TTLConfig | None) -> None:
         self.connection = connection
         self._now = record_writes.now() if (ttl or {}).get("omit_expired") else None
         self.refreshed: list[dict[str, int]] = []
