@@ -84,14 +84,9 @@ def _download(name: str, folder: Path) -> None:
     os.environ.setdefault("HF_HUB_DOWNLOAD_TIMEOUT", str(HUB_TIMEOUT_SECONDS))
     from huggingface_hub import hf_hub_download
 
+    pinned: Any = {"revision": HUB_REVISION, "etag_timeout": HUB_TIMEOUT_SECONDS}
     try:
-        hf_hub_download(
-            HUB_REPOSITORY,
-            name,
-            revision=HUB_REVISION,
-            local_dir=folder,
-            etag_timeout=HUB_TIMEOUT_SECONDS,
-        )
+        hf_hub_download(HUB_REPOSITORY, name, local_dir=folder, **pinned)
     except Exception as error:  # the hub client raises its own, requests' and httpx's errors
         raise ModelFileError(
             "The default embedding model is not on this machine and the hub cannot be reached "
@@ -177,9 +172,8 @@ class MiniLMEmbeddings(Embeddings):
         options.inter_op_num_threads = 1
         weights = (self._folder / WEIGHTS).resolve()
         options.add_session_config_entry(WEIGHTS_FOLDER, str(weights.parent))
-        return onnxruntime.InferenceSession(
-            PROGRAM.read_bytes(), options, providers=["CPUExecutionProvider"]
-        )
+        providers = ["CPUExecutionProvider"]
+        return onnxruntime.InferenceSession(PROGRAM.read_bytes(), options, providers=providers)
 
     @cached_property
     def _folder(self) -> Path:

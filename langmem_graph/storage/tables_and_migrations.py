@@ -261,9 +261,8 @@ def _create_record_tables(connection: sa.Connection) -> None:
     made = [attributes, records, record_sources, links, history, clusters, files, unread]
     _tables.create_all(connection, tables=made)
     RECORD_WORDS.create(connection)
-    pending = sa.select(messages.c.n, sa.literal(0.0), sa.literal(0)).where(
-        messages.c.role.in_(READ_ROLES)
-    )
+    pending = sa.select(messages.c.n, sa.literal(0.0), sa.literal(0))
+    pending = pending.where(messages.c.role.in_(READ_ROLES))
     columns = ["message", "claimed_until", "attempts"]
     connection.execute(sa.insert(unread).from_select(columns, pending))
 

@@ -138,9 +138,8 @@ def _together(
     c, link = record_changes.c, links.c
     told = (meant | c.by_record.in_(created)) & c.undone.is_(False)
     rows = connection.execute(select(record_changes).where(told)).all()
-    replaced = select(link.source, link.target).where(
-        link.kind == SUPERSEDES, link.source.in_(created)
-    )
+    replaced = select(link.source, link.target).where(link.kind == SUPERSEDES)
+    replaced = replaced.where(link.source.in_(created))
     done = {(row.record, row.change) for row in rows}
     done |= {(older, created[newer]) for newer, older in connection.execute(replaced)}
     for n, change in done:

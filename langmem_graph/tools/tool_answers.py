@@ -178,10 +178,8 @@ def _dates(record: Record) -> str:
 
 
 def _relations(record: Record) -> str:
-    named = {"supersedes": record.supersedes, "superseded by": record.superseded_by}
-    return "".join(
-        f"; {name} {', '.join(map(plain_id, ids))}" for name, ids in named.items() if ids
-    )
+    both = {"supersedes": record.supersedes, "superseded by": record.superseded_by}
+    return "".join(f"; {name} {', '.join(map(plain_id, ids))}" for name, ids in both.items() if ids)
 
 
 READING = (
