@@ -1,7 +1,4 @@
-"""What the public classes are made of: closing them, asynchronous twins, and a user's base.
-
-Methods that call a model await the memory's own event loop; the others run in a worker thread.
-"""
+"""What the public classes are made of: closing them, asynchronous twins, and a user's base."""
 
 import inspect
 from abc import ABC, abstractmethod

@@ -110,12 +110,7 @@ def parse_messages(
 ) -> tuple[list[Message], list[RejectedMessage], Counter[str]]:
     """The messages of one call, those that cannot be stored, and a count of blocks without text.
 
-    Args:
-        messages: LangChain messages, dicts or pairs, or a message or a dict alone.
-        session_id: the session they all belong to.
-        at: time of messages that carry none; None is now.
-        max_chars: longest text accepted.
-        origin: whose words they are; None is by role. A message's own origin comes first.
+    `at` and `origin` are those of messages that carry none of their own.
 
     Raises:
         InvalidInputError: no list of messages, no time, or no origin.

@@ -48,11 +48,7 @@ def cache_directory() -> Path:
 
 
 def model_folder() -> Path:
-    """The folder of the model's two files, downloaded at their first use if no package has them.
-
-    Raises:
-        ModelFileError: none of the three places has them, or a file is damaged.
-    """
+    """The folder of the model's two files, downloaded at their first use if no package has them."""
     folder = _installed_package() or _cached_or_downloaded()
     for name, sha256 in SHA256.items():
         _check(folder / name, sha256)

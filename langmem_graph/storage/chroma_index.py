@@ -42,11 +42,7 @@ _LENGTH_BYTES = 4  # one float for each vector
 
 
 def check_chroma(chroma: object) -> None:
-    """Check the `chroma` argument: None, a URL such as `http://localhost:8000`, or a client.
-
-    Raises:
-        InvalidInputError: it is none of these.
-    """
+    """Refuse anything but None, a URL such as `http://localhost:8000`, or a client."""
     if chroma is None or hasattr(chroma, "get_or_create_collection"):
         return
     url = urlsplit(chroma) if isinstance(chroma, str) else None

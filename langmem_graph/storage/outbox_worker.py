@@ -62,12 +62,6 @@ class Drained:
 
 
 @dataclass(frozen=True)
-class _Batch:
-    last: int
-    all_failed: bool
-
-
-@dataclass(frozen=True)
 class DueWork:
     """One round of due work in one room.
 
@@ -108,12 +102,13 @@ class DueWork:
         for due in (new, Due(layer, EMBED, failed_before=True)):
             first = due.first
             while batch := self._embed_some(replace(due, first=first)):
-                if batch.all_failed or is_interrupted():  # the rest stays due
+                items, failed = batch
+                if len(failed) == len(items) or is_interrupted():  # the rest stays due
                     return
-                first = batch.last + 1
+                first = items[-1] + 1
 
-    def _embed_some(self, due: Due) -> _Batch | None:
-        """One batch; batches of other threads may come between two of them."""
+    def _embed_some(self, due: Due) -> tuple[list[int], list[int]] | None:
+        """The items of a batch, and those of them that failed; other threads' come in between."""
         with self.room.working:
             items = self._claim(due, self.settings.storage.embed_batch)
             if not items:
@@ -121,7 +116,7 @@ class DueWork:
             failed = self._embed_batch(due.layer, items)
             if self.on_embedded:
                 self.on_embedded(len(items))
-            return _Batch(items[-1], len(failed) == len(items))
+            return items, failed
 
     def _claim(self, due: Due, limit: int) -> list[int]:
         lease = self.settings.storage.lease_seconds

@@ -121,8 +121,7 @@ def insert_record(connection: Connection, new: Draft, by: Change) -> int:
 def _note_to_come(connection: Connection, at: datetime | None, *, ends_alone: bool = False) -> None:
     """Note that a record begins or ceases to hold at a time that is still to come.
 
-    With `ends_alone` its status will not change then, so that the dates must always be looked
-    at.
+    With `ends_alone` its status will not change then: the dates must always be looked at.
     """
     if at is not None and at > now():
         latest = _ALWAYS if ends_alone else f"{at}"
@@ -147,7 +146,7 @@ def plain(name: str) -> str:
 def add_sources(
     connection: Connection, n: int, sources: Iterable[int], *, supporting: bool = False
 ) -> None:
-    """Add messages to those that a record cites, be it because they only say it again (supporting).
+    """Add messages to those that a record cites; supporting ones only say it again.
 
     A message that carries the record goes on carrying it.
     """

@@ -289,11 +289,7 @@ MIGRATIONS: Steps = [_create_message_tables, _create_record_tables, _create_chan
 
 
 def refuse_newer(connection: sa.Connection, steps: Steps) -> int:
-    """The schema version of the file; that of a new file is 0.
-
-    Raises:
-        SchemaTooNewError: a newer version of the library wrote the file.
-    """
+    """The schema version of the file, unless a newer library wrote it; that of a new file is 0."""
     version = int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
     if version > len(steps):
         raise SchemaTooNewError(

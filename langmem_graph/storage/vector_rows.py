@@ -45,11 +45,7 @@ class Piece:
 
 
 def record_embedder(connection: Connection, name: str, sizes: Sequence[int]) -> None:
-    """Record the embedder's name and the vectors' size when the first vectors are stored.
-
-    Raises:
-        EmbeddingError: the stored vectors are of another embedder or size.
-    """
+    """Record the embedder's name and the size with the first vectors; refuse any others."""
     stored = get_meta(connection, "dimension")
     if get_meta(connection, "embedder") not in (None, name):
         raise EmbeddingError(f"The stored vectors were made by another embedder than {name}.")
