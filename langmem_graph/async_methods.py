@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 from sqlalchemy import Connection
 
 from langmem_graph.errors import InvalidInputError, NotCopied, ReadOnlyError
-from langmem_graph.interrupts import uninterrupted
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.threads import in_thread, in_thread_of
+from langmem_graph.threads import in_thread, in_thread_of, uninterrupted
 
 if TYPE_CHECKING:
     from langmem_graph.pipelines import Pipelines

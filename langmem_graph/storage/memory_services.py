@@ -13,14 +13,13 @@ from sqlalchemy import Connection
 
 from langmem_graph.embeddings.embedder import Embedder
 from langmem_graph.errors import ClosedMemoryError, LangMemGraphError, NothingStoredError, for_log
-from langmem_graph.interrupts import uninterrupted
 from langmem_graph.reports import CallNote
 from langmem_graph.settings import Settings
 from langmem_graph.storage import call_log, pending_messages
 from langmem_graph.storage.directory_and_lock import MemoryDirectory
 from langmem_graph.storage.outbox_worker import Drained, DueWork
 from langmem_graph.storage.user_room import Room
-from langmem_graph.threads import finish, in_thread_of
+from langmem_graph.threads import finish, in_thread_of, uninterrupted
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)

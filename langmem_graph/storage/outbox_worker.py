@@ -21,7 +21,6 @@ from langmem_graph.errors import (
     StorageError,
     for_log,
 )
-from langmem_graph.interrupts import is_interrupted
 from langmem_graph.settings import Settings
 from langmem_graph.storage import (
     message_queries,
@@ -34,6 +33,7 @@ from langmem_graph.storage.outbox_rows import Due
 from langmem_graph.storage.tables_and_migrations import EMBED, INDEX, LAYERS, MESSAGES, RECORDS
 from langmem_graph.storage.user_room import Room
 from langmem_graph.storage.vector_rows import Piece
+from langmem_graph.threads import is_interrupted
 
 _log = logging.getLogger(__name__)
 _PROCESS = uuid.uuid4().hex
