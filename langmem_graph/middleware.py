@@ -42,6 +42,7 @@ from langmem_graph.middleware_tool_calls import (
 from langmem_graph.schemas import GroundedCall, Origin, RecallMode
 
 T = TypeVar("T")
+Update = dict[str, Any]
 ToolHandler = Callable[[ToolCallRequest], Any]
 
 
@@ -121,18 +122,16 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         self._contexts = _RunCache[str]()
         self._calls = _RunCache[Checked]()
 
-    def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+    def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> Update | None:
         """Drop the context and the report that an earlier run has left."""
         self._drop_context(state)
         return {"memory_report": {}} if self._report else None
 
-    async def abefore_agent(
-        self, state: MemoryAgentState, runtime: Runtime[Any]
-    ) -> dict[str, Any] | None:
+    async def abefore_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> Update | None:
         """Async twin of `before_agent`."""
         return self.before_agent(state, runtime)
 
-    def before_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
+    def before_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> Update:
         """Recall once per question; store new messages, so that a failing model loses nothing."""
         messages, config = messages_in(state), get_config()
         key, recalled = self._key(messages, config), None
@@ -143,7 +142,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         written = self._turn.write(own, config)
         return {"memory_owner": owner, **self._reports(state, recalled, written)}
 
-    async def abefore_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
+    async def abefore_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> Update:
         """Async twin of `before_model`."""
         messages, config = messages_in(state), get_config()
         key, recalled = self._key(messages, config), None
@@ -236,14 +235,14 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             raise
         self._calls.drop(key)
 
-    def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
+    def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> Update:
         """Store the rest of the turn."""
         self._drop_context(state)
         _, own = self._own_part(state)
         written = self._turn.write(own, get_config())
         return self._reports(state, None, written)
 
-    async def aafter_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
+    async def aafter_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> Update:
         """Async twin of `after_agent`."""
         self._drop_context(state)
         _, own = self._own_part(state)
@@ -267,9 +266,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         placed = place(request.messages, self._contexts.get(key) or "")
         return request.override(messages=cast(list[AnyMessage], placed))
 
-    def _reports(
-        self, state: MemoryAgentState, recalled: Report | None, written: Report
-    ) -> dict[str, Any]:
+    def _reports(self, state: MemoryAgentState, recalled: Report | None, written: Report) -> Update:
         """The update of `memory_report`: the turn's recall, and all of its writes together."""
         if not self._report:
             return {}

@@ -29,10 +29,11 @@ from langmem_graph.storage.tables_and_migrations import (
 UNDO, RESTORE = "undo", "restore"
 _REASON = "what had changed it was forgotten"
 Numbers = Collection[int]
+Entry = Row[Any]
 _DATES = ("valid_to", "valid_from", "said_at")
 
 
-def effective_entries(connection: Connection, n: int) -> list[Row[Any]]:
+def effective_entries(connection: Connection, n: int) -> list[Entry]:
     """The entries of a record's changes that have not been taken back, oldest first."""
     query = select(history).where(history.c.record == n).order_by(history.c.n)
     entries = connection.execute(query).all()
@@ -40,7 +41,7 @@ def effective_entries(connection: Connection, n: int) -> list[Row[Any]]:
     return [e for e in entries if e.op not in (UNDO, RESTORE) and e.change not in undone]
 
 
-def entries_of_change(connection: Connection, change: str) -> list[Row[Any]]:
+def entries_of_change(connection: Connection, change: str) -> list[Entry]:
     """The entries of a change that have not been taken back, in all records, oldest first."""
     touched = select(history.c.record).where(history.c.change == change).distinct()
     found = [
@@ -60,7 +61,7 @@ def column_values(before: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def ended_by(connection: Connection, rows: Iterable[Row[Any]], newer: Numbers) -> set[int]:
+def ended_by(connection: Connection, rows: Iterable[Entry], newer: Numbers) -> set[int]:
     """The records that these changes ended, or that these newer records superseded."""
     told = {row.record for row in rows if row.relation in NO_LONGER and not row.undone}
     link = links.c
@@ -68,7 +69,7 @@ def ended_by(connection: Connection, rows: Iterable[Row[Any]], newer: Numbers) -
     return told | set(connection.scalars(older))
 
 
-def unlink(connection: Connection, rows: Iterable[Row[Any]]) -> None:
+def unlink(connection: Connection, rows: Iterable[Entry]) -> None:
     """Delete the links that these changes made, where no other that counts tells the same."""
     c, link = record_changes.c, links.c
     for row in rows:
@@ -154,7 +155,7 @@ def forget_changes(connection: Connection, items: Numbers, gone: Numbers) -> lis
     return sorted(restored)
 
 
-def _leave_out_changes(connection: Connection, rows: Iterable[Row[Any]], items: Numbers) -> None:
+def _leave_out_changes(connection: Connection, rows: Iterable[Entry], items: Numbers) -> None:
     """Leave out what these changes, and these records by being made, did to other records."""
     h = history.c
     made = select(h.change).where(h.record.in_(items), h.op == "create")

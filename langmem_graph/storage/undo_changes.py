@@ -3,17 +3,18 @@
 A record that a change had made becomes `discarded`; the history gets an `undo` for each entry.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, or_, select, update
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.schemas import Record
 from langmem_graph.storage import record_queries, record_writes
 from langmem_graph.storage.change_log import (
     UNDO,
+    Entry,
+    Numbers,
     column_values,
     effective_entries,
     ended_by,
@@ -36,9 +37,9 @@ from langmem_graph.storage.tables_and_migrations import (
 class ToUndo:
     """What is taken back together."""
 
-    entries: dict[int, Row[Any]]
+    entries: dict[int, Entry]
     """History entries by number."""
-    rows: Sequence[Row[Any]]
+    rows: Sequence[Entry]
     """What messages did to records."""
     message: int | None = None
     """The message that supports no record any more."""
@@ -129,9 +130,7 @@ def _made_alone(connection: Connection, message: int) -> list[int]:
     return list(connection.scalars(alone))
 
 
-def _together(
-    connection: Connection, given: Iterable[Row[Any]], meant: ColumnElement[bool]
-) -> ToUndo:
+def _together(connection: Connection, given: Iterable[Entry], meant: ColumnElement[bool]) -> ToUndo:
     """These entries with the changes that are meant, and all that what they made has replaced."""
     entries = {entry.n: entry for entry in given}
     created = {entry.record: entry.change for entry in entries.values() if entry.before is None}
@@ -163,9 +162,7 @@ def _first_to_undo(connection: Connection, undone: ToUndo) -> str | None:
     return record_queries.records_by_number(connection, [newest])[newest].record_id
 
 
-def _builds_on(
-    connection: Connection, entry: Row[Any], later: Row[Any], touched: Collection[int]
-) -> bool:
+def _builds_on(connection: Connection, entry: Entry, later: Entry, touched: Numbers) -> bool:
     """Whether the later change builds on the earlier one of the same record.
 
     On the creation of a record builds what a message made of it, or what concerns other records,
