@@ -60,7 +60,7 @@ def add_messages(
     new, rejected, dropped = parse_messages(
         messages, session_id=session, at=at, max_chars=longest, origin=origin
     )
-    report = AddReport(rejected=rejected, dropped=dropped)
+    report = AddReport(rejected=rejected, dropped=dropped if new else {})
     if not new:  # nothing is stored, so that a new user gets no folder
         return report.model_copy(update={"milliseconds": (perf_counter() - start) * 1_000})
     with services.room(user_id, create=True) as room:
