@@ -1,7 +1,4 @@
-"""What the public classes are made of: closing them, asynchronous twins, and a user's base.
-
-Methods that call a model await the memory's own event loop; the others run in a worker thread.
-"""
+"""What the public classes are made of: closing them, asynchronous twins, and a user's base."""
 
 import inspect
 from abc import ABC, abstractmethod
@@ -12,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 from sqlalchemy import Connection
 
 from langmem_graph.errors import InvalidInputError, NotCopied, ReadOnlyError
-from langmem_graph.interrupts import uninterrupted
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.threads import in_thread, in_thread_of
+from langmem_graph.threads import in_thread, in_thread_of, uninterrupted
 
 if TYPE_CHECKING:
     from langmem_graph.pipelines import Pipelines
@@ -85,9 +81,7 @@ class AsyncMethods:
         **options: P.kwargs,
     ) -> list[T]:
         """What a query gives; nothing for a user of whom nothing is stored."""
-        return self._services.read(
-            self.id, lambda connection: query(connection, *args, **options), []
-        )
+        return self._services.read(self.id, lambda c: query(c, *args, **options), [])
 
     def _check_writable(self, what: str) -> None:
         if self._services.read_only:

@@ -106,15 +106,11 @@ def for_log(error: BaseException) -> str:
     is named; reports hold the whole message. Errors about files and the index quote no texts.
     """
     kind = type(error).__name__
-    if isinstance(error, InvalidInputError):
+    if isinstance(error, InvalidInputError) or not isinstance(error, LangMemGraphError):
         return kind
-    if isinstance(error, StorageError | IndexUnavailableError):
+    if error.__cause__ is None or isinstance(error, StorageError | IndexUnavailableError):
         return f"{kind}: {error}"
-    if isinstance(error, LangMemGraphError):
-        return (
-            f"{kind}: {error}" if error.__cause__ is None else f"{kind}, {for_log(error.__cause__)}"
-        )
-    return kind
+    return f"{kind}, {for_log(error.__cause__)}"
 
 
 def explain(error: "ValidationError") -> str:

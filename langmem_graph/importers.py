@@ -52,11 +52,7 @@ def read_conversations(file: Path) -> Iterator[Conversation]:
 
 
 def read_records(file: Path) -> list[Row]:
-    """The rows that are records, as `user.export_records` gives and `add_records` takes them.
-
-    Raises:
-        ImportFormatError: when the file cannot be read.
-    """
+    """The rows that are records, as `user.export_records` gives and `add_records` takes them."""
     data = _data(file)
     return [] if _is_chatgpt(data) else [row for _, row in _rows(data, file) if _RECORD in row]
 

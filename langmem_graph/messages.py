@@ -110,12 +110,7 @@ def parse_messages(
 ) -> tuple[list[Message], list[RejectedMessage], Counter[str]]:
     """The messages of one call, those that cannot be stored, and a count of blocks without text.
 
-    Args:
-        messages: LangChain messages, dicts or pairs, or a message or a dict alone.
-        session_id: the session they all belong to.
-        at: time of messages that carry none; None is now.
-        max_chars: longest text accepted.
-        origin: whose words they are; None is by role. A message's own origin comes first.
+    `at` and `origin` are those of messages that carry none of their own.
 
     Raises:
         InvalidInputError: no list of messages, no time, or no origin.
@@ -336,9 +331,7 @@ def _with_handoffs(messages: Sequence[Message]) -> list[Message]:
     answers |= {str(m.tool_call_id) for m in messages if m.origin == "plumbing"}
 
     def marked(m: Message) -> Message:
-        ids = {str(call.get("id")) for call in m.tool_calls if is_bare_call(m)} or {
-            str(m.tool_call_id)
-        }
+        ids = {str(c.get("id")) for c in m.tool_calls if is_bare_call(m)} or {str(m.tool_call_id)}
         return m.model_copy(update={"origin": "plumbing"}) if ids <= answers - {"None"} else m
 
     return list(map(marked, messages))

@@ -1,8 +1,4 @@
-"""`MemoryMiddleware`: memory for `langchain.agents.create_agent`.
-
-Before a model call it recalls context for the user's message, stores the new messages, and places
-the context into the model's request. After the agent's last step it stores the rest of the turn.
-"""
+"""`MemoryMiddleware`: memory for `langchain.agents.create_agent`."""
 
 import json
 import threading
@@ -46,6 +42,8 @@ from langmem_graph.middleware_tool_calls import (
 from langmem_graph.schemas import GroundedCall, Origin, RecallMode
 
 T = TypeVar("T")
+Update = dict[str, Any]
+ToolHandler = Callable[[ToolCallRequest], Any]
 
 
 class MemoryAgentState(AgentState[Any]):
@@ -124,18 +122,16 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         self._contexts = _RunCache[str]()
         self._calls = _RunCache[Checked]()
 
-    def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+    def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> Update | None:
         """Drop the context and the report that an earlier run has left."""
         self._drop_context(state)
         return {"memory_report": {}} if self._report else None
 
-    async def abefore_agent(
-        self, state: MemoryAgentState, runtime: Runtime[Any]
-    ) -> dict[str, Any] | None:
+    async def abefore_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> Update | None:
         """Async twin of `before_agent`."""
         return self.before_agent(state, runtime)
 
-    def before_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
+    def before_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> Update:
         """Recall once per question; store new messages, so that a failing model loses nothing."""
         messages, config = messages_in(state), get_config()
         key, recalled = self._key(messages, config), None
@@ -146,7 +142,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         written = self._turn.write(own, config)
         return {"memory_owner": owner, **self._reports(state, recalled, written)}
 
-    async def abefore_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
+    async def abefore_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> Update:
         """Async twin of `before_model`."""
         messages, config = messages_in(state), get_config()
         key, recalled = self._key(messages, config), None
@@ -171,9 +167,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Async twin of `wrap_model_call`."""
         return await handler(self._with_context(request))
 
-    def wrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]
-    ) -> Any:
+    def wrap_tool_call(self, request: ToolCallRequest, handler: ToolHandler) -> Any:
         """Complete and check a call of one of `ground_tools`; others run as they are."""
         tool = self._grounded.schema_of(request.tool_call["name"])
         if tool is None:
@@ -196,9 +190,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         with self._while_interrupted(key, checked):
             return with_notes(handler(_with_arguments(request, checked.arguments)), checked.notes)
 
-    async def awrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
-    ) -> Any:
+    async def awrap_tool_call(self, request: ToolCallRequest, handler: ToolHandler) -> Any:
         """Async twin of `wrap_tool_call`."""
         tool = self._grounded.schema_of(request.tool_call["name"])
         if tool is None:
@@ -222,9 +214,8 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         if checked is None:
             return refused(tool["name"], request.tool_call["id"])
         with self._while_interrupted(key, checked):
-            return with_notes(
-                await handler(_with_arguments(request, checked.arguments)), checked.notes
-            )
+            answer = await handler(_with_arguments(request, checked.arguments))
+            return with_notes(answer, checked.notes)
 
     def _checked(self, request: ToolCallRequest, grounded: GroundedCall | None) -> Checked:
         call, query = request.tool_call, query_of(messages_in(request.state))
@@ -244,14 +235,14 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             raise
         self._calls.drop(key)
 
-    def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
+    def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> Update:
         """Store the rest of the turn."""
         self._drop_context(state)
         _, own = self._own_part(state)
         written = self._turn.write(own, get_config())
         return self._reports(state, None, written)
 
-    async def aafter_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
+    async def aafter_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> Update:
         """Async twin of `after_agent`."""
         self._drop_context(state)
         _, own = self._own_part(state)
@@ -275,9 +266,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         placed = place(request.messages, self._contexts.get(key) or "")
         return request.override(messages=cast(list[AnyMessage], placed))
 
-    def _reports(
-        self, state: MemoryAgentState, recalled: Report | None, written: Report
-    ) -> dict[str, Any]:
+    def _reports(self, state: MemoryAgentState, recalled: Report | None, written: Report) -> Update:
         """The update of `memory_report`: the turn's recall, and all of its writes together."""
         if not self._report:
             return {}

@@ -20,6 +20,7 @@ from langmem_graph.schemas import GroundedCall, Grounding
 
 OnContradiction = Literal["flag", "interrupt"]
 """Whether the model is told after the call, or a human is asked before it."""
+Arguments = Mapping[str, Any]
 Question = dict[str, Any] | None
 """The `arguments`, `contradictions`, `offered` values and `sources` that a human is shown."""
 _log = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ class GroundedTools:
         return {"name": spec.name, "description": spec.description, "parameters": spec.schema}
 
     def checked(
-        self, name: str, arguments: Mapping[str, Any], grounded: GroundedCall | None, query: str
+        self, name: str, arguments: Arguments, grounded: GroundedCall | None, query: str
     ) -> "Checked":
         """The completed call and its contradictions with memory; unchanged if grounding failed."""
         if grounded is None:
@@ -87,7 +88,7 @@ class Checked:
 
 
 def _merged(
-    arguments: Mapping[str, Any], grounded: Mapping[str, Any], paths: Sequence[tuple[str, ...]]
+    arguments: Arguments, grounded: Arguments, paths: Sequence[tuple[str, ...]]
 ) -> tuple[dict[str, Any], list[str]]:
     """The agent's arguments, completed at every level, and the names of those that were added."""
     merged, added = dict(arguments), []
@@ -103,9 +104,7 @@ def _merged(
     return merged, added
 
 
-def _contradictions(
-    arguments: Mapping[str, Any], grounded: GroundedCall, query: str
-) -> dict[str, str]:
+def _contradictions(arguments: Arguments, grounded: GroundedCall, query: str) -> dict[str, str]:
     """A note for each slot that differs from memory, unless the request itself states its value."""
     notes = {}
     for slot, sources in _by_slot(grounded).items():
@@ -143,7 +142,7 @@ def _is_of_broken_list(path: tuple[str, ...], lacking: Sequence[tuple[str, ...]]
     return any(other[: len(one)] == one for one in lists for other in lacking)
 
 
-def _value_at(arguments: Mapping[str, Any], slot: str) -> Any:
+def _value_at(arguments: Arguments, slot: str) -> Any:
     value: Any = arguments
     for name in slot_path(slot):
         value = value.get(name) if isinstance(value, Mapping) else None

@@ -5,13 +5,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from langmem_graph.async_methods import AsyncMethods, twin
-from langmem_graph.interrupts import uninterrupted
 from langmem_graph.reports import FlushForecast, FlushReport, OnProgress
 from langmem_graph.retrieval import fast_recall
 from langmem_graph.retrieval.search_common import recall_request
 from langmem_graph.schemas import Recall, RecallMode
 from langmem_graph.storage import pending_messages
-from langmem_graph.threads import in_thread_of
+from langmem_graph.threads import in_thread_of, uninterrupted
 from langmem_graph.tracing import span, traced
 
 if TYPE_CHECKING:

@@ -1,13 +1,10 @@
-"""`Pipelines`: extraction, reasoning and grounding with a memory's model, on one event loop.
-
-A `Memory` without a model has no pipelines.
-"""
+"""`Pipelines`: extraction, reasoning and grounding with a memory's model, on one event loop."""
 
 import asyncio
 import logging
 from datetime import UTC, datetime
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
 from langmem_graph.causal.scorers import CausalScorer, create_causal_scorer
 from langmem_graph.errors import LangMemGraphError, for_log
@@ -25,9 +22,6 @@ from langmem_graph.runtime import LoopThread
 from langmem_graph.schemas import GroundedCall
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.threads import in_thread
-
-if TYPE_CHECKING:
-    pass
 
 _log = logging.getLogger(__name__)
 
@@ -55,10 +49,9 @@ class Pipelines:
         """Make the pipelines, with a scorer or its name; on failure close the services."""
         try:
             if isinstance(causal, str):
-                scorer = None if causal == "none" else create_causal_scorer(cast(Any, causal))
-            else:
-                scorer = causal
-            return cls(services, model, scorer)
+                named = create_causal_scorer(cast(Any, causal)) if causal != "none" else None
+                return cls(services, model, named)
+            return cls(services, model, causal)
         except BaseException:
             services.close()
             raise

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from langmem_graph.schemas import FrozenModel
+from langmem_graph.schemas import FrozenModel, ModelUsage
 
 
 class RenamedMessage(FrozenModel):
@@ -91,7 +91,7 @@ class ExtractionCounts(FrozenModel):
     """Why proposals of the model were refused or changed."""
 
 
-class FlushReport(ExtractionCounts):
+class FlushReport(ExtractionCounts, ModelUsage):
     """The result of extraction and its cost."""
 
     status: Literal["ok", "partial", "no_model"] = "ok"
@@ -99,15 +99,6 @@ class FlushReport(ExtractionCounts):
     `no_model`: the memory has no model."""
     pending: int = 0
     """Messages whose extraction is not done."""
-    problems: list[str] = Field(default_factory=list)
-    """Model answers that could not be used, and what failed."""
-    dropped: list[str] = Field(default_factory=list)
-    """Parts of usable model answers that were left out or cut; the first 50."""
-    llm_calls: int = 0
-    repairs: int = 0
-    """Calls that had to be made again; they are part of `llm_calls`."""
-    input_tokens: int = 0
-    output_tokens: int = 0
     tokens_exact: bool = True
     milliseconds: float = 0.0
 

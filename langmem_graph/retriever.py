@@ -27,26 +27,21 @@ class MemoryRetriever(BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
-        return _documents(self.user.search_conversation(query, **self._search_options(options)))
+        found = self.user.search_conversation(query, **self._search_options(options))
+        return list(map(_document, found))
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
-        return _documents(
-            await self.user.asearch_conversation(query, **self._search_options(options))
-        )
+        found = await self.user.asearch_conversation(query, **self._search_options(options))
+        return list(map(_document, found))
 
     def _search_options(self, options: dict[str, Any]) -> dict[str, Any]:
         return {"k": self.k, "by": self.by} | options
 
 
-def _documents(hits: list[MessageHit]) -> list[Document]:
-    return [
-        Document(id=hit.message_id, page_content=hit.text, metadata=_metadata(hit)) for hit in hits
-    ]
-
-
-def _metadata(hit: MessageHit) -> dict[str, Any]:
-    """Everything but the text; of a message that does not hold, the labels also in words."""
+def _document(hit: MessageHit) -> Document:
+    """The text, and all else as metadata; of what does not hold, the labels also in words."""
     metadata = hit.model_dump(mode="json", exclude={"text", "signals", "excerpt"})
-    return metadata | ({"label": label_words(hit.labels).strip()} if hit.labels else {})
+    metadata |= {"label": label_words(hit.labels).strip()} if hit.labels else {}
+    return Document(id=hit.message_id, page_content=hit.text, metadata=metadata)

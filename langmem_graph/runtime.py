@@ -1,8 +1,4 @@
-"""How steps run: the event loop of a `Memory`, threads for blocking calls, and graph nodes.
-
-A `Memory` runs its work with a model on one event loop in a thread of its own, so that callers may
-be synchronous or on any event loop. `as_node` turns a step into a LangGraph node.
-"""
+"""How steps run: the event loop of a `Memory`, for callers on any or none, and graph nodes."""
 
 import asyncio
 import contextvars

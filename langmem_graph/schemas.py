@@ -1,9 +1,16 @@
 """The public data models: messages, records, hits, recalls and grounded calls."""
 
 from datetime import date, datetime
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field, model_validator
+
+
+class FrozenModel(BaseModel):
+    """Base of the public data models."""
+
+    model_config = ConfigDict(frozen=True)
+
 
 Role = Literal["user", "assistant", "tool", "system"]
 Origin = Literal["user", "assistant", "tool", "import", "plumbing"]
@@ -17,31 +24,11 @@ ORIGIN_OF_ROLE: dict[Role, Origin] = {
 }
 """The origin of a message that is stored without one."""
 
-
-class FrozenModel(BaseModel):
-    """Base of the public data models."""
-
-    model_config = ConfigDict(frozen=True)
-
-
-ChangeRelation = Literal[
-    "replaces",
-    "ended",
-    "corrects",
-    "reschedules",
-    "cancels",
-    "completes",
-    "skips_once",
-    "adopts",
-    "confirms",
-    "details",
-]
-"""What a message does to an older record. `replaces`, `ended`, `corrects`, `reschedules`,
-`cancels` and `completes`: it no longer holds (`corrects`: it never did). `skips_once`: a routine is
+_Ending = Literal["replaces", "ended", "corrects", "reschedules", "cancels", "completes"]
+ChangeRelation = Literal[_Ending, "skips_once", "adopts", "confirms", "details"]
+"""What a message does to an older record. `corrects`: it never held. `skips_once`: a routine is
 left out one time. `adopts`: a draft is settled. `confirms` and `details`: it holds on."""
-NO_LONGER: frozenset[ChangeRelation] = frozenset(
-    ("replaces", "ended", "corrects", "reschedules", "cancels", "completes")
-)
+NO_LONGER: frozenset[ChangeRelation] = frozenset(get_args(_Ending))
 """The relations after which the older record no longer holds."""
 
 
@@ -57,8 +44,7 @@ class Label(FrozenModel):
     """The text of the record that does not hold."""
     record_id: str
     since: datetime | None = None
-    """Until when it held; of a correction, when it was corrected; of what does not hold yet, from
-    when on it will."""
+    """When it ended or was corrected; of what does not hold yet, from when on it will."""
     replaced_by: str | None = None
     """The text of what holds instead now, whatever lies between the two."""
     newest_id: str
@@ -89,6 +75,12 @@ class OriginatedModel(Labelled):
     role: Role
     origin: Origin = "user"
     """Whose words it holds; where it is not given, that of the role."""
+    session_id: str
+    name: str | None = None
+    """The speaker, where the caller named one."""
+    at: datetime
+    """When it was said, in UTC."""
+    text: str
 
     @model_validator(mode="before")
     @classmethod
@@ -102,12 +94,6 @@ class Message(OriginatedModel):
     """One stored message, exactly as it was said."""
 
     id: str
-    session_id: str
-    name: str | None = None
-    """The speaker, where the caller named one."""
-    at: datetime
-    """When it was said, in UTC."""
-    text: str
     tool_calls: list[dict[str, Any]] = Field(default_factory=list)
     tool_call_id: str | None = None
 
@@ -116,10 +102,6 @@ class MessageHit(OriginatedModel):
     """One message found by a search, best first; `score` compares hits of one search only."""
 
     message_id: str
-    session_id: str
-    name: str | None = None
-    at: datetime
-    text: str
     score: float
     position: int = 0
     """The order of arrival: a later message of a user has a higher number."""
@@ -134,14 +116,27 @@ Relation = Literal["semantic", "temporal", "causal", "entity"]
 SearchBy = Literal["message", "session"]
 """What a search ranks: messages, or sessions, each represented by its best message."""
 RecallMode = Literal["fast", "auto", "reason"]
-"""`fast`: one search, no model. `auto`: reasoning where the words ask for something. `reason`:
-reasoning always."""
+"""`fast` calls no model; `auto` reasons where the words ask for something, `reason` always."""
 GoalStatus = Literal["grounded", "partial", "conflict", "exhausted", "budget"]
 """How reasoning ended: all found; some found; facts that contradict each other; nothing found;
 or calls, tokens or time were used up."""
 
 
-class RecallReport(FrozenModel):
+class ModelUsage(FrozenModel):
+    """What calls of the model cost, and which of their answers could not be used."""
+
+    llm_calls: int = 0
+    repairs: int = 0
+    """Calls that had to be made again; they are part of `llm_calls`."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    problems: list[str] = Field(default_factory=list)
+    """Model answers that could not be used, and what failed."""
+    dropped: list[str] = Field(default_factory=list)
+    """Parts of usable model answers that were left out or cut; the first 50."""
+
+
+class RecallReport(ModelUsage):
     """What a recall cost and how far its answer can be trusted."""
 
     mode: RecallMode = "fast"
@@ -151,15 +146,6 @@ class RecallReport(FrozenModel):
     """How many of the first `k` there were: messages, or with reasoning messages and records."""
     quoted: int = 0
     """How many of them the context quotes within the token budget."""
-    llm_calls: int = 0
-    repairs: int = 0
-    """Calls that had to be made again; they are part of `llm_calls`."""
-    input_tokens: int = 0
-    output_tokens: int = 0
-    problems: list[str] = Field(default_factory=list)
-    """Model answers that could not be used."""
-    dropped: list[str] = Field(default_factory=list)
-    """Parts of usable model answers that were left out or cut; the first 50."""
     context_tokens: int = 0
     tokens_exact: bool = False
     """False where the count is a (safe, high) estimate."""
@@ -255,8 +241,7 @@ class Risk(FrozenModel):
 
     claim: str
     basis: Literal["memory", "world"]
-    """`memory`: facts speak against the request. `world`: general knowledge that no fact bears
-    out; the context leaves it out."""
+    """`memory`: facts bear it out. `world`: general knowledge alone; the context leaves it out."""
     facts: list[str] = Field(default_factory=list)
     """Ids of the facts that speak against the request."""
 
@@ -319,15 +304,13 @@ Status = Literal["active", "superseded", "discarded", "expired"]
 
 
 class RecordChange(FrozenModel):
-    """A change that a message made to a record, with the words that made it."""
+    """A change that a message made to an older record, with the words that made it."""
 
     record_id: str
-    """The older record."""
     relation: ChangeRelation
     by_record_id: str | None = None
     """The record that holds instead, or that the older one is kept beside (`details`)."""
     by_text: str | None = None
-    """Its text."""
     since: datetime | None = None
     """From when on it no longer holds; of `skips_once`, the occurrence that is left out."""
     message_id: str
@@ -339,20 +322,18 @@ class RecordChange(FrozenModel):
     made_by: str
     """The model, or `user` for a change made by hand."""
     at: datetime
-    """When it was made."""
     change: str
     """The history entries of the same change are undone with it."""
 
 
-class Record(Labelled):
-    """A statement extracted from messages, with its sources; a change never deletes it."""
+class RecordStatement(Labelled):
+    """Base of the models of records: what a record states."""
 
     record_id: str
     text: str
     """One standalone sentence."""
     kind: Kind = "fact"
     facet: Facet = "none"
-    project: str | None = None
     subject: str | None = None
     """Whom or what it is about."""
     attribute: str | None = None
@@ -360,6 +341,12 @@ class Record(Labelled):
     confirmation: Confirmation = "confirmed"
     """`draft`: proposed, not agreed; `inferred`: not said in these words."""
     status: Status = "active"
+
+
+class Record(RecordStatement):
+    """A statement extracted from messages, with its sources; a change never deletes it."""
+
+    project: str | None = None
     priority: int = Field(default=50, ge=0, le=100)
     said_at: datetime
     event_time: dict[str, Any] | None = None
@@ -383,21 +370,12 @@ class Record(Labelled):
     updated_at: datetime
 
 
-class RecordHit(Labelled):
+class RecordHit(RecordStatement):
     """One record found by a search, best first; `score` compares hits of one search only."""
 
-    record_id: str
-    kind: Kind
-    text: str
     at: datetime
-    """When it was said, in UTC."""
     message_ids: list[str]
     score: float
-    facet: Facet = "none"
-    subject: str | None = None
-    attribute: str | None = None
-    confirmation: Confirmation = "confirmed"
-    status: Status = "active"
     signals: dict[str, float] | None = None
 
 
@@ -416,6 +394,5 @@ class HistoryEntry(FrozenModel):
     relation: ChangeRelation | None = None
     """What a message did to the record; None where no message is known to have changed it."""
     message_id: str | None = None
-    """That message."""
     quote: str | None = None
     """Its words that made the change; empty for a change made by hand."""

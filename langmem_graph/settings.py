@@ -11,147 +11,133 @@ RankingMethod = Literal["hybrid", "rrf", "dense", "words"]
 
 
 class _Group(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class RankingSettings(_Group):
     """How searches find and rank."""
 
-    method: RankingMethod = Field(
-        "hybrid", description="How searches rank; the weights' origin is in docs/ranking.md."
-    )
-    dense_candidates: int = Field(
-        200, ge=1, description="Nearest vectors taken before ranking; measured, docs/ranking.md."
-    )
-    word_candidates: int = Field(
-        400, ge=1, description="Best word matches taken before ranking; measured."
-    )
-    session_age_weight: float = Field(
-        -0.15,
-        description="How much `by='session'` prefers recent sessions. Fits RealMem's"
-        " ongoing projects; 0 suits questions that look far back.",
-    )
-    rrf_k: int = Field(60, ge=1, description="Constant of reciprocal rank fusion (NapMem, 5.3).")
+    method: RankingMethod = "hybrid"
+    """How searches rank; the weights' origin is in docs/ranking.md."""
+    dense_candidates: int = Field(200, ge=1)
+    """Nearest vectors taken before ranking; measured, docs/ranking.md."""
+    word_candidates: int = Field(400, ge=1)
+    """Best word matches taken before ranking; measured."""
+    session_age_weight: float = -0.15
+    """How much `by='session'` prefers recent sessions. Fits RealMem's ongoing projects; 0 suits
+    questions that look far back."""
+    rrf_k: int = Field(60, ge=1)
+    """Constant of reciprocal rank fusion (NapMem, 5.3)."""
 
 
 class ContextSettings(_Group):
     """What a recall considers, and how long its context may be."""
 
-    k: int = Field(20, ge=1, description="Messages a recall considers (ActMem, 1.3).")
-    max_tokens: int = Field(1_500, ge=100, description="Budget of `Recall.context`; ours.")
-    excerpt_tokens: int = Field(
-        220, ge=20, description="Longest quote of one message in a context; about one piece."
-    )
+    k: int = Field(20, ge=1)
+    """Messages a recall considers (ActMem, 1.3)."""
+    max_tokens: int = Field(1_500, ge=100)
+    """Budget of `Recall.context`; ours."""
+    excerpt_tokens: int = Field(220, ge=20)
+    """Longest quote of one message in a context; about one piece."""
 
 
 class ExtractionSettings(_Group):
     """How a model reads messages, and how records are linked."""
 
-    max_calls: int = Field(8, ge=1, description="Model calls of one batch; ours.")
-    max_tokens: int = Field(60_000, ge=1_000, description="Tokens of those calls together.")
-    call_seconds: float = Field(60.0, gt=0, description="Time limit of one model call.")
-    message_chars: int = Field(
-        8_000,
-        ge=200,
-        description="Of a longer message the model is shown the beginning and the end.",
-    )
-    records_shown: int = Field(
-        30, ge=0, description="Older records shown while extracting, so that they can change; ours."
-    )
-    records_reconciled: int = Field(
-        10, ge=1, description="Further records shown in the second call of a batch; ours."
-    )
-    cluster_max_distance: float | None = Field(
-        None,
-        description="Cosine distance to a cluster's centroid within which a record joins it. None"
-        " is calibrated on the user's own records, as ActMem's 0.2 belongs to another embedder.",
-    )
-    semantic_floor: float | None = Field(
-        None,
-        description="Cosine of two records from which they get an edge; ActMem's is 0.3. None is"
-        " calibrated on the user's own records.",
-    )
-    causal_floor: float | None = Field(
-        None, description="What a causal score must exceed; None is the scorer's own default."
-    )
-    debounce_seconds: float = Field(
-        1.0, ge=0, description="The background worker waits this long for more turns to come."
-    )
+    max_calls: int = Field(8, ge=1)
+    """Model calls of one batch; ours."""
+    max_tokens: int = Field(60_000, ge=1_000)
+    """Tokens of those calls together."""
+    call_seconds: float = Field(60.0, gt=0)
+    """Time limit of one model call."""
+    message_chars: int = Field(8_000, ge=200)
+    """Of a longer message the model is shown the beginning and the end."""
+    records_shown: int = Field(30, ge=0)
+    """Older records shown while extracting, so that they can change; ours."""
+    records_reconciled: int = Field(10, ge=1)
+    """Further records shown in the second call of a batch; ours."""
+    cluster_max_distance: float | None = None
+    """Cosine distance to a cluster's centroid within which a record joins it. None is calibrated on
+    the user's own records, as ActMem's 0.2 belongs to another embedder."""
+    semantic_floor: float | None = None
+    """Cosine of two records from which they get an edge; ActMem's is 0.3. None is calibrated on the
+    user's own records."""
+    causal_floor: float | None = None
+    """What a causal score must exceed; None is the scorer's own default."""
+    debounce_seconds: float = Field(1.0, ge=0)
+    """The background worker waits this long for more turns to come."""
 
 
 class ReasoningSettings(_Group):
     """The goal loop, the counterfactual step, and what they may cost."""
 
-    subgoals: int = Field(4, ge=1, le=6, description="Subgoals a request is split into; ours.")
-    depth: int = Field(
-        2, ge=0, description="Rounds of refinement (Goal-Mem's D_max, value unknown); ours."
-    )
-    breadth: int = Field(
-        1,
-        ge=1,
-        description="Ways to split a request that are tried (Goal-Mem's B_max: 1 is enough).",
-    )
-    subgoal_facts: int = Field(6, ge=1, description="Facts looked up for one subgoal; ours.")
-    plan_facts: int = Field(
-        80, ge=1, description="Best facts shown to the planning call; measured, docs/reasoning.md."
-    )
-    plan_tokens: int = Field(4_000, ge=200, description="Tokens of these facts together; ours.")
-    round_facts: int = Field(40, ge=1, description="Facts shown to the model in one round; ours.")
-    refinements: int = Field(
-        2, ge=1, description="Refinements of one open subgoal in one round; ours."
-    )
-    same_goal: float = Field(
-        0.92, description="Likeness from which a refinement repeats an earlier one; ours."
-    )
-    risks: int = Field(5, ge=1, le=5, description="Risks looked for per request (ActMem).")
-    risk_facts: int = Field(10, ge=1, description="Facts looked up for them (ActMem 1.3).")
-    risk_floor: float = Field(
-        0.3, description="Cosine from which a fact found for a risk is examined; for MiniLM, ours."
-    )
-    graph_facts: int = Field(
-        8, ge=0, description="Facts added along the graph's edges; ActMem measured 5.21 a query."
-    )
-    use_goals: bool = Field(True, description="False: reasoning without the goal loop.")
-    use_counterfactual: bool = Field(True, description="False: without the counterfactual step.")
-    use_causal_edges: bool = Field(True, description="False: causal edges are not followed.")
-    use_semantic_edges: bool = Field(True, description="False: semantic edges are not followed.")
-    use_profile: bool = Field(True, description="False: the context leaves the profile out.")
-    max_calls: int = Field(
-        10, ge=1, description="Model calls of one recall; 5 to 7 at most without repairs."
-    )
-    max_tokens: int = Field(40_000, ge=1_000, description="Tokens of those calls together.")
-    seconds: float = Field(
-        60.0, gt=0, description="After this long a recall comes back with what it has."
-    )
-    call_seconds: float = Field(20.0, gt=0, description="Time limit of one model call.")
+    subgoals: int = Field(4, ge=1, le=6)
+    """Subgoals a request is split into; ours."""
+    depth: int = Field(2, ge=0)
+    """Rounds of refinement (Goal-Mem's D_max, value unknown); ours."""
+    breadth: int = Field(1, ge=1)
+    """Ways to split a request that are tried (Goal-Mem's B_max: 1 is enough)."""
+    subgoal_facts: int = Field(6, ge=1)
+    """Facts looked up for one subgoal; ours."""
+    plan_facts: int = Field(80, ge=1)
+    """Best facts shown to the planning call; measured, docs/reasoning.md."""
+    plan_tokens: int = Field(4_000, ge=200)
+    """Tokens of these facts together; ours."""
+    round_facts: int = Field(40, ge=1)
+    """Facts shown to the model in one round; ours."""
+    refinements: int = Field(2, ge=1)
+    """Refinements of one open subgoal in one round; ours."""
+    same_goal: float = 0.92
+    """Likeness from which a refinement repeats an earlier one; ours."""
+    risks: int = Field(5, ge=1, le=5)
+    """Risks looked for per request (ActMem)."""
+    risk_facts: int = Field(10, ge=1)
+    """Facts looked up for them (ActMem 1.3)."""
+    risk_floor: float = 0.3
+    """Cosine from which a fact found for a risk is examined; for MiniLM, ours."""
+    graph_facts: int = Field(8, ge=0)
+    """Facts added along the graph's edges; ActMem measured 5.21 a query."""
+    use_goals: bool = True
+    """False: reasoning without the goal loop."""
+    use_counterfactual: bool = True
+    """False: without the counterfactual step."""
+    use_causal_edges: bool = True
+    """False: causal edges are not followed."""
+    use_semantic_edges: bool = True
+    """False: semantic edges are not followed."""
+    use_profile: bool = True
+    """False: the context leaves the profile out."""
+    max_calls: int = Field(10, ge=1)
+    """Model calls of one recall; 5 to 7 at most without repairs."""
+    max_tokens: int = Field(40_000, ge=1_000)
+    """Tokens of those calls together."""
+    seconds: float = Field(60.0, gt=0)
+    """After this long a recall comes back with what it has."""
+    call_seconds: float = Field(20.0, gt=0)
+    """Time limit of one model call."""
 
 
 class StorageSettings(_Group):
     """Sizes, batches and time limits of the ledger and the index."""
 
-    embed_batch: int = Field(64, ge=1, description="Texts given to the embedder at once; ours.")
-    index_batch: int = Field(
-        512,
-        ge=1,
-        le=5_461,
-        description="Messages whose vectors wait, exactly searched, before Chroma gets them in one"
-        " write.",
-    )
-    max_message_chars: int = Field(2_000_000, ge=1, description="Longer messages are refused.")
-    max_record_chars: int = Field(4_000, ge=1, description="Longer records are refused; ours.")
-    max_pieces: int = Field(
-        64, ge=1, description="Pieces of one message that get vectors; its words are all indexed."
-    )
-    max_open_users: int = Field(64, ge=1, description="User folders open at once; ours.")
-    busy_timeout_seconds: float = Field(30.0, gt=0, description="Wait for a locked ledger.")
-    lease_seconds: float = Field(
-        120.0, gt=0, description="After this long another process may redo claimed embedding work."
-    )
-    closing_seconds: float = Field(
-        10.0,
-        ge=0,
-        description="How long `close` works on what is due, and with `erase` waits for calls.",
-    )
+    embed_batch: int = Field(64, ge=1)
+    """Texts given to the embedder at once; ours."""
+    index_batch: int = Field(512, ge=1, le=5_461)
+    """Messages whose vectors wait, exactly searched, before Chroma gets them in one write."""
+    max_message_chars: int = Field(2_000_000, ge=1)
+    """Longer messages are refused."""
+    max_record_chars: int = Field(4_000, ge=1)
+    """Longer records are refused; ours."""
+    max_pieces: int = Field(64, ge=1)
+    """Pieces of one message that get vectors; its words are all indexed."""
+    max_open_users: int = Field(64, ge=1)
+    """User folders open at once; ours."""
+    busy_timeout_seconds: float = Field(30.0, gt=0)
+    """Wait for a locked ledger."""
+    lease_seconds: float = Field(120.0, gt=0)
+    """After this long another process may redo claimed embedding work."""
+    closing_seconds: float = Field(10.0, ge=0)
+    """How long `close` works on what is due, and with `erase` waits for calls."""
 
 
 class Settings(_Group):
@@ -170,21 +156,17 @@ class Settings(_Group):
     reasoning: ReasoningSettings = ReasoningSettings()
     storage: StorageSettings = StorageSettings()
 
-    embed_seconds: float = Field(
-        20.0, gt=0, description="Time limit of one call of the embedder; then words alone find."
-    )
-    encoding: str = Field("o200k_base", description="tiktoken encoding that counts tokens.")
-    structured_method: Literal["json_schema", "function_calling", "json_mode"] | None = Field(
-        None, description="How the model is asked for structured answers; None is its own default."
-    )
-    event_minutes: int = Field(
-        EVENT_MINUTES, ge=1, description="Length of an appointment whose end nobody named; ours."
-    )
-    time_zone: str | None = Field(
-        None,
-        description="IANA time zone of the users, such as Europe/Madrid: times that are said"
-        " without a zone are in it. None is UTC.",
-    )
+    embed_seconds: float = Field(20.0, gt=0)
+    """Time limit of one call of the embedder; then words alone find."""
+    encoding: str = "o200k_base"
+    """tiktoken encoding that counts tokens."""
+    structured_method: Literal["json_schema", "function_calling", "json_mode"] | None = None
+    """How the model is asked for structured answers; None is its own default."""
+    event_minutes: int = Field(EVENT_MINUTES, ge=1)
+    """Length of an appointment whose end nobody named; ours."""
+    time_zone: str | None = None
+    """IANA time zone of the users, such as Europe/Madrid: times that are said without a zone are in
+    it. None is UTC."""
 
     @field_validator("time_zone")
     @classmethod

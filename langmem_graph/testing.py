@@ -1,7 +1,4 @@
-"""For the tests of applications: a scripted chat model and an embedder, both deterministic.
-
-Neither needs an API key, a network or model weights.
-"""
+"""For the tests of applications: a scripted chat model and an embedder, without a network."""
 
 import hashlib
 import itertools
@@ -174,22 +171,9 @@ def alias_of(question: str, words: str, kind: str = "m") -> str:
         LookupError: no line of this kind says these words.
 
     Example:
-        >>> from langmem_graph import Memory
-        >>> from langmem_graph.testing import ScriptedChatModel, alias_of
-        >>> def found(question):
-        ...     if "aisle" not in question:
-        ...         return {"memories": []}
-        ...     sources = [alias_of(question, "an aisle seat")]
-        ...     return {"memories": [{"text": "Alice takes an aisle seat.", "sources": sources}]}
-        >>> import tempfile
-        >>> model = ScriptedChatModel(answers={"Extraction": found})
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with Memory(folder, model=model, embeddings="hash") as memory:
-        ...         alice = memory.user("alice")
-        ...         added = alice.add([("user", "I always take an aisle seat.")], session_id="s")
-        ...         report = alice.flush()
-        ...         [record["text"] for record in alice.export_records()]
-        ['Alice takes an aisle seat.']
+        >>> from langmem_graph.testing import alias_of
+        >>> alias_of('[m7] user: "I always take an aisle seat."', "an aisle seat")
+        'm7'
     """
     line = re.compile(rf"^\[?({re.escape(kind)}\d+)\b(.*)$", re.MULTILINE)
     for found in line.finditer(question):

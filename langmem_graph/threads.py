@@ -1,4 +1,9 @@
-"""Threads for blocking calls: the library's own, never those of the application's executor."""
+"""Threads for blocking calls: the library's own, never those of the application's executor.
+
+Work on files is kept apart from interrupts from the keyboard: Python raises `KeyboardInterrupt` in
+the main thread between any two instructions, also where a `with` has just begun or is about to end,
+and a transaction or a lock would then stay taken.
+"""
 
 import asyncio
 import contextvars
@@ -6,7 +11,9 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
-from functools import partial
+from contextvars import ContextVar
+from functools import partial, wraps
+from threading import Event, current_thread, main_thread
 from time import monotonic
 from typing import ParamSpec, TypeVar
 from weakref import WeakValueDictionary
@@ -17,6 +24,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 _log = logging.getLogger(__name__)
 AT_ONCE = 16  # calls of one user that an event loop has in threads; the others wait
+_INTERRUPTED = ContextVar("interrupted", default=Event())  # noqa: B039  # which is never set
 _SLOTS = WeakValueDictionary[tuple[asyncio.AbstractEventLoop, str], asyncio.Semaphore]()
 
 
@@ -71,3 +79,27 @@ def finish(work: Callable[[], object], until: float) -> None:
         start_thread(work).result(until - monotonic())
     except (TimeoutError, LangMemGraphError) as error:
         _log.warning("due work is left for the next opening: %s", for_log(error))
+
+
+def is_interrupted() -> bool:
+    """Whether nobody waits for the current work any more; what can be done later then stays due."""
+    return _INTERRUPTED.get().is_set()
+
+
+def uninterrupted(work: Callable[P, T]) -> Callable[P, T]:
+    """Wrap a function: the main thread has it done in another; an interrupt ends the wait."""
+
+    @wraps(work)
+    def inside(*args: P.args, **options: P.kwargs) -> T:
+        main = main_thread()
+        if current_thread() is not main or not main.is_alive():  # at exit no thread can be started
+            return work(*args, **options)
+        interrupted = Event()
+        token = _INTERRUPTED.set(interrupted)  # the thread starts with a copy of this context
+        try:
+            return start_thread(partial(work, *args, **options), daemon=False).result()
+        finally:
+            interrupted.set()
+            _INTERRUPTED.reset(token)
+
+    return inside

@@ -1,7 +1,4 @@
-"""Scores for possible causal edges between records (ActMem 1.2, step 6).
-
-A chat model proposes pairs of records, a scorer rates each pair, and a pair above a threshold
-becomes an edge. docs/causal.md compares the scorers.
+"""Scores for possible causal edges between records (ActMem 1.2, step 6); see docs/causal.md.
 
 Example:
     ```python

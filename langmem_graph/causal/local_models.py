@@ -1,7 +1,4 @@
-"""A llama-server as the language model of the causal scorers.
-
-It tells the mean negative log-likelihood of a continuation after a prefix.
-"""
+"""A llama-server as the language model of the causal scorers."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby, takewhile

@@ -75,10 +75,7 @@ class PmiScorer(CausalScorer):
 
     The effect's mean nats per token after "The fact is that", minus those after the cause and
     "As a result,". Nearly every pair scores above 0, most of all one on the same topic
-    (docs/causal.md).
-
-    Args:
-        lm: the language model; called once for each pair and once for each different effect.
+    (docs/causal.md). The language model is called for each pair and each different effect.
     """
 
     lm: TokenLogProbs
@@ -97,13 +94,8 @@ class ContrastScorer(CausalScorer):
     """How much more likely the effect is as a result than as a mere addition (our own scorer).
 
     The effect's mean nats per token after the cause and "Also,", minus those after the cause and
-    "As a result,". A shared topic lowers both, and so cancels out. With several connectives instead
-    of "Also,", their mean is taken.
-
-    Args:
-        lm: the language model; called once for each pair, and once more for each connective.
-        name: the name that edges keep.
-        connectives: connectives that claim no cause; default "Also," alone.
+    "As a result,". A shared topic lowers both, and so cancels out. Of several connectives that
+    claim no cause the mean is taken; the language model is called once more for each of them.
     """
 
     lm: TokenLogProbs
@@ -136,9 +128,6 @@ class VerifierScorer(CausalScorer):
 
     Keep scores above 0.5, that is `yes` alone. There is nothing to calibrate; a pair without a
     verdict scores 0.
-
-    Args:
-        verdicts: the verdicts on the pairs in question; none at first, see `given`.
     """
 
     verdicts: Mapping[Pair, Verdict] = field(default_factory=dict)

@@ -66,13 +66,9 @@ def _next_line() -> str | None:
 
 
 def _talking(memory: Memory, user: str, model: BaseChatModel) -> Turn:
+    recalling = MemoryMiddleware(memory, user_id=user, mode="auto" if memory.has_model else "fast")
     agent = create_agent(
-        model,
-        system_prompt=PROMPT,
-        middleware=[
-            MemoryMiddleware(memory, user_id=user, mode="auto" if memory.has_model else "fast")
-        ],
-        checkpointer=InMemorySaver(),
+        model, system_prompt=PROMPT, middleware=[recalling], checkpointer=InMemorySaver()
     )
 
     def turn(line: str, session: str) -> list[str]:

@@ -178,9 +178,7 @@ def show(
     session: Annotated[str | None, typer.Option(help="Print this session's messages.")] = None,
     record: Annotated[str | None, typer.Option(help="Print this record and its history.")] = None,
     file: Annotated[str | None, typer.Option(help="Print a topic track or the profile.")] = None,
-    as_of: Annotated[
-        str | None, typer.Option("--as-of", help="What was true on this date.")
-    ] = None,
+    as_of: Annotated[str | None, typer.Option("--as-of", help="What held on this date.")] = None,
     directory: DirectoryOption = DEFAULT_DIRECTORY,
     as_json: JsonOption = False,
 ) -> None:

@@ -48,7 +48,12 @@ def run(directory: Path | None, embeddings: str | None) -> None:
         for question in QUESTIONS:
             show_hits(question, mira.search_conversation(question, k=3))
         _show_context(mira)
-    _show_next()
+    console.rule("[bold]next: your own history")
+    commands = (
+        "langmem-graph import conversations.json --user me\n"
+        'langmem-graph search "that restaurant in Lisbon" --user me'
+    )
+    console.print(commands, markup=False, highlight=False)
 
 
 def _show_context(mira: UserMemory) -> None:
@@ -61,14 +66,4 @@ def _show_context(mira: UserMemory) -> None:
         f"{report.quoted} quotes, {report.context_tokens} tokens"
         f"{'' if report.tokens_exact else ' (estimated)'}, {report.llm_calls} model calls, "
         f"{report.milliseconds['total']:.0f} ms"
-    )
-
-
-def _show_next() -> None:
-    console.rule("[bold]next: your own history")
-    console.print(
-        "langmem-graph import conversations.json --user me\n"
-        'langmem-graph search "that restaurant in Lisbon" --user me',
-        markup=False,
-        highlight=False,
     )

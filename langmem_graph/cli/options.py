@@ -22,13 +22,9 @@ ChromaOption = Annotated[
 ]
 EmbeddingsOption = Annotated[
     str | None,
-    typer.Option(
-        "--embeddings", envvar="LANGMEM_GRAPH_EMBEDDINGS", help="Embedder; default MiniLM."
-    ),
+    typer.Option("--embeddings", envvar="LANGMEM_GRAPH_EMBEDDINGS", help="Default: MiniLM."),
 ]
-BaseUrlOption = Annotated[
-    str | None, typer.Option("--base-url", help="Any OpenAI-compatible server.")
-]
+BaseUrlOption = Annotated[str | None, typer.Option("--base-url", help="OpenAI-compatible server.")]
 ModelOption = Annotated[
     str | None, typer.Option("--model", envvar="LANGMEM_GRAPH_MODEL", help="Reads and reasons.")
 ]

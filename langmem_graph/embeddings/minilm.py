@@ -48,11 +48,7 @@ def cache_directory() -> Path:
 
 
 def model_folder() -> Path:
-    """The folder of the model's two files, downloaded at their first use if no package has them.
-
-    Raises:
-        ModelFileError: none of the three places has them, or a file is damaged.
-    """
+    """The folder of the model's two files, downloaded at their first use if no package has them."""
     folder = _installed_package() or _cached_or_downloaded()
     for name, sha256 in SHA256.items():
         _check(folder / name, sha256)
@@ -84,14 +80,9 @@ def _download(name: str, folder: Path) -> None:
     os.environ.setdefault("HF_HUB_DOWNLOAD_TIMEOUT", str(HUB_TIMEOUT_SECONDS))
     from huggingface_hub import hf_hub_download
 
+    pinned: Any = {"revision": HUB_REVISION, "etag_timeout": HUB_TIMEOUT_SECONDS}
     try:
-        hf_hub_download(
-            HUB_REPOSITORY,
-            name,
-            revision=HUB_REVISION,
-            local_dir=folder,
-            etag_timeout=HUB_TIMEOUT_SECONDS,
-        )
+        hf_hub_download(HUB_REPOSITORY, name, local_dir=folder, **pinned)
     except Exception as error:  # the hub client raises its own, requests' and httpx's errors
         raise ModelFileError(
             "The default embedding model is not on this machine and the hub cannot be reached "
@@ -177,9 +168,8 @@ class MiniLMEmbeddings(Embeddings):
         options.inter_op_num_threads = 1
         weights = (self._folder / WEIGHTS).resolve()
         options.add_session_config_entry(WEIGHTS_FOLDER, str(weights.parent))
-        return onnxruntime.InferenceSession(
-            PROGRAM.read_bytes(), options, providers=["CPUExecutionProvider"]
-        )
+        providers = ["CPUExecutionProvider"]
+        return onnxruntime.InferenceSession(PROGRAM.read_bytes(), options, providers=providers)
 
     @cached_property
     def _folder(self) -> Path:
@@ -193,13 +183,12 @@ class MiniLMEmbeddings(Embeddings):
 
     @cached_property
     def _pieces_tokenizer(self) -> Any:
-        tokenizer = self._load_tokenizer()
-        tokenizer.no_truncation()
-        return tokenizer
+        return self._load_tokenizer()
 
     def _load_tokenizer(self) -> Any:
         from tokenizers import Tokenizer
 
         tokenizer = Tokenizer.from_file(str(self._folder / TOKENIZER))
         tokenizer.no_padding()
+        tokenizer.no_truncation()
         return tokenizer

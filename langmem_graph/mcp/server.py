@@ -13,7 +13,7 @@ from mcp.shared.exceptions import McpError
 from pydantic import AnyUrl, Field, ValidationError
 from starlette.requests import Request
 
-import langmem_graph
+from langmem_graph import __version__
 from langmem_graph.errors import InvalidInputError, MissingUserError, explain, for_log
 from langmem_graph.memory import Memory, UserMemory
 from langmem_graph.messages import user_key
@@ -58,9 +58,7 @@ def create_mcp_server(
         MissingUserError: the user id is empty.
     """
     fixed = None if user_id is None else user_key(user_id)
-    server: McpServer = Server(
-        "langmem-graph", version=langmem_graph.__version__, instructions=_INSTRUCTIONS
-    )
+    server = McpServer("langmem-graph", version=__version__, instructions=_INSTRUCTIONS)
     tools = offered(allow_forget)
 
     def user() -> UserMemory:
@@ -73,9 +71,8 @@ def create_mcp_server(
         return memory.user(request.user.username)
 
     async def on_list_tools(_: Any) -> types.ServerResult:
-        return types.ServerResult(
-            types.ListToolsResult(tools=list(map(_described, tools.values())))
-        )
+        described = list(map(_described, tools.values()))
+        return types.ServerResult(types.ListToolsResult(tools=described))
 
     async def on_call_tool(request: types.CallToolRequest) -> types.ServerResult:
         tool, given = tools.get(request.params.name), request.params.arguments or {}

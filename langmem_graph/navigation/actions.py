@@ -59,11 +59,8 @@ class Action:
     def as_message(self) -> dict[str, Any]:
         """The assistant's message in OpenAI's format."""
         message: dict[str, Any] = {"role": "assistant", "content": self.text}
-        if self.calls:
-            message["tool_calls"] = [
-                tool_call(call.id, name=call.name, arguments=call.text) for call in self.calls
-            ]
-        return message
+        calls = [tool_call(call.id, name=call.name, arguments=call.text) for call in self.calls]
+        return message | ({"tool_calls": calls} if calls else {})
 
 
 def read_action(action: object, turn: int) -> Action:
@@ -268,9 +265,7 @@ def _as_function(tool: MemoryTool) -> dict[str, Any]:
     """The tool exactly as transformers describes a function, so that prompts are the same."""
     fields = tool.arguments.model_json_schema()["properties"]
     kept = ("type", "items", "description")
-    properties = {
-        name: {key: about[key] for key in kept if key in about} for name, about in fields.items()
-    }
+    properties = {name: {k: about[k] for k in kept if k in about} for name, about in fields.items()}
     parameters = {"type": "object", "properties": properties, "required": list(properties)}
     function = {"name": tool.name, "description": tool.description, "parameters": parameters}
     return {"type": "function", "function": function}

@@ -1,7 +1,4 @@
-"""The reward of a rollout: NapMem's terms (format, correctness, tool use); metrics over many.
-
-Trajectories are rollouts with their reward, as JSON lines for training and inspection.
-"""
+"""The reward of a rollout, metrics over many, and trajectories as JSON lines for training."""
 
 import re
 import unicodedata
@@ -155,6 +152,7 @@ def navigation_metrics(
     """
     pairs = _paired(navigations, gold)
     needing = [done for item, done in pairs if item.needs_memory]
+    needless = [done for item, done in pairs if not item.needs_memory]
     evidenced = [(item, done) for item, done in pairs if item.needs_memory and item.evidence]
     return NavigationMetrics(
         items=len(pairs),
@@ -166,9 +164,7 @@ def navigation_metrics(
         ),
         evidence_hit=_mean(hit for pair in evidenced for hit in _hits(*pair)),
         evidence_recall=_mean(evidence_shown(item, done) or 0.0 for item, done in evidenced),
-        unneeded_calls=_mean(
-            bool(done.tool_calls) for item, done in pairs if not item.needs_memory
-        ),
+        unneeded_calls=_mean(bool(done.tool_calls) for done in needless),
         tokens=_mean(done.input_tokens + done.output_tokens for _, done in pairs),
     )
 
@@ -230,13 +226,13 @@ def trajectory(
 ) -> Trajectory:
     """A navigation as a trajectory; it has a reward where its question item is given."""
     score = (rubric or Rubric()).score(item, navigation) if item else None
-    shared = TrajectoryMetadata.model_fields.keys() & Navigation.model_fields.keys()
-    fields = {name: getattr(navigation, name) for name in shared}
+    fields = dict(navigation) | {"item": item, "score": score}
+    names = TrajectoryMetadata.model_fields
     return Trajectory(
         messages=navigation.messages,
         tools=navigation_tools(),
         reward=score.reward if score else None,
-        metadata=TrajectoryMetadata(item=item, score=score, **fields),
+        metadata=TrajectoryMetadata(**{name: fields[name] for name in names}),
     )
 
 

@@ -1,7 +1,4 @@
-"""Rollouts: a policy answers one question by reading memory, within a tool budget.
-
-`NavigationEnv` is for any trainer; `run_navigator` takes a LangChain chat model as the policy.
-"""
+"""Rollouts: a policy answers one question by reading memory, within a tool budget."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -61,7 +58,6 @@ def check_budget(budget: object) -> int:
 class Rollout:
     """One rollout of a policy on one question; call `act` while `finish` is `unfinished`.
 
-    A turn is a message of the policy that is not an answer: tool calls, or something unusable.
     After `budget` turns only an answer counts; anything else ends the rollout without an answer.
     """
 

@@ -101,10 +101,9 @@ def trl_rows(
 ) -> list[Row]:
     """The rows of a training set: `prompt`, and the item as JSON text."""
     check_budget(budget)
-    checked = [read_item(item) for item in items]
     return [
         {"prompt": initial_messages(item.question, budget), "item": item.model_dump_json()}
-        for item in checked
+        for item in map(read_item, items)
     ]
 
 

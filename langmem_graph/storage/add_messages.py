@@ -1,14 +1,11 @@
 """Adding messages: they are stored in the ledger before anything else happens to them.
 
-Stored messages are never overwritten. A message with a known id and the same text and role is
-already stored; with another text or role it is stored beside the first one, as `id~2`.
-
-A caller may also give a whole conversation again and again; the part that is already stored is then
-recognized, even under other ids.
+A message with a known id and the same text and role is already stored; with another text or role it
+is stored beside the first one, as `id~2`. Of a whole conversation that is given again, what is
+already stored is recognized even under other ids.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -40,17 +37,6 @@ BEFORE = 2
 """How many preceding messages' words also find a message (docs/ranking.md)."""
 
 
-@dataclass
-class Appended:
-    """What `append` did with each message."""
-
-    stored: list[str] = field(default_factory=list)
-    already_known: list[str] = field(default_factory=list)
-    renamed: list[RenamedMessage] = field(default_factory=list)
-    rows: dict[int, str] = field(default_factory=dict)
-    """Number and id of each new message."""
-
-
 def add_messages(
     services: Services,
     user_id: str,
@@ -62,20 +48,9 @@ def add_messages(
     origin: object = None,
     read: bool = True,
 ) -> AddReport:
-    """Store messages in one transaction, then embed and index what is due.
+    """Store messages in one transaction, then embed and index what is due; see `UserMemory.add`.
 
-    Args:
-        services: the memory's dependencies.
-        user_id: whose messages they are.
-        messages: messages in any of the supported forms.
-        session_id: the session that the messages belong to.
-        at: the time for messages that have none of their own.
-        whole_conversation: whether the messages may begin with some that are stored already.
-        origin: whose words they are; None is by role.
-        read: False when extraction shall not read them, since their record is made by hand.
-
-    Raises:
-        ReadOnlyError: the memory was opened with `read_only=True`.
+    With `read=False` extraction does not read them, since their record is made by hand.
     """
     start = perf_counter()
     if services.read_only:
@@ -85,38 +60,32 @@ def add_messages(
     new, rejected, dropped = parse_messages(
         messages, session_id=session, at=at, max_chars=longest, origin=origin
     )
+    report = AddReport(rejected=rejected, dropped=dropped if new else {})
     if not new:  # nothing is stored, so that a new user gets no folder
-        return AddReport(rejected=rejected, milliseconds=(perf_counter() - start) * 1_000)
+        return report.model_copy(update={"milliseconds": (perf_counter() - start) * 1_000})
     with services.room(user_id, create=True) as room:
         room.check_embedder(services.embedder.name)
         with room.database.write_transaction() as connection:
             known = known_again(connection, new) if whole_conversation else []
             repeated = set(map(id, known))
-            done = append(connection, [message for message in new if id(message) not in repeated])
+            report.already_known.extend(message.id for message in known)
+            unknown = [message for message in new if id(message) not in repeated]
+            rows = append(connection, unknown, report)
             if not read:
-                pending_messages.mark_read(connection, list(done.rows))
-            done.already_known[:0] = [message.id for message in known]
-        drained = services.embed_new(room, MESSAGES, done.rows)
-        not_yet_embedded = _not_yet_embedded(room, done)
-    return AddReport(
-        stored=done.stored,
-        already_known=done.already_known,
-        renamed=done.renamed,
-        rejected=rejected,
-        not_yet_embedded=not_yet_embedded,
-        dropped=dropped,
-        warnings=drained.warnings,
-        milliseconds=(perf_counter() - start) * 1_000,
-    )
+                pending_messages.mark_read(connection, list(rows))
+        drained = services.embed_new(room, MESSAGES, rows)
+        report.not_yet_embedded.extend(_not_yet_embedded(room, rows))
+    spent = (perf_counter() - start) * 1_000
+    return report.model_copy(update={"warnings": drained.warnings, "milliseconds": spent})
 
 
-def _not_yet_embedded(room: Room, done: Appended) -> list[str]:
-    if not done.rows:
+def _not_yet_embedded(room: Room, rows: Mapping[int, str]) -> list[str]:
+    if not rows:
         return []
     due = select(outbox.c.item).where(outbox.c.layer == MESSAGES, outbox.c.task == EMBED)
-    own = due.where(outbox.c.item.between(min(done.rows), max(done.rows)))
+    own = due.where(outbox.c.item.between(min(rows), max(rows)))
     waiting = room.database.read(lambda connection: set(connection.scalars(own)))
-    return [message_id for n, message_id in done.rows.items() if n in waiting]
+    return [message_id for n, message_id in rows.items() if n in waiting]
 
 
 def known_again(connection: Connection, conversation: Sequence[Message]) -> list[Message]:
@@ -196,21 +165,24 @@ def _spoken(messages: Sequence[Message]) -> list[Message]:
     return [message for message in talk if not is_bare_call(message)]
 
 
-def append(connection: Connection, new: Sequence[Message]) -> Appended:
-    """Store messages of one session with their words and their due work."""
-    done = Appended()
-    unknown = _without_known(connection, new, done)
+def append(connection: Connection, new: Sequence[Message], report: AddReport) -> dict[int, str]:
+    """Store messages of one session with their words and their due work.
+
+    The report is completed; number and id of each message that is new are returned.
+    """
+    unknown = _unknown(connection, new, report)
     if not unknown:
-        return done
+        return {}
     session = _session_number(connection, unknown[0].session_id)
-    earlier = _latest_texts(connection, session)
+    m = messages_table.c
+    spoken = select(m.text).where(m.session == session, SPOKEN).order_by(m.n.desc())
+    earlier = list(connection.scalars(spoken.limit(BEFORE)))[::-1]
     numbers = _insert_messages(connection, unknown, session)
-    done.rows = {n: message.id for n, message in zip(numbers, unknown, strict=True)}
     _index_words(connection, numbers, unknown, earlier)
-    return done
+    return {n: message.id for n, message in zip(numbers, unknown, strict=True)}
 
 
-def _without_known(connection: Connection, new: Sequence[Message], done: Appended) -> list[Message]:
+def _unknown(connection: Connection, new: Sequence[Message], report: AddReport) -> list[Message]:
     """The messages that are not stored yet, each under an id that is free."""
     m = messages_table.c
     ids = [message.id for message in new]
@@ -220,12 +192,12 @@ def _without_known(connection: Connection, new: Sequence[Message], done: Appende
     for message in new:
         stored_id, is_known = _stored_id(connection, message, taken)
         if is_known:
-            done.already_known.append(stored_id)
+            report.already_known.append(stored_id)
             continue
         if stored_id == message.id:
-            done.stored.append(stored_id)
+            report.stored.append(stored_id)
         else:
-            done.renamed.append(RenamedMessage(id=message.id, stored_as=stored_id))
+            report.renamed.append(RenamedMessage(id=message.id, stored_as=stored_id))
         taken[stored_id] = _content(message)
         unknown.append(message.model_copy(update={"id": stored_id}))
     return unknown
@@ -266,12 +238,6 @@ def _session_number(connection: Connection, session_id: str) -> int:
     own = {"session_id": session_id}
     connection.execute(upsert(sessions).values(**own, vector_count=0).on_conflict_do_nothing())
     return int(connection.execute(select(sessions.c.n).filter_by(**own)).scalar_one())
-
-
-def _latest_texts(connection: Connection, session: int) -> list[str]:
-    m = messages_table.c
-    spoken = select(m.text).where(m.session == session, SPOKEN)
-    return list(connection.scalars(spoken.order_by(m.n.desc()).limit(BEFORE)))[::-1]
 
 
 def _insert_messages(connection: Connection, new: Iterable[Message], session: int) -> Sequence[int]:
@@ -319,9 +285,7 @@ def words_of(
 ) -> dict[int, tuple[str, str]]:
     """What the full-text index holds of messages that follow one another, by number.
 
-    Args:
-        spoken: number, speaker's name and text of each.
-        earlier: the texts before them.
+    `spoken` is number, speaker's name and text of each, `earlier` the texts before them.
     """
     words, before = dict[int, tuple[str, str]](), list(earlier)
     for n, name, text in spoken:

@@ -1,8 +1,4 @@
-"""Adding records that were made elsewhere, or by hand, without a model.
-
-Each needs a text and the ids of the messages it comes from. A record with the same content as an
-active one is not stored a second time: its sources support the stored one.
-"""
+"""Adding records that were made elsewhere, or by hand, without a model."""
 
 import hashlib
 import re
@@ -21,6 +17,7 @@ from langmem_graph.schedule.times import checked_event, time_key
 from langmem_graph.schemas import Record
 from langmem_graph.storage import record_changes, record_queries, record_writes
 from langmem_graph.storage.memory_services import Services
+from langmem_graph.storage.record_queries import NumberedMessages
 from langmem_graph.storage.record_writes import REFINES, Change, Draft
 from langmem_graph.storage.tables_and_migrations import RECORDS
 
@@ -35,35 +32,21 @@ class UnusableRecordError(Exception):
 
 
 def add_records(services: Services, user_id: str, given: object, made_by: str) -> RecordsReport:
-    """Store records in one transaction, then embed and index them.
+    """Store records in one transaction, then embed and index them; see `UserMemory.add_records`.
 
-    Args:
-        services: the memory's dependencies.
-        user_id: whose records they are.
-        given: one record or several, each a dict or a `Record`.
-        made_by: who made them, kept in each record and in its history.
-
-    Raises:
-        ReadOnlyError: the memory was opened with `read_only=True`.
-        InvalidInputError: what was given is no list of records, or the user has no messages.
+    `made_by` is kept in each record and in its history.
     """
     start = perf_counter()
     if services.read_only:
         raise ReadOnlyError("add_records needs a memory opened for writing, not read_only=True.")
-    rows = _as_list(given)
-    report = RecordsReport()
+    rows, report, change = _as_list(given), RecordsReport(), Change.new(made_by)
+    max_chars = services.settings.storage.max_record_chars
     with services.room(user_id) as room:
         room.check_embedder(services.embedder.name)
-        change = Change.new(made_by)
         with room.database.write_transaction() as connection:
-            made = _store_all(
-                connection, rows, services.settings.storage.max_record_chars, change, report
-            )
-        done = services.embed_new(room, RECORDS, made)
-    spent = (perf_counter() - start) * 1_000
-    return report.model_copy(
-        update={"warnings": [*report.warnings, *done.warnings], "milliseconds": spent}
-    )
+            made = _store_all(connection, rows, max_chars, change, report)
+        report.warnings.extend(services.embed_new(room, RECORDS, made).warnings)
+    return report.model_copy(update={"milliseconds": (perf_counter() - start) * 1_000})
 
 
 def _as_list(given: object) -> list[object]:
@@ -85,7 +68,8 @@ def _store_all(
     report: RecordsReport,
 ) -> list[int]:
     """Store all records that can be stored, complete the report, and return the new numbers."""
-    messages = record_queries.message_numbers(connection, _cited(rows))
+    cited = {source for row in rows for source in _source_ids(row)}
+    messages = record_queries.message_numbers(connection, cited)
     made = []
     for position, row in enumerate(rows):
         try:
@@ -115,10 +99,6 @@ def _unusable_time(record: Record) -> list[str]:
     return []
 
 
-def _cited(rows: Sequence[object]) -> set[str]:
-    return {source for row in rows for source in _source_ids(row)}
-
-
 def _source_ids(row: object) -> list[str]:
     if isinstance(row, Record):
         return row.message_ids
@@ -129,16 +109,10 @@ def _source_ids(row: object) -> list[str]:
     return [str(message_id) for message_id in several]
 
 
-def draft(
-    row: object, messages: Mapping[str, tuple[int, datetime, str]], max_chars: int, made_by: str
-) -> Draft:
-    """A record from a dict, checked and completed.
+def draft(row: object, messages: NumberedMessages, max_chars: int, made_by: str) -> Draft:
+    """A record from a dict of its fields, or from a `Record`, checked and completed.
 
-    Args:
-        row: a dict of the record's fields, or a `Record`.
-        messages: number, time and text of the messages that may be cited.
-        max_chars: the greatest length of the text.
-        made_by: who made it, kept in the record.
+    It may cite these messages.
 
     Raises:
         UnusableRecordError: a field is missing, unknown or unusable.
@@ -152,7 +126,11 @@ def draft(
         raise UnusableRecordError(f"unknown fields: {', '.join(sorted(map(str, unknown)))}")
     words = _words(row.get("text"), max_chars)
     sources = _sources(row, messages)
-    _check_id(row.get("record_id"))
+    given_id = row.get("record_id")
+    if given_id is not None and not (isinstance(given_id, str) and _RECORD_ID.fullmatch(given_id)):
+        raise UnusableRecordError(
+            "record_id: 1 to 100 ASCII letters, digits and signs, without spaces; or leave it out"
+        )
     carrying = _carrying(row, sources)
     said_at = max(messages[source][1] for source in carrying).replace(tzinfo=UTC)
     fields = {name: value for name, value in row.items() if name in _ALLOWED and value is not None}
@@ -163,18 +141,11 @@ def draft(
     fields.setdefault("valid_from", fields["said_at"])
     record = _validated(fields | {"created_at": stamp, "updated_at": stamp})
     when = time_key(record.facet, record.event_time)
-    if "record_id" not in row or row["record_id"] is None:
+    if given_id is None:
         record = record.model_copy(update={"record_id": record_id(words, sources, when)})
     numbers = [messages[source][0] for source in carrying]
     supporting = [messages[source][0] for source in sources if source not in carrying]
     return Draft(record, hash_of(words, record.subject, when), numbers, supporting)
-
-
-def _check_id(given: object) -> None:
-    if given is not None and not (isinstance(given, str) and _RECORD_ID.fullmatch(given)):
-        raise UnusableRecordError(
-            "record_id: 1 to 100 ASCII letters, digits and signs, without spaces; or leave it out"
-        )
 
 
 def _words(text: object, max_chars: int) -> str:
@@ -189,9 +160,7 @@ def _words(text: object, max_chars: int) -> str:
     return text.strip()
 
 
-def _sources(
-    row: Mapping[str, Any], messages: Mapping[str, tuple[int, datetime, str]]
-) -> list[str]:
+def _sources(row: Mapping[str, Any], messages: NumberedMessages) -> list[str]:
     ids = list(dict.fromkeys(_source_ids(row)))
     if not ids:
         raise UnusableRecordError(
@@ -233,12 +202,9 @@ def _validated(fields: dict[str, Any]) -> Record:
 
 
 def hash_of(words: str, subject: object, when: str = "") -> str:
-    """A hash that is equal for records of the same content.
+    """A hash that is equal for records of the same content, with the time of an appointment.
 
-    Args:
-        words: the record's text; case, spaces and final punctuation do not count.
-        subject: whom or what it is about.
-        when: the time of an appointment, or nothing.
+    Case, spaces and final punctuation of the text do not count.
     """
     text = " ".join(words.casefold().split()).rstrip(".!")
     key = "\n".join([record_writes.plain(str(subject or "")), text, *([when] if when else [])])

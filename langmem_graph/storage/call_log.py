@@ -6,9 +6,8 @@ It is bounded, and a call is forgotten with any of the messages that it read.
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from langmem_graph.reports import CallNote, ModelCall
 from langmem_graph.storage.record_queries import aware
@@ -20,20 +19,15 @@ MAX_CALLS = 10_000
 """How many calls of a user are kept; the oldest are deleted first."""
 
 
-def write_calls(
-    connection: Connection, notes: Sequence[CallNote], message_numbers: Iterable[int]
-) -> None:
+def write_calls(connection: Connection, notes: Sequence[CallNote], items: Iterable[int]) -> None:
     """Note model calls, all of which read these messages, and delete the oldest beyond the limit.
 
-    Args:
-        connection: a write transaction.
-        notes: the calls, in order.
-        message_numbers: the numbers of the messages; those that are forgotten are left out.
+    Messages that were forgotten meanwhile are left out.
     """
     if not notes:
         return
     wanted = select(messages.c.n)
-    read = [row.n for row in rows_where_in(connection, wanted, messages.c.n, message_numbers)]
+    read = [row.n for row in rows_where_in(connection, wanted, messages.c.n, items)]
     for note in notes:
         row = note.model_dump() | {"at": naive(note.at)}
         made = insert(calls).values(**row).returning(calls.c.n)
@@ -61,7 +55,8 @@ def read_calls(
         newest = newest.where(calls.c.at >= naive(since))
     rows = connection.execute(newest).all()
     read = _messages_of(connection, [row.n for row in rows])
-    return [_call(row, read[row.n]) for row in rows]
+    derived = {row.n: {"at": aware(row.at), "message_ids": read[row.n]} for row in rows}
+    return [ModelCall.model_validate({**row._mapping, **derived[row.n]}) for row in rows]
 
 
 def _messages_of(connection: Connection, items: Sequence[int]) -> dict[int, list[str]]:
@@ -73,12 +68,6 @@ def _messages_of(connection: Connection, items: Sequence[int]) -> dict[int, list
     return read
 
 
-def _call(row: Row[Any], message_ids: list[str]) -> ModelCall:
-    names = set(ModelCall.model_fields) - {"at", "message_ids"}
-    fields = {name: getattr(row, name) for name in names}
-    return ModelCall(**fields, at=aware(row.at), message_ids=message_ids)
-
-
 def forget_calls(connection: Connection, items: Collection[int]) -> None:
     """Delete the calls that read any of these messages, which are being forgotten."""
     pair = call_messages.c
@@ -87,22 +76,14 @@ def forget_calls(connection: Connection, items: Collection[int]) -> None:
     connection.execute(delete(calls).where(calls.c.n.in_(numbers)))
 
 
-def forget_words(connection: Connection, items: Collection[int]) -> None:
+def forget_words(connection: Connection, items: Collection[int] | None) -> None:
     """Keep the costs of the calls that read these messages, without any word of a model.
 
-    A record that was made of them is being forgotten, and a refused proposal may repeat it.
+    A record that was made of them is being forgotten, and a refused proposal may repeat it. None
+    stands for the calls that read no message, but records, tracks and the profile.
     """
-    pair = call_messages.c
-    _drop_words(connection, calls.c.n.in_(select(pair.call).where(pair.message.in_(items))))
-
-
-def forget_other_words(connection: Connection) -> None:
-    """Keep the costs of the calls that read no message, without any word of a model.
-
-    They read records, tracks and the profile, and something that these tell is being forgotten.
-    """
-    _drop_words(connection, calls.c.n.not_in(select(call_messages.c.call)))
-
-
-def _drop_words(connection: Connection, concerned: ColumnElement[bool]) -> None:
+    read = select(call_messages.c.call)
+    concerned = calls.c.n.not_in(read)
+    if items is not None:
+        concerned = calls.c.n.in_(read.where(call_messages.c.message.in_(items)))
     connection.execute(update(calls).where(concerned).values(problem=None, refused=[]))

@@ -1,12 +1,8 @@
 """The history of records as a log of changes: what counts in it, and how some are left out.
 
-An entry holds the former values of the columns that its change has set. A change is left out by
-making the others again, one after the other, from what was before it. When a record ends is not
-taken from the log: it is the first of the ends that are told now.
-
-Forgetting leaves out what the forgotten had done to other records, as if it had never been done;
-the later changes of these stay. A record that is deleted from the middle of a chain is bridged:
-what it had replaced is then replaced by what had replaced it.
+An entry holds the former values of the columns that its change has set. A change is left out, as
+if what is forgotten had never done it, by making the later ones again from what was before it. When
+a record ends is not taken from the log: it is the first of the ends that are told now.
 """
 
 from collections import defaultdict
@@ -32,10 +28,12 @@ from langmem_graph.storage.tables_and_migrations import (
 
 UNDO, RESTORE = "undo", "restore"
 _REASON = "what had changed it was forgotten"
+Numbers = Collection[int]
+Entry = Row[Any]
 _DATES = ("valid_to", "valid_from", "said_at")
 
 
-def effective_entries(connection: Connection, n: int) -> list[Row[Any]]:
+def effective_entries(connection: Connection, n: int) -> list[Entry]:
     """The entries of a record's changes that have not been taken back, oldest first."""
     query = select(history).where(history.c.record == n).order_by(history.c.n)
     entries = connection.execute(query).all()
@@ -43,7 +41,7 @@ def effective_entries(connection: Connection, n: int) -> list[Row[Any]]:
     return [e for e in entries if e.op not in (UNDO, RESTORE) and e.change not in undone]
 
 
-def entries_of_change(connection: Connection, change: str) -> list[Row[Any]]:
+def entries_of_change(connection: Connection, change: str) -> list[Entry]:
     """The entries of a change that have not been taken back, in all records, oldest first."""
     touched = select(history.c.record).where(history.c.change == change).distinct()
     found = [
@@ -63,7 +61,7 @@ def column_values(before: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def ended_by(connection: Connection, rows: Iterable[Row[Any]], newer: Collection[int]) -> set[int]:
+def ended_by(connection: Connection, rows: Iterable[Entry], newer: Numbers) -> set[int]:
     """The records that these changes ended, or that these newer records superseded."""
     told = {row.record for row in rows if row.relation in NO_LONGER and not row.undone}
     link = links.c
@@ -71,7 +69,7 @@ def ended_by(connection: Connection, rows: Iterable[Row[Any]], newer: Collection
     return told | set(connection.scalars(older))
 
 
-def unlink(connection: Connection, rows: Iterable[Row[Any]]) -> None:
+def unlink(connection: Connection, rows: Iterable[Entry]) -> None:
     """Delete the links that these changes made, where no other that counts tells the same."""
     c, link = record_changes.c, links.c
     for row in rows:
@@ -81,20 +79,16 @@ def unlink(connection: Connection, rows: Iterable[Row[Any]]) -> None:
             connection.execute(delete(links).where(made, link.kind.in_(LINKS)))
 
 
-def settle(
-    connection: Connection, items: Iterable[int], change: Change, *, links_count: bool
-) -> None:
+def settle(connection: Connection, items: Iterable[int], change: Change, *, by_links: bool) -> None:
     """Let records that nothing ends any more hold again; the others end at the first of the ends.
 
-    Args:
-        connection: a write transaction.
-        items: records of which something that had ended them was taken back.
-        change: under which the history says that a record holds again.
-        links_count: whether a record that supersedes one without a message's words ends it.
+    Of the records, something that had ended them was taken back; the history tells under `change`
+    that they hold again. With `by_links` one that supersedes another without a message's words
+    ends it.
     """
     for n in sorted(items):
         status = connection.scalar(select(records.c.status).where(records.c.n == n))
-        ends = _ends(connection, n, links_count=links_count)
+        ends = _ends(connection, n, by_links=by_links)
         if ends and status in (ACTIVE, SUPERSEDED):
             end, cause = min(ends, key=lambda one: one[0])
             record_writes.end_record(connection, n, "supersede", end.replace(tzinfo=UTC), cause)
@@ -104,7 +98,7 @@ def settle(
             record_writes.log_entry(connection, n, RESTORE, change, {})
 
 
-def _ends(connection: Connection, n: int, *, links_count: bool) -> list[tuple[datetime, Change]]:
+def _ends(connection: Connection, n: int, *, by_links: bool) -> list[tuple[datetime, Change]]:
     """When something ends a record, and the change by which it does."""
     c, r, h, link = record_changes.c, records.c, history.c, links.c
     told = (
@@ -121,7 +115,7 @@ def _ends(connection: Connection, n: int, *, links_count: bool) -> list[tuple[da
         )
         for row in rows
     ]
-    if not links_count:
+    if not by_links:
         return ends
     newer = (
         select(r.valid_from, h.by, h.change)
@@ -134,18 +128,10 @@ def _ends(connection: Connection, n: int, *, links_count: bool) -> list[tuple[da
     return ends + [(row.valid_from, Change(row.by, None, row.change)) for row in created]
 
 
-def forget_changes(
-    connection: Connection, items: Collection[int], gone: Collection[int]
-) -> list[int]:
-    """Take back what records and messages that are being deleted had done to other records.
+def forget_changes(connection: Connection, items: Numbers, gone: Numbers) -> list[int]:
+    """Take back what `items` and `gone`, records and messages to be deleted next, did to others.
 
-    Args:
-        connection: a write transaction.
-        items: the numbers of the records that will be deleted next.
-        gone: the numbers of the messages that will be deleted next.
-
-    Returns:
-        The records that hold again.
+    The records that hold again are returned.
     """
     _bridge(connection, items)
     c = record_changes.c
@@ -161,7 +147,7 @@ def forget_changes(
     connection.execute(delete(links).where(links.c.source.in_(items) | links.c.target.in_(items)))
     _drop_history(connection, items, {row.change for row in rows})
     change = Change.new("forget", _REASON)
-    settle(connection, freed, change, links_count=True)
+    settle(connection, freed, change, by_links=True)
     restored = record_queries.active(connection, freed) - held
     logged = select(history.c.record).where(history.c.change == change.id)
     for n in sorted(restored - set(connection.scalars(logged))):
@@ -169,9 +155,7 @@ def forget_changes(
     return sorted(restored)
 
 
-def _leave_out_changes(
-    connection: Connection, rows: Iterable[Row[Any]], items: Collection[int]
-) -> None:
+def _leave_out_changes(connection: Connection, rows: Iterable[Entry], items: Numbers) -> None:
     """Leave out what these changes, and these records by being made, did to other records."""
     h = history.c
     made = select(h.change).where(h.record.in_(items), h.op == "create")
@@ -188,10 +172,7 @@ def _leave_out_changes(
 def _leave_out(connection: Connection, n: int, done: Collection[tuple[str, bool]]) -> None:
     """Let a record, and its history, be as if these changes of it had never been made.
 
-    Args:
-        connection: a write transaction.
-        n: the record's number.
-        done: each change, and whether what it did was to end the record.
+    With each change, `done` tells whether what it did was to end the record.
     """
     h = history.c
     query = select(history).where(h.record == n, h.op.not_in((UNDO, RESTORE))).order_by(h.n)
@@ -228,9 +209,7 @@ def _made_to(value: Any, before: Any, after: Any) -> Any:
     """
     if not all(isinstance(one, dict) for one in (value, before, after)):
         return after
-    made = {
-        key: _part(value.get(key), before.get(key), after.get(key)) for key in {**value, **after}
-    }
+    made = {k: _part(value.get(k), before.get(k), after.get(k)) for k in {**value, **after}}
     return {key: part for key, part in made.items() if part is not None}
 
 
@@ -244,7 +223,7 @@ def _part(value: Any, before: Any, after: Any) -> Any:
     return [*kept, *(one for one in after or [] if one not in (before or []) + kept)] or None
 
 
-def _drop_history(connection: Connection, items: Collection[int], changes: set[str]) -> None:
+def _drop_history(connection: Connection, items: Numbers, changes: set[str]) -> None:
     """Delete the records' history, and the reasons of the changes that are forgotten."""
     h = history.c
     touched = select(h.change).where(h.record.in_(items))
@@ -254,7 +233,7 @@ def _drop_history(connection: Connection, items: Collection[int], changes: set[s
     connection.execute(delete(history).where(h.record.in_(items)))
 
 
-def _bridge(connection: Connection, items: Collection[int]) -> None:
+def _bridge(connection: Connection, items: Numbers) -> None:
     """Let what had superseded a record supersede what the record had superseded."""
     link = links.c
     for n in items:

@@ -1,8 +1,5 @@
 """The vector index in Chroma, embedded or on a server, with one collection per layer.
 
-Chroma holds ids (the numbers of vectors in the ledger) and vectors, but no text and no metadata, so
-it can always be rebuilt from the ledger.
-
 An embedded Chroma is guarded in two ways. When it is closed, the checksums of its files are written
 down; a file that differs at the next opening is damaged. After each write, unused space in its
 files is overwritten with zeros, since Chroma fills it with fragments of the process's memory.
@@ -45,11 +42,7 @@ _LENGTH_BYTES = 4  # one float for each vector
 
 
 def check_chroma(chroma: object) -> None:
-    """Check the `chroma` argument: None, a URL such as `http://localhost:8000`, or a client.
-
-    Raises:
-        InvalidInputError: it is none of these.
-    """
+    """Refuse anything but None, a URL such as `http://localhost:8000`, or a client."""
     if chroma is None or hasattr(chroma, "get_or_create_collection"):
         return
     url = urlsplit(chroma) if isinstance(chroma, str) else None

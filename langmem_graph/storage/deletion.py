@@ -1,13 +1,11 @@
 """Forgetting messages, sessions and records, and erasing a user.
 
 A record that a forgotten message carries is deleted as a whole, since its text may repeat what the
-message said; the other messages it cites are extracted again. Of a record that the message only
-supports, no more than this source is deleted. What the message, or a record that is deleted, had
-done to other records is taken back (`change_log.py`).
+message said. What was done to other records is taken back in `change_log.py`.
 """
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from sqlalchemy import Connection, delete, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
@@ -23,7 +21,7 @@ from langmem_graph.storage import (
     vector_rows,
 )
 from langmem_graph.storage.add_messages import words_of
-from langmem_graph.storage.change_log import forget_changes
+from langmem_graph.storage.change_log import Numbers, forget_changes
 from langmem_graph.storage.directory_and_lock import remove_folder
 from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS
 from langmem_graph.storage.memory_services import Services
@@ -51,11 +49,7 @@ _log = logging.getLogger(__name__)
 
 
 def forget(services: Services, user_id: str, **named: str | None) -> ForgetReport:
-    """Delete the `record`, `message` or `session` of an id, with everything derived from it.
-
-    Raises:
-        InvalidInputError: none of the three, or several, were given.
-    """
+    """Delete the `record`, `message` or `session` of an id, with everything derived from it."""
     if sum(name is not None for name in named.values()) != 1:
         raise InvalidInputError("Name one thing to forget: a record, a message or a session.")
     with services.known_room(user_id) as room:
@@ -83,7 +77,7 @@ def _forget(
     return forget_messages(connection, list(connection.scalars(named)))
 
 
-def forget_messages(connection: Connection, items: Collection[int]) -> ForgetReport:
+def forget_messages(connection: Connection, items: Numbers) -> ForgetReport:
     """Delete messages with everything derived from them."""
     affected = select(messages.c.session).where(messages.c.n.in_(items)).distinct()
     affected_sessions = list(connection.scalars(affected))
@@ -101,28 +95,21 @@ def forget_messages(connection: Connection, items: Collection[int]) -> ForgetRep
     return done.model_copy(update={"messages": len(items)})
 
 
-def forget_records(
-    connection: Connection, items: Collection[int], gone: Collection[int] = ()
-) -> ForgetReport:
+def forget_records(connection: Connection, items: Numbers, gone: Numbers = ()) -> ForgetReport:
     """Delete records with their history, their links and the files that may repeat them.
 
-    Args:
-        connection: a write transaction.
-        items: the records' numbers.
-        gone: messages that are being forgotten; what they did to other records is taken back, and
-            the records' other messages are extracted again.
+    `gone` are messages that are being forgotten: what they did to other records is taken back, and
+    the other messages of the deleted records are extracted again.
     """
     files = _drop_files(connection) if items or gone else 0
-    read_again = _read_again(connection, items, gone) if items and gone else 0
+    again = _read_again(connection, items, gone) if items and gone else 0
     restored = forget_changes(connection, items, gone)
     if items:
         _drop_records(connection, items)
-    return ForgetReport(
-        records=len(items), restored=len(restored), files=files, read_again=read_again
-    )
+    return ForgetReport(records=len(items), restored=len(restored), files=files, read_again=again)
 
 
-def _drop_records(connection: Connection, items: Collection[int]) -> None:
+def _drop_records(connection: Connection, items: Numbers) -> None:
     cited = select(record_sources.c.message).where(record_sources.c.record.in_(items))
     call_log.forget_words(connection, list(connection.scalars(cited)))
     connection.execute(delete(record_sources).where(record_sources.c.record.in_(items)))
@@ -135,7 +122,7 @@ def _drop_records(connection: Connection, items: Collection[int]) -> None:
     connection.execute(delete(attributes).where(attributes.c.n.not_in(used)))
 
 
-def _read_again(connection: Connection, items: Collection[int], gone: Collection[int]) -> int:
+def _read_again(connection: Connection, items: Numbers, gone: Numbers) -> int:
     """Mark the records' remaining messages as pending, and count them."""
     kept = (
         select(record_sources.c.message)
@@ -157,7 +144,7 @@ def _drop_files(connection: Connection) -> int:
     pending_messages.next_generation(connection)  # answers still under way must not be stored
     keys = ("scene", *FILE_KEYS)
     connection.execute(delete(meta).where(meta.c.key.in_(keys)))
-    call_log.forget_other_words(connection)
+    call_log.forget_words(connection, None)
     return connection.execute(delete(files)).rowcount
 
 
@@ -185,12 +172,7 @@ def _update_session(connection: Connection, session: int) -> None:
 
 
 def erase(services: Services, user_id: str) -> EraseReport:
-    """Delete a user's folder, and, with a Chroma server, the user's collections there first.
-
-    Raises:
-        StorageError: files could not be deleted, or the ledger that names the collections cannot
-            be read.
-    """
+    """Delete a user's folder, and, with a Chroma server, the user's collections there first."""
     services.check_open()
     if not services.directory.folder(user_id).exists():
         return EraseReport(messages=0, files=0, bytes=0)

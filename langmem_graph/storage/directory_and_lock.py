@@ -11,7 +11,7 @@ import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -196,33 +196,30 @@ class MemoryDirectory(NotCopied):
         """The folder that holds everything of this user."""
         return self.path / USERS / folder_name(user_id)
 
-    def room(self, user_id: str, *, create: bool = False) -> AbstractContextManager[Room]:
+    @contextmanager
+    def room(self, user_id: str, *, create: bool = False) -> Iterator[Room]:
         """Keep the user's room open for as long as the block runs.
 
         Raises:
             NothingStoredError: the user has no ledger, and none is to be created.
         """
-        return self._entered(folder_name(user_id), lambda: self._open_room(user_id, create))
-
-    @contextmanager
-    def _entered(self, name: str, open_closed: Callable[[], Room]) -> Iterator[Room]:
-        """Keep a room open for as long as the block runs; `open_closed` opens a closed one."""
         self.check_process()
+        name = folder_name(user_id)
         with self._reserve(name):
             if name in self._folders and self._folders[name].database.is_gone():
                 self._close_folder(name, WAIT_SECONDS)  # it was deleted from outside
-            folder = self._folders.get(name) or open_closed()
+            room = self._folders.get(name) or self._open_room(user_id, create)
             with self._changed:
                 self._check_open()
-                self._folders[name] = folder
+                self._folders[name] = room
                 self._folders.move_to_end(name)
-                folder.callers.append(threading.get_ident())
+                room.callers.append(threading.get_ident())
         try:
             self._close_idle_folders()
-            yield folder
+            yield room
         finally:
             with self._changed:
-                folder.callers.remove(threading.get_ident())
+                room.callers.remove(threading.get_ident())
                 self._changed.notify_all()
 
     def check_process(self) -> None:

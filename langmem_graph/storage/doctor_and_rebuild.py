@@ -34,19 +34,9 @@ def examine(services: Services, user_id: str, sample: int) -> Health:
             problems = message_queries.damage(connection)
         indexed, sampled, reachable = _ask_index(room, held, waiting, sample, problems)
     problems += _shortfalls(held, waiting, indexed, sampled, reachable, room.read_only)
-    return Health(
-        messages=held.messages,
-        sessions=held.sessions,
-        records=held.records,
-        vectors=held.vectors,
-        indexed=indexed,
-        waiting_to_embed=held.waiting.get(EMBED, 0),
-        waiting_to_index=held.waiting.get(INDEX, 0),
-        reachable=reachable,
-        sampled=sampled,
-        embedder=embedder,
-        problems=problems,
-    )
+    found = {"indexed": indexed, "reachable": reachable, "sampled": sampled}
+    found |= {f"waiting_to_{task}": held.waiting.get(task, 0) for task in (EMBED, INDEX)}
+    return Health(**vars(held), **found, embedder=embedder, problems=problems)
 
 
 def _without_ledger(user_id: str) -> Health:

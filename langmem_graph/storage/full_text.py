@@ -32,11 +32,10 @@ MAX_QUERY_TERMS = 48  # the first words of a long query are considered
 MAX_TERMS = 12  # terms looked up; with 8 recall is the same, with 4 lower (docs/ranking.md)
 COMMON_SHARE, COMMON_FLOOR = 0.2, 20  # a term in more messages than this is left out
 
-_best_words = (
-    sa.text(  # a message's own words count twice as much as those of the messages before it
-        "SELECT rowid, -bm25(words, 2.0, 1.0) AS score FROM words"
-        " WHERE words MATCH :terms ORDER BY score DESC LIMIT :limit"
-    )
+# A message's own words count twice as much as those of the messages before it.
+_best_words = sa.text(
+    "SELECT rowid, -bm25(words, 2.0, 1.0) AS score FROM words"
+    " WHERE words MATCH :terms ORDER BY score DESC LIMIT :limit"
 )
 
 
@@ -62,9 +61,7 @@ def query_terms(query: str) -> list[str]:
 def telling_terms(counts: dict[str, int], messages: int) -> list[str]:
     """The rarest terms of a query; very common ones cost time and do not discriminate.
 
-    Args:
-        counts: in how many messages each term occurs.
-        messages: how many messages there are.
+    `counts` tells in how many of the messages each term occurs.
     """
     known = sorted((term for term, count in counts.items() if count), key=counts.__getitem__)
     common = max(COMMON_FLOOR, COMMON_SHARE * messages)
@@ -85,12 +82,7 @@ def match_expression(terms: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class WordTable:
-    """A full-text table of a ledger; each row has the number of the item that it indexes.
-
-    Args:
-        name: the table's name in SQLite.
-        columns: the indexed texts of a row.
-    """
+    """A full-text table of a ledger; each row has the number of the item that it indexes."""
 
     name: str
     columns: tuple[str, ...] = ("own",)
@@ -126,10 +118,7 @@ class WordTable:
         """In how many rows each term occurs, in any column."""
         matching = sa.column(self.name).match(sa.bindparam("term"))
         count = sa.select(sa.func.count()).select_from(self._table).where(matching)
-        return {
-            term: connection.scalar(count, {"term": match_expression([term])}) or 0
-            for term in terms
-        }
+        return {t: connection.scalar(count, {"term": match_expression([t])}) or 0 for t in terms}
 
     @property
     def _table(self) -> sa.TableClause:

@@ -131,10 +131,8 @@ def of_attribute(
 def citing_messages(connection: Connection, items: Sequence[int]) -> list[int]:
     """The active records that cite these messages, in the order of the messages."""
     s = record_sources.c
-    active_ones = select(s.message, s.record).join(records, records.c.n == s.record)
-    rows = rows_where_in(
-        connection, active_ones.where(records.c.status == ACTIVE), s.message, items
-    )
+    cited = select(s.message, s.record).join(records, records.c.n == s.record)
+    rows = rows_where_in(connection, cited.where(records.c.status == ACTIVE), s.message, items)
     place = {message: place for place, message in enumerate(items)}
     ordered = sorted(rows, key=lambda row: (place[row.message], row.record))
     return list(dict.fromkeys(row.record for row in ordered))

@@ -13,13 +13,13 @@ from sqlalchemy import Connection
 
 from langmem_graph.embeddings.embedder import Embedder
 from langmem_graph.errors import ClosedMemoryError, LangMemGraphError, NothingStoredError, for_log
-from langmem_graph.interrupts import uninterrupted
 from langmem_graph.reports import CallNote
 from langmem_graph.settings import Settings
-from langmem_graph.storage import call_log, outbox_worker, pending_messages
+from langmem_graph.storage import call_log, pending_messages
 from langmem_graph.storage.directory_and_lock import MemoryDirectory
+from langmem_graph.storage.outbox_worker import Drained, DueWork
 from langmem_graph.storage.user_room import Room
-from langmem_graph.threads import finish, in_thread_of
+from langmem_graph.threads import finish, in_thread_of, uninterrupted
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -31,11 +31,6 @@ class Services:
     """Gives access to users' rooms, with the embedder and the settings that work there needs.
 
     Args:
-        directory: the memory's directory, which opens the rooms.
-        embedder: turns texts and queries into vectors.
-        settings: the memory's settings.
-        read_only: whether the memory was opened with `read_only=True`.
-        closed: whether `close` was called.
         on_opened: called with the user's id when a room is first opened and messages are pending.
         on_embedded: called with the number of items after each batch of texts that was embedded.
     """
@@ -119,10 +114,7 @@ class Services:
     ) -> None:
         """Write notes of model calls into the user's ledger; a failure is only logged.
 
-        Args:
-            user_id: the user for whom the calls were made.
-            notes: a note of each call.
-            message_numbers: the messages that they read; the log forgets a call with its messages.
+        The log forgets a call with any of the messages that it read.
         """
         try:
             if notes and not self.read_only and self.directory.has(user_id):
@@ -131,21 +123,19 @@ class Services:
         except Exception as error:  # noqa: BLE001  # the log must not fail what the calls were for
             _log.warning("model calls could not be logged: %s", for_log(error))
 
-    def embed_new(self, room: Room, layer: str, numbers: Iterable[int]) -> outbox_worker.Drained:
+    def embed_new(self, room: Room, layer: str, numbers: Iterable[int]) -> Drained:
         """Embed the items just stored, and index their layer if a full batch of vectors waits."""
         stored = list(numbers)
         rows = range(min(stored, default=0), max(stored, default=-1) + 1)
         batch = self.settings.storage.index_batch
         return self._due_work(room, batch).drain(layer, rows)
 
-    def drain(self, room: Room, *, at_least: int = 1) -> outbox_worker.Drained:
+    def drain(self, room: Room, *, at_least: int = 1) -> Drained:
         """Do all due work of a room; index a layer if `at_least` of its vectors are waiting."""
         return self._due_work(room, at_least).drain_all()
 
-    def _due_work(self, room: Room, at_least: int) -> outbox_worker.DueWork:
-        return outbox_worker.DueWork(
-            room, self.embedder, self.settings, at_least, on_embedded=self.on_embedded
-        )
+    def _due_work(self, room: Room, at_least: int) -> DueWork:
+        return DueWork(room, self.embedder, self.settings, at_least, on_embedded=self.on_embedded)
 
     @uninterrupted
     def close(self, until: float = 0.0) -> None:

@@ -110,10 +110,8 @@ def _message(row: Row[Any]) -> Message:
 
 def session_of(connection: Connection, n: int) -> int:
     """The number of the session that a message belongs to."""
-    session: int = connection.execute(
-        select(messages.c.session).where(messages.c.n == n)
-    ).scalar_one()
-    return session
+    own = select(messages.c.session).where(messages.c.n == n)
+    return int(connection.execute(own).scalar_one())
 
 
 def texts_of(connection: Connection, items: Iterable[int]) -> dict[int, str]:
@@ -160,9 +158,7 @@ def damage(connection: Connection) -> list[str]:
     lines = connection.exec_driver_sql("PRAGMA quick_check").scalars().all()
     found = [f"The ledger is damaged: {line}" for line in lines if line != "ok"]
     lost = Counter(row[0] for row in connection.exec_driver_sql("PRAGMA foreign_key_check"))
-    found += [
-        f"{count} rows of {table} refer to rows that are gone." for table, count in lost.items()
-    ]
+    found += [f"{n} rows of {table} refer to rows that are gone." for table, n in lost.items()]
     carried = select(record_sources.c.record).where(record_sources.c.supporting.is_(False))
     alone = select(func.count()).where(records.c.n.not_in(carried))
     if count := connection.scalar(alone):

@@ -40,12 +40,7 @@ class Due:
 def claim(connection: sa.Connection, due: Due, limit: int, *, by: str, lease: float) -> list[int]:
     """Claim up to `limit` due items, oldest first, and return their numbers.
 
-    Args:
-        connection: a write transaction.
-        due: which items are meant.
-        limit: how many at most.
-        by: the process that claims them.
-        lease: seconds until another process may claim them.
+    The lease is the seconds until another process than `by` may claim them.
     """
     wanted = [outbox.c.layer == due.layer, outbox.c.task == due.task]
     wanted.append(outbox.c.item.between(due.first, due.last))
@@ -97,12 +92,10 @@ def embed_everything_again(connection: sa.Connection) -> None:
     connection.execute(sa.delete(outbox))
     connection.execute(sa.update(sessions).values(vector_sum=None, vector_count=0))
     columns = ["layer", "item", "task", "attempts", "claimed_until"]
-    for layer, table in ((MESSAGES, messages), (RECORDS, records)):
-        due = sa.select(
-            sa.literal(layer), table.c.n, sa.literal(EMBED), sa.literal(0), sa.literal(0.0)
-        )
-        embedded = due.where(SPOKEN) if table is messages else due
-        connection.execute(sa.insert(outbox).from_select(columns, embedded))
+    for layer, table, embedded in ((MESSAGES, messages, SPOKEN), (RECORDS, records, sa.true())):
+        values = sa.literal(layer), table.c.n, sa.literal(EMBED), sa.literal(0), sa.literal(0.0)
+        due = sa.select(*values).where(embedded)
+        connection.execute(sa.insert(outbox).from_select(columns, due))
     connection.execute(sa.delete(clusters))
     connection.execute(sa.update(records).values(cluster=None))
     connection.execute(sa.delete(meta).where(meta.c.key.in_(["embedder", "dimension"])))

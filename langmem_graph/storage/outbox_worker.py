@@ -1,8 +1,6 @@
 """Due work of a room: embeds stored texts, and writes their vectors to Chroma in batches.
 
-It runs after the commit. When the embedder or Chroma fails, the work stays due; the next call or
-the next opening of the room takes it up again. Vectors are kept in the ledger, where every search
-compares them exactly, until enough of them wait for one write to Chroma.
+When the embedder or Chroma fails, the work stays due for the next call or the next opening.
 """
 
 import logging
@@ -23,7 +21,6 @@ from langmem_graph.errors import (
     StorageError,
     for_log,
 )
-from langmem_graph.interrupts import is_interrupted
 from langmem_graph.settings import Settings
 from langmem_graph.storage import (
     message_queries,
@@ -36,6 +33,7 @@ from langmem_graph.storage.outbox_rows import Due
 from langmem_graph.storage.tables_and_migrations import EMBED, INDEX, LAYERS, MESSAGES, RECORDS
 from langmem_graph.storage.user_room import Room
 from langmem_graph.storage.vector_rows import Piece
+from langmem_graph.threads import is_interrupted
 
 _log = logging.getLogger(__name__)
 _PROCESS = uuid.uuid4().hex
@@ -64,19 +62,10 @@ class Drained:
 
 
 @dataclass(frozen=True)
-class _Batch:
-    last: int
-    all_failed: bool
-
-
-@dataclass(frozen=True)
 class DueWork:
     """One round of due work in one room.
 
     Args:
-        room: the room whose work it is.
-        embedder: makes the vectors.
-        settings: batch sizes and lease.
         at_least: how many vectors of a layer must wait before they are written to Chroma.
         on_embedded: called with the number of items after each batch that was embedded.
     """
@@ -97,9 +86,7 @@ class DueWork:
     def drain(self, layer: str, rows: range) -> Drained:
         """Embed the due items of a layer among `rows`, and index if enough vectors wait.
 
-        Args:
-            layer: messages or records.
-            rows: numbers of the items meant: an add embeds its own, not those of other threads.
+        An add embeds its own rows, not those of other threads.
         """
         for work in (partial(self._embed_due, layer, rows), partial(self._index_due, layer)):
             try:
@@ -115,12 +102,13 @@ class DueWork:
         for due in (new, Due(layer, EMBED, failed_before=True)):
             first = due.first
             while batch := self._embed_some(replace(due, first=first)):
-                if batch.all_failed or is_interrupted():  # the rest stays due
+                items, failed = batch
+                if len(failed) == len(items) or is_interrupted():  # the rest stays due
                     return
-                first = batch.last + 1
+                first = items[-1] + 1
 
-    def _embed_some(self, due: Due) -> _Batch | None:
-        """One batch; batches of other threads may come between two of them."""
+    def _embed_some(self, due: Due) -> tuple[list[int], list[int]] | None:
+        """The items of a batch, and those of them that failed; other threads' come in between."""
         with self.room.working:
             items = self._claim(due, self.settings.storage.embed_batch)
             if not items:
@@ -128,7 +116,7 @@ class DueWork:
             failed = self._embed_batch(due.layer, items)
             if self.on_embedded:
                 self.on_embedded(len(items))
-            return _Batch(items[-1], len(failed) == len(items))
+            return items, failed
 
     def _claim(self, due: Due, limit: int) -> list[int]:
         lease = self.settings.storage.lease_seconds
@@ -193,8 +181,7 @@ def embed_pieces(
 ) -> tuple[list[Piece], list[int]]:
     """Embed all texts at once; if that fails, one by one, so that one bad text blocks no other.
 
-    Returns:
-        The embedded pieces, and the numbers of the texts that failed.
+    The embedded pieces are returned, and the numbers of the texts that failed.
     """
     try:
         return _pieces(embedder, texts, settings), []

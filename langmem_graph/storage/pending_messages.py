@@ -1,7 +1,6 @@
 """The queue of pending messages, which extraction has yet to read, each of them once.
 
-A message leaves the queue in the transaction that stores its records. Until then it can be claimed;
-a claim expires, so that another process takes over the work of one that was killed.
+A claim expires, so that another process takes over the work of one that was killed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -63,11 +62,8 @@ def latest_session(connection: Connection) -> tuple[int, datetime] | None:
 
 def claim(connection: Connection, items: Sequence[int], *, by: str, lease: float) -> None:
     """Claim these messages until the lease (in seconds) has run out."""
-    connection.execute(
-        update(unread)
-        .where(unread.c.message.in_(items))
-        .values(claimed_by=by, claimed_until=time() + lease)
-    )
+    claimed = {"claimed_by": by, "claimed_until": time() + lease}
+    connection.execute(update(unread).where(unread.c.message.in_(items)).values(**claimed))
 
 
 def release(connection: Connection, items: Sequence[int]) -> None:
@@ -117,8 +113,7 @@ def messages_before(
 
 def free(connection: Connection, items: Sequence[int]) -> None:
     """Give up the claim without counting an attempt, since the model was not reached."""
-    freed = update(unread).where(unread.c.message.in_(items)).values(claimed_until=0.0)
-    connection.execute(freed)
+    connection.execute(update(unread).where(unread.c.message.in_(items)).values(claimed_until=0.0))
 
 
 def free_claims_of(connection: Connection, by: str) -> None:

@@ -52,15 +52,10 @@ def write(
 ) -> None:
     """Store what a message did to a record; the caller changes the record itself.
 
-    Args:
-        connection: a write transaction.
-        new: what it did.
-        change: the change of the same history entries.
-        at: when it was made (UTC, without a zone); None is now.
-        held: it is not made until somebody has confirmed it.
+    `change` is that of the same history entries; `at` is in UTC without a zone, None is now. What
+    is held is not made until somebody has confirmed it.
     """
-    row = {name: getattr(new, name) for name in NewChange.__dataclass_fields__}
-    row |= {"change": change.id, "made_by": change.by, "at": at or now()}
+    row = vars(new) | {"change": change.id, "made_by": change.by, "at": at or now()}
     connection.execute(insert(record_changes).values(**row, undone=held, held=held))
 
 
@@ -109,9 +104,8 @@ def _told() -> Select[Any]:
 
 
 def _as_told(row: Row[Any]) -> RecordChange:
-    same = set(RecordChange.model_fields) - {"since", "at"}
-    fields = {name: getattr(row, name) for name in same}
-    return RecordChange(**fields, since=aware(row.since), at=aware(row.at))
+    times = {"since": aware(row.since), "at": aware(row.at)}
+    return RecordChange.model_validate({**row._mapping, **times})
 
 
 def words_of(connection: Connection, items: Iterable[int]) -> dict[tuple[str, int], dict[str, str]]:
@@ -121,9 +115,8 @@ def words_of(connection: Connection, items: Iterable[int]) -> dict[tuple[str, in
     """
     c = record_changes.c
     query = select(c.n, c.change, c.record, c.relation, messages.c.message_id, c.quote)
-    rows = rows_where_in(
-        connection, query.join(messages, messages.c.n == c.message), c.record, items
-    )
+    joined = query.join(messages, messages.c.n == c.message)
+    rows = rows_where_in(connection, joined, c.record, items)
     words: dict[tuple[str, int], dict[str, str]] = {}
     for row in sorted(rows, key=lambda row: row.n):
         told = {"relation": row.relation, "message_id": row.message_id, "quote": row.quote}
@@ -132,14 +125,9 @@ def words_of(connection: Connection, items: Iterable[int]) -> dict[tuple[str, in
 
 
 def add_changes(connection: Connection, rows: Sequence[object]) -> list[str]:
-    """Store the changes that rows of records name; the records are stored as they became.
+    """Store the changes that rows of `add_records` name; the records are stored as they became.
 
-    Args:
-        connection: a write transaction, in which the records are stored.
-        rows: the rows that `add_records` was given.
-
-    Returns:
-        A warning for each change that could not be stored.
+    A warning is returned for each change that could not be stored.
     """
     problems = []
     for row in rows:

@@ -25,7 +25,7 @@ def get_conversation(connection: Connection, ids: Sequence[str]) -> list[Message
 
 def export_messages(connection: Connection) -> list[dict[str, Any]]:
     """All messages as JSON rows, in the form that an import reads."""
-    return [message_row(message) for message in message_queries.all_messages(connection)]
+    return list(map(message_row, message_queries.all_messages(connection)))
 
 
 def get_records(connection: Connection, ids: Sequence[str]) -> list[Record]:
@@ -68,15 +68,11 @@ def history(connection: Connection, record_id: str) -> list[HistoryEntry]:
     query = select(log, records.c.record_id).join(records, records.c.n == log.c.record)
     rows = sorted(rows_where_in(connection, query, log.c.record, items), key=lambda row: row.n)
     words = record_changes.words_of(connection, items)
-    same = ("change", "record_id", "op", "by", "reason", "before")
-    return [
-        HistoryEntry(
-            **{name: getattr(row, name) for name in same},
-            at=aware(row.at),
-            **(words.get((row.change, row.record), {}) if row.before is not None else {}),
-        )
-        for row in rows
-    ]
+    entries = []
+    for row in rows:
+        told = words.get((row.change, row.record), {}) if row.before is not None else {}
+        entries.append(HistoryEntry.model_validate({**row._mapping, "at": aware(row.at), **told}))
+    return entries
 
 
 def _in_one_line(connection: Connection, items: Iterable[int]) -> set[int]:

@@ -78,11 +78,9 @@ def holding(connection: Connection, now: datetime) -> set[int]:
     r = records.c
     until = r.valid_to > now
     active_now = select(r.n).where(r.status == ACTIVE, _begun(now), r.valid_to.is_(None) | until)
-    ending = select(r.n).where(
-        r.status == SUPERSEDED, _begun(now), until, r.valid_to > r.valid_from
-    )
+    past = select(r.n).where(r.status == SUPERSEDED, _begun(now), until, r.valid_to > r.valid_from)
     held = set(connection.scalars(active_now))
-    if to_end := set(connection.scalars(ending)):
+    if to_end := set(connection.scalars(past)):
         held |= to_end - _ended_by_message(connection, now) - _replaced_at_once(connection, now)
     return held
 
@@ -226,33 +224,27 @@ def _related(connection: Connection, items: Sequence[int]) -> dict[int, dict[str
     for row in rows_where_in(connection, down, links.c.source, items):
         related[row.source][row.kind].append(row.record_id)
     up = select(links.c.target, records.c.record_id)
-    up = up.join(records, records.c.n == links.c.source).where(links.c.kind == SUPERSEDES)
-    for row in rows_where_in(
-        connection, up.where(records.c.status != DISCARDED), links.c.target, items
-    ):
+    up = up.join(records, records.c.n == links.c.source)
+    up = up.where(links.c.kind == SUPERSEDES, records.c.status != DISCARDED)
+    for row in rows_where_in(connection, up, links.c.target, items):
         related[row.target]["superseded_by"].append(row.record_id)
     return related
 
 
 def _record(row: Row[Any], sources: dict[str, bool], related: dict[str, list[str]]) -> Record:
-    same = (
-        *("record_id", "text", "kind", "facet", "project", "subject", "confirmation", "status"),
-        *("priority", "scene", "entities", "made_by"),
-    )
     times = ("said_at", "valid_from", "valid_to", "created_at", "updated_at")
-    fields: dict[str, Any] = {name: getattr(row, name) for name in same}
-    fields |= {name: aware(getattr(row, name)) for name in times}
-    return Record(
-        **fields,
-        attribute=row.attribute_name or None,
-        event_time=row.event,
-        values=row.verbatim,
-        message_ids=list(sources),
-        supporting_ids=[name for name, supporting in sources.items() if supporting],
-        supersedes=related[SUPERSEDES],
-        superseded_by=related["superseded_by"] if row.status == SUPERSEDED else [],
-        refines=related[REFINES],
-    )
+    derived = {
+        **{name: aware(getattr(row, name)) for name in times},
+        "attribute": row.attribute_name or None,
+        "event_time": row.event,
+        "values": row.verbatim,
+        "message_ids": list(sources),
+        "supporting_ids": [name for name, supporting in sources.items() if supporting],
+        "supersedes": related[SUPERSEDES],
+        "superseded_by": related["superseded_by"] if row.status == SUPERSEDED else [],
+        "refines": related[REFINES],
+    }
+    return Record.model_validate({**row._mapping, **derived})
 
 
 def aware(at: datetime | None) -> Any:
@@ -261,12 +253,9 @@ def aware(at: datetime | None) -> Any:
 
 
 def all_numbers(connection: Connection, status: str | None = ACTIVE, **fields: object) -> list[int]:
-    """The numbers of all records of a status and with these fields, oldest first.
+    """The numbers of all records of a status, or of any (None), and with these fields' values.
 
-    Args:
-        connection: a transaction.
-        status: None takes records of every status.
-        fields: values of columns, such as `facet="schedule"`.
+    The oldest comes first; a field is a column, such as `facet="schedule"`.
     """
     meant = fields if status is None else {"status": status, **fields}
     return list(connection.scalars(select(records.c.n).filter_by(**meant).order_by(records.c.n)))
@@ -294,13 +283,10 @@ def newest_instructions(connection: Connection, most: int) -> list[int]:
 def scheduled(
     connection: Connection, at: datetime, facet: str | None = "schedule"
 ) -> list[ScheduledRow]:
-    """The records of the schedule, the newest first.
+    """The records of the schedule, or (None) all that have a time, the newest first.
 
-    Args:
-        connection: a transaction.
-        at: superseded records that hold until a time after this are among them: a routine may end
-            on a day to come. What was corrected never held, and is left out.
-        facet: None is every record that has a time.
+    Superseded records that hold until a time after `at` are among them: a routine may end on a day
+    to come. What was corrected never held, and is left out.
     """
     r = records.c
     ending = (r.status == "superseded") & (r.valid_to > naive(at)) & (r.valid_to > r.valid_from)
@@ -332,9 +318,8 @@ def with_attributes(connection: Connection) -> list[tuple[int, str, str]]:
 
 def said_at(connection: Connection, message: int) -> datetime:
     """When a message was sent."""
-    at: datetime = aware(
-        connection.execute(select(messages.c.at).where(messages.c.n == message)).scalar_one()
-    )
+    own = select(messages.c.at).where(messages.c.n == message)
+    at: datetime = aware(connection.execute(own).scalar_one())
     return at
 
 
@@ -348,10 +333,12 @@ def subjects_and_attributes(
     return {row.n: (row.subject, row.name) for row in rows}
 
 
-def message_numbers(
-    connection: Connection, ids: Iterable[str]
-) -> dict[str, tuple[int, datetime, str]]:
-    """Number, time and text of the messages with these ids; unknown ids are left out."""
+NumberedMessages = dict[str, tuple[int, datetime, str]]
+"""Number, time and text of messages, by their ids."""
+
+
+def message_numbers(connection: Connection, ids: Iterable[str]) -> NumberedMessages:
+    """The messages with these ids; unknown ids are left out."""
     m = messages.c
     query = select(m.message_id, m.n, m.at, m.text)
     rows = rows_where_in(connection, query, m.message_id, ids)

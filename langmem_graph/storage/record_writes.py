@@ -37,6 +37,7 @@ _ALWAYS = "9999-12-31"
 SUPERSEDES, REFINES = "supersedes", "refines"
 SUPERSEDED, DISCARDED = "superseded", "discarded"
 BY_HAND = "user"
+Columns = dict[str, Any]
 _PLAIN = (
     *("text", "kind", "facet", "project", "confirmation", "status"),
     *("priority", "scene", "entities", "made_by"),
@@ -84,14 +85,8 @@ def store(
 ) -> tuple[int, bool]:
     """Store a record, or let its messages support another active one that says the same.
 
-    Args:
-        connection: a write transaction.
-        new: the record.
-        by: the change that makes it.
-        instead_of: the record whose place it takes; it may say the same.
-
-    Returns:
-        The record's number, and whether it is new.
+    That of which it takes the place (`instead_of`) may say the same. The record's number is
+    returned, and whether it is new.
     """
     same = active_with_hash(connection, new.content_hash)
     if same is None or same == instead_of:
@@ -114,7 +109,7 @@ def insert_record(connection: Connection, new: Draft, by: Change) -> int:
     if record.valid_from > record.said_at:
         _note_to_come(connection, row["valid_from"])
     if record.valid_to is not None:
-        _note_to_come(connection, row["valid_to"], ends_by_itself=record.status == ACTIVE)
+        _note_to_come(connection, row["valid_to"], ends_alone=record.status == ACTIVE)
     add_sources(connection, n, new.sources)
     add_sources(connection, n, new.supporting, supporting=True)
     RECORD_WORDS.add(connection, {n: [record.text]})
@@ -123,16 +118,13 @@ def insert_record(connection: Connection, new: Draft, by: Change) -> int:
     return n
 
 
-def _note_to_come(
-    connection: Connection, at: datetime | None, *, ends_by_itself: bool = False
-) -> None:
+def _note_to_come(connection: Connection, at: datetime | None, *, ends_alone: bool = False) -> None:
     """Note that a record begins or ceases to hold at a time that is still to come.
 
-    With `ends_by_itself` its status will not change then, so that the dates must always be looked
-    at.
+    With `ends_alone` its status will not change then: the dates must always be looked at.
     """
     if at is not None and at > now():
-        latest = _ALWAYS if ends_by_itself else f"{at}"
+        latest = _ALWAYS if ends_alone else f"{at}"
         set_meta(connection, TO_COME, max(get_meta(connection, TO_COME) or "", latest))
 
 
@@ -154,14 +146,9 @@ def plain(name: str) -> str:
 def add_sources(
     connection: Connection, n: int, sources: Iterable[int], *, supporting: bool = False
 ) -> None:
-    """Add messages to those that a record cites.
+    """Add messages to those that a record cites; supporting ones only say it again.
 
-    Args:
-        connection: a write transaction.
-        n: the record's number.
-        sources: the messages' numbers.
-        supporting: whether they only say it again. A message that carries the record goes on
-            carrying it.
+    A message that carries the record goes on carrying it.
     """
     rows = [{"record": n, "message": one, "supporting": supporting} for one in sources]
     if not rows:
@@ -172,9 +159,7 @@ def add_sources(
     connection.execute(new.on_conflict_do_nothing() if supporting else carried, rows)
 
 
-def change_record(
-    connection: Connection, n: int, op: str, by: Change, values: dict[str, Any]
-) -> None:
+def change_record(connection: Connection, n: int, op: str, by: Change, values: Columns) -> None:
     """Set columns of a record to new values, and keep the former ones in its history.
 
     Without values only the history gets an entry, as for a message that confirms the record.
@@ -185,7 +170,7 @@ def change_record(
     log_entry(connection, n, op, by, before)
 
 
-def set_columns(connection: Connection, n: int, values: dict[str, Any]) -> None:
+def set_columns(connection: Connection, n: int, values: Columns) -> None:
     """Set columns of a record without an entry in its history."""
     stamped = values | {"updated_at": now()}
     connection.execute(update(records).where(records.c.n == n).values(**stamped))
@@ -235,9 +220,7 @@ def add_link(
     connection.execute(made.on_conflict_do_update(index_elements=keys, set_=latest))
 
 
-def log_entry(
-    connection: Connection, n: int, op: str, by: Change, before: dict[str, Any] | None
-) -> None:
+def log_entry(connection: Connection, n: int, op: str, by: Change, before: Columns | None) -> None:
     """Add an entry to a record's history; `before` is None for its creation."""
     entry = {"change": by.id, "record": n, "op": op, "at": now(), "by": by.by}
     connection.execute(insert(history).values(**entry, reason=by.reason, before=before))

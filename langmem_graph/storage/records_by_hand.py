@@ -1,7 +1,4 @@
-"""What people write into memory by hand: sentences to remember, and corrections of records.
-
-Each is stored as a message of its own, in a session of its own, and as a record that cites it.
-"""
+"""What people write into memory by hand: sentences to remember, and corrections of records."""
 
 import hashlib
 from collections.abc import Mapping
@@ -26,11 +23,7 @@ _KEPT = ("kind", "facet", "project", "subject", "attribute", "priority", "event_
 
 
 def remember(services: Services, user_id: str, text: str, kind: str) -> Record:
-    """Store a sentence as a message of its own and as a record that cites it.
-
-    Raises:
-        InvalidInputError: the text is empty or too long, or there is no such kind.
-    """
+    """Store a sentence as a message of its own and as a record that cites it."""
     words = _words(services, text, "remember")
     message_id = _add_message(services, user_id, words, f"remembered-{_digest(words)}")
     row = {"text": words, "source_message_ids": [message_id], "subject": "user", "kind": kind}
@@ -47,18 +40,7 @@ def correct(
     text: str,
     event_time: Mapping[str, Any] | None,
 ) -> Record:
-    """Store what should have been recorded instead of a record, which then never held.
-
-    Args:
-        services: the memory's dependencies.
-        user_id: whose record it is.
-        record_id: the record that is wrong.
-        text: the sentence that is right.
-        event_time: when it takes place; None keeps the time of the wrong record.
-
-    Raises:
-        InvalidInputError: no words or too many, no such record, or it no longer holds.
-    """
+    """Store what should have been recorded instead of a record; see `UserMemory.correct`."""
     words = _words(services, text, "correct")
     found = _record(services, user_id, [record_id])
     if not found:
@@ -102,13 +84,7 @@ def _add_message(services: Services, user_id: str, words: str, message_id: str) 
     """Store the words as a message that extraction does not read."""
     message = {"role": "user", "content": words, "id": message_id}
     report = add_messages.add_messages(
-        services,
-        user_id,
-        [message],
-        session_id=BY_HAND_SESSION,
-        at=None,
-        whole_conversation=False,
-        read=False,
+        services, user_id, message, BY_HAND_SESSION, None, whole_conversation=False, read=False
     )
     if report.rejected:
         raise InvalidInputError(report.rejected[0].reason)

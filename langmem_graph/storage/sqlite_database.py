@@ -32,7 +32,6 @@ class Database:
     """Connections and transactions of one ledger file.
 
     Args:
-        file: path of the SQLite file; it is created unless `read_only`.
         busy_timeout: seconds to wait for another process's write transaction.
         read_only: open the file beside a running writer and change nothing.
         migrations: steps that create the file's tables; None means those of a user's ledger.

@@ -112,7 +112,7 @@ def _labels(connection: Connection, known: Standing) -> dict[int, list[Label]]:
     numbers, r = {*known.past, *known.coming, *chains.values()}, records.c
     query = select(r.n, r.record_id, r.text, r.valid_from, r.valid_to)
     rows = {row.n: row for row in rows_where_in(connection, query, r.n, numbers)}
-    labels = {n: _of_coming(rows[n]) for n in known.coming}
+    labels = {n: _label(rows[n], None, since=aware(rows[n].valid_from)) for n in known.coming}
     changes = _latest_changes(connection, known.past)
     said = record_queries.message_numbers(connection, [one.message_id for one in changes.values()])
     for n in known.past:
@@ -123,15 +123,9 @@ def _labels(connection: Connection, known: Standing) -> dict[int, list[Label]]:
     return {n: [labels[n]] for n in sorted(labels)}
 
 
-def _of_coming(row: Row[Any]) -> Label:
-    """The label of a record that does not hold yet."""
-    return Label(
-        relation=None,
-        statement=row.text,
-        record_id=row.record_id,
-        since=aware(row.valid_from),
-        newest_id=row.record_id,
-    )
+def _label(row: Row[Any], relation: ChangeRelation | None, **told: Any) -> Label:
+    about = {"statement": row.text, "record_id": row.record_id, "newest_id": row.record_id}
+    return Label(**about | told, relation=relation)
 
 
 def _of_past(
@@ -147,16 +141,8 @@ def _of_past(
     if change is not None:
         known_end = said_at if change.relation == "corrects" else since or said_at
         relation, since = change.relation, change.since or known_end
-    return Label(
-        relation=relation,
-        statement=row.text,
-        record_id=row.record_id,
-        since=since,
-        replaced_by=instead,
-        newest_id=newest_id,
-        quote=change.quote if change else "",
-        message_id=change.message_id if change else None,
-    )
+    words = {"quote": change.quote, "message_id": change.message_id} if change else {}
+    return _label(row, relation, since=since, replaced_by=instead, newest_id=newest_id, **words)
 
 
 def _latest_changes(connection: Connection, past: Iterable[int]) -> dict[int, RecordChange]:

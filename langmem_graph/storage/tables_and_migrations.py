@@ -261,9 +261,8 @@ def _create_record_tables(connection: sa.Connection) -> None:
     made = [attributes, records, record_sources, links, history, clusters, files, unread]
     _tables.create_all(connection, tables=made)
     RECORD_WORDS.create(connection)
-    pending = sa.select(messages.c.n, sa.literal(0.0), sa.literal(0)).where(
-        messages.c.role.in_(READ_ROLES)
-    )
+    pending = sa.select(messages.c.n, sa.literal(0.0), sa.literal(0))
+    pending = pending.where(messages.c.role.in_(READ_ROLES))
     columns = ["message", "claimed_until", "attempts"]
     connection.execute(sa.insert(unread).from_select(columns, pending))
 
@@ -290,11 +289,7 @@ MIGRATIONS: Steps = [_create_message_tables, _create_record_tables, _create_chan
 
 
 def refuse_newer(connection: sa.Connection, steps: Steps) -> int:
-    """The schema version of the file; that of a new file is 0.
-
-    Raises:
-        SchemaTooNewError: a newer version of the library wrote the file.
-    """
+    """The schema version of the file, unless a newer library wrote it; that of a new file is 0."""
     version = int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
     if version > len(steps):
         raise SchemaTooNewError(

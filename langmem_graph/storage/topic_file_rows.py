@@ -54,11 +54,7 @@ def tracks_written(connection: Connection) -> dict[str, str]:
 
 
 def read_file(services: Services, user_id: str, name: object) -> str:
-    """The text of one file.
-
-    Raises:
-        InvalidInputError: there is no file of this name; the message lists those that exist.
-    """
+    """The text of one file; the error for an unknown name lists those that exist."""
     stored: dict[str, StoredFile] = services.read(user_id, all_files, {})
     if not is_file_name(name) or str(name) not in stored:
         names = ", ".join(stored) or "none yet"

@@ -1,20 +1,20 @@
 """Undo: takes back the latest change of a record, or all that one message caused.
 
-Undoing deletes nothing: a record that a change had made becomes `discarded`, and the history gets
-an entry of the kind `undo` for each entry that is taken back.
+A record that a change had made becomes `discarded`; the history gets an `undo` for each entry.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, or_, select, update
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.schemas import Record
 from langmem_graph.storage import record_queries, record_writes
 from langmem_graph.storage.change_log import (
     UNDO,
+    Entry,
+    Numbers,
     column_values,
     effective_entries,
     ended_by,
@@ -37,9 +37,9 @@ from langmem_graph.storage.tables_and_migrations import (
 class ToUndo:
     """What is taken back together."""
 
-    entries: dict[int, Row[Any]]
+    entries: dict[int, Entry]
     """History entries by number."""
-    rows: Sequence[Row[Any]]
+    rows: Sequence[Entry]
     """What messages did to records."""
     message: int | None = None
     """The message that supports no record any more."""
@@ -59,12 +59,7 @@ class ToUndo:
 def undo(
     services: Services, user_id: str, *, record: str | None, message: str | None
 ) -> list[Record]:
-    """Take back a record's latest change, or what a message caused; the records touched.
-
-    Raises:
-        InvalidInputError: not exactly one is named, there is no such record or message, or later
-            changes build on it.
-    """
+    """Take back a record's latest change, or what a message caused; see `UserMemory.undo`."""
     if (record is None) == (message is None):
         raise InvalidInputError("Name one thing to undo: a record or a message.")
     with services.known_room(user_id) as room:
@@ -89,9 +84,8 @@ def latest_change(connection: Connection, record_id: str) -> ToUndo:
     if not entries:
         return ToUndo({}, [])
     change = entries[-1].change
-    undone = _together(
-        connection, entries_of_change(connection, change), record_changes.c.change == change
-    )
+    told = record_changes.c.change == change
+    undone = _together(connection, entries_of_change(connection, change), told)
     if newest := _first_to_undo(connection, undone):
         raise InvalidInputError(
             f"The latest change of {record_id!r} has others on top of it: undo {newest!r} first."
@@ -136,18 +130,15 @@ def _made_alone(connection: Connection, message: int) -> list[int]:
     return list(connection.scalars(alone))
 
 
-def _together(
-    connection: Connection, given: Iterable[Row[Any]], meant: ColumnElement[bool]
-) -> ToUndo:
+def _together(connection: Connection, given: Iterable[Entry], meant: ColumnElement[bool]) -> ToUndo:
     """These entries with the changes that are meant, and all that what they made has replaced."""
     entries = {entry.n: entry for entry in given}
     created = {entry.record: entry.change for entry in entries.values() if entry.before is None}
     c, link = record_changes.c, links.c
     told = (meant | c.by_record.in_(created)) & c.undone.is_(False)
     rows = connection.execute(select(record_changes).where(told)).all()
-    replaced = select(link.source, link.target).where(
-        link.kind == SUPERSEDES, link.source.in_(created)
-    )
+    replaced = select(link.source, link.target).where(link.kind == SUPERSEDES)
+    replaced = replaced.where(link.source.in_(created))
     done = {(row.record, row.change) for row in rows}
     done |= {(older, created[newer]) for newer, older in connection.execute(replaced)}
     for n, change in done:
@@ -171,9 +162,7 @@ def _first_to_undo(connection: Connection, undone: ToUndo) -> str | None:
     return record_queries.records_by_number(connection, [newest])[newest].record_id
 
 
-def _builds_on(
-    connection: Connection, entry: Row[Any], later: Row[Any], touched: Collection[int]
-) -> bool:
+def _builds_on(connection: Connection, entry: Entry, later: Entry, touched: Numbers) -> bool:
     """Whether the later change builds on the earlier one of the same record.
 
     On the creation of a record builds what a message made of it, or what concerns other records,
@@ -205,7 +194,7 @@ def take_back(connection: Connection, undone: ToUndo) -> None:
         take_held(connection, undone.message)
     freed = ended_by(connection, undone.rows, made)
     freed |= {e.record for e in undone.entries.values() if "status" in (e.before or {})}
-    settle(connection, freed - made, change, links_count=False)
+    settle(connection, freed - made, change, by_links=False)
 
 
 def _drop_support(

@@ -27,12 +27,11 @@ from langmem_graph.storage import (
     message_queries,
     outbox_rows,
     pending_messages,
-    tables_and_migrations,
     vector_rows,
 )
 from langmem_graph.storage.chroma_index import REBUILD, VectorIndex
 from langmem_graph.storage.sqlite_database import Database
-from langmem_graph.storage.tables_and_migrations import meta
+from langmem_graph.storage.tables_and_migrations import Steps, get_meta, meta, set_meta
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -75,11 +74,9 @@ class FairLock:
 
 
 class LedgerFolder:
-    """A folder with a ledger and its vector index.
+    """A folder, which exists, with a ledger and its vector index.
 
     Args:
-        folder: the folder, which exists.
-        settings: how long to wait for another process's write.
         connect: gives the client of a Chroma server; None means Chroma embedded in the folder.
         read_only: read beside a running writer; Chroma is then not opened.
         migrations: steps that create the ledger's tables; None means those of a user's ledger.
@@ -97,7 +94,7 @@ class LedgerFolder:
         *,
         connect: "Callable[[], ClientAPI] | None" = None,
         read_only: bool = False,
-        migrations: tables_and_migrations.Steps | None = None,
+        migrations: Steps | None = None,
     ) -> None:
         self.folder = folder
         self.read_only = read_only
@@ -111,8 +108,8 @@ class LedgerFolder:
         )
         self._connect = connect
         with self.database.read_transaction() as connection:
-            name = str(tables_and_migrations.get_meta(connection, "ledger_id"))
-            directory = tables_and_migrations.get_meta(connection, "chroma") or _new_directory()
+            name = str(get_meta(connection, "ledger_id"))
+            directory = get_meta(connection, "chroma") or _new_directory()
         self.index = self._index(name, directory)
         # A Chroma server that took writes of several processes at once sometimes misses some
         # vectors in its queries until it restarts; taking turns makes that rarer.
@@ -142,9 +139,9 @@ class LedgerFolder:
                 shutil.rmtree(old)
 
     def _remember_index(self, connection: Connection) -> None:
-        tables_and_migrations.set_meta(connection, "index", self.index.identity)
+        set_meta(connection, "index", self.index.identity)
         if self.index.embedded:
-            tables_and_migrations.set_meta(connection, "chroma", self.index.place)
+            set_meta(connection, "chroma", self.index.place)
 
     def check_embedder(self, name: str) -> None:
         """Raise if the stored vectors were made by another embedder."""
@@ -165,9 +162,7 @@ class LedgerFolder:
             )
 
     def _fact(self, key: str) -> str | None:
-        return self.database.read(
-            lambda connection: tables_and_migrations.get_meta(connection, key)
-        )
+        return self.database.read(lambda connection: get_meta(connection, key))
 
     def close(self) -> None:
         """Release the files."""
@@ -178,9 +173,7 @@ class LedgerFolder:
 class Room(LedgerFolder):
     """One user's folder, through which all reading and writing for this user goes.
 
-    Args:
-        user_id: the user, recorded in the ledger, so that a copied folder is noticed.
-        folder, settings, connect, read_only: see `LedgerFolder`.
+    The user's id is recorded in the ledger, so that a copied folder is noticed.
     """
 
     def __init__(
@@ -206,13 +199,13 @@ class Room(LedgerFolder):
     def _prepare(self) -> None:
         """Check whose folder this is, give up old claims, and compare the index with the ledger."""
         with self.database.write_transaction() as connection:
-            owner = tables_and_migrations.get_meta(connection, "user_id") or self.user_id
+            owner = get_meta(connection, "user_id") or self.user_id
             if owner != self.user_id:
                 raise StorageError(
                     f"The folder {self.folder.name} holds the memory of another user. It was "
                     "copied or renamed; export and import that user's messages instead."
                 )
-            tables_and_migrations.set_meta(connection, "user_id", self.user_id)
+            set_meta(connection, "user_id", self.user_id)
             if self.index.embedded:
                 outbox_rows.free_all_claims(connection)
                 pending_messages.free_all(connection)
@@ -246,10 +239,7 @@ class Room(LedgerFolder):
         """If the index is in another place now, or has lost vectors, mark all of them as due."""
         held = message_queries.counts(connection)
         waiting = vector_rows.count_waiting_vectors(connection)
-        same_place = tables_and_migrations.get_meta(connection, "index") in (
-            None,
-            self.index.identity,
-        )
+        same_place = get_meta(connection, "index") in (None, self.index.identity)
         self._remember_index(connection)
         if held.vectors == waiting and same_place:
             return
@@ -271,7 +261,7 @@ def note_deletion(connection: Connection) -> None:
 
     If the process is killed or Chroma fails before they are cleaned, the next opening cleans them.
     """
-    tables_and_migrations.set_meta(connection, _TRACES_LEFT, uuid.uuid4().hex)
+    set_meta(connection, _TRACES_LEFT, uuid.uuid4().hex)
 
 
 def _new_directory() -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
+from sqlalchemy import Connection
 
 from langmem_graph.errors import EmbeddingError
 from langmem_graph.storage.outbox_rows import entries_of
@@ -43,12 +44,8 @@ class Piece:
     vector: NDArray[np.float32]
 
 
-def record_embedder(connection: sa.Connection, name: str, sizes: Sequence[int]) -> None:
-    """Record the embedder's name and the vectors' size when the first vectors are stored.
-
-    Raises:
-        EmbeddingError: the stored vectors are of another embedder or size.
-    """
+def record_embedder(connection: Connection, name: str, sizes: Sequence[int]) -> None:
+    """Record the embedder's name and the size with the first vectors; refuse any others."""
     stored = get_meta(connection, "dimension")
     if get_meta(connection, "embedder") not in (None, name):
         raise EmbeddingError(f"The stored vectors were made by another embedder than {name}.")
@@ -63,9 +60,7 @@ def record_embedder(connection: sa.Connection, name: str, sizes: Sequence[int]) 
             )
 
 
-def store_vectors(
-    connection: sa.Connection, layer: str, pieces: Sequence[Piece], *, by: str
-) -> None:
+def store_vectors(connection: Connection, layer: str, pieces: Sequence[Piece], *, by: str) -> None:
     """Store vectors, update the centroids of their sessions, and mark them due for the index.
 
     Items on which `by` no longer has a claim are left out: its lease has run out, and another
@@ -89,7 +84,7 @@ def store_vectors(
     connection.execute(sa.update(outbox).where(entries_of(layer, items)).values(**embedded))
 
 
-def _add_to_centroids(connection: sa.Connection, pieces: Sequence[Piece]) -> None:
+def _add_to_centroids(connection: Connection, pieces: Sequence[Piece]) -> None:
     items = {p.item for p in pieces}
     query = sa.select(messages.c.n, messages.c.session).where(messages.c.n.in_(items))
     session_of = {row.n: row.session for row in connection.execute(query)}
@@ -137,59 +132,55 @@ _is_waiting = sa.tuple_(IN_CHROMA.c.layer, IN_CHROMA.c.item).in_(
 )
 
 
-def vectors_by_id(connection: sa.Connection, ids: Iterable[int]) -> VectorRows:
+def vectors_by_id(connection: Connection, ids: Iterable[int]) -> VectorRows:
     """The vectors with these numbers; unknown numbers are left out."""
     ordered = sa.select(vectors).order_by(vectors.c.n)
     return vector_rows(list(rows_where_in(connection, ordered, vectors.c.n, sorted(ids))))
 
 
-def vectors_of(
-    connection: sa.Connection, items: Iterable[int], layer: str = MESSAGES
-) -> VectorRows:
+def vectors_of(connection: Connection, items: Iterable[int], layer: str = MESSAGES) -> VectorRows:
     """All vectors of these messages or records."""
     ordered = sa.select(vectors).where(vectors.c.layer == layer).order_by(vectors.c.n)
     return vector_rows(list(rows_where_in(connection, ordered, vectors.c.item, sorted(items))))
 
 
-def newest_vector(connection: sa.Connection) -> int:
+def newest_vector(connection: Connection) -> int:
     """The number of the vector that was stored last; no more vectors than that are stored."""
     return connection.scalar(sa.select(sa.func.max(vectors.c.n))) or 0
 
 
-def is_any_indexed(connection: sa.Connection) -> bool:
+def is_any_indexed(connection: Connection) -> bool:
     """Whether Chroma has vectors, of whichever layer."""
     indexed = sa.select(IN_CHROMA.c.n).where(~_is_waiting).limit(1)
     return connection.scalar(indexed) is not None
 
 
-def items_of_vectors(connection: sa.Connection, ids: Iterable[int]) -> list[int]:
+def items_of_vectors(connection: Connection, ids: Iterable[int]) -> list[int]:
     """The items that these vectors belong to; unknown vectors are left out."""
     rows = rows_where_in(connection, sa.select(vectors.c.item), vectors.c.n, ids)
     return [row.item for row in rows]
 
 
-def all_vectors(
-    connection: sa.Connection, layer: str = MESSAGES, size: int = 4_096
-) -> Iterator[VectorRows]:
+def all_vectors(connection: Connection, layer: str = MESSAGES) -> Iterator[VectorRows]:
     """Yield all vectors of a layer, in blocks."""
     after = 0
     while True:
         query = sa.select(vectors).where(vectors.c.layer == layer, vectors.c.n > after)
-        rows = connection.execute(query.order_by(vectors.c.n).limit(size)).all()
+        rows = connection.execute(query.order_by(vectors.c.n).limit(4_096)).all()
         if not rows:
             return
         yield vector_rows(rows)
         after = rows[-1].n
 
 
-def waiting_vectors(connection: sa.Connection, layer: str = MESSAGES) -> VectorRows:
+def waiting_vectors(connection: Connection, layer: str = MESSAGES) -> VectorRows:
     """The vectors of a layer that are not yet in Chroma."""
     due = sa.select(outbox.c.item).where(outbox.c.layer == layer, outbox.c.task == INDEX)
     query = sa.select(vectors).where(vectors.c.layer == layer, vectors.c.item.in_(due))
     return vector_rows(connection.execute(query.order_by(vectors.c.n)).all())
 
 
-def count_waiting_vectors(connection: sa.Connection) -> int:
+def count_waiting_vectors(connection: Connection) -> int:
     """How many vectors are not yet in Chroma."""
     held = sa.select(sa.func.count()).select_from(IN_CHROMA).where(_is_waiting)
     return connection.scalar(held) or 0
@@ -210,7 +201,7 @@ def _matrix(stored: Sequence[bytes]) -> Matrix:
     return flat.reshape(len(stored), -1 if stored else 0)
 
 
-def centroids(connection: sa.Connection) -> Centroids:
+def centroids(connection: Connection) -> Centroids:
     """Mean vectors of all sessions, in the order the sessions began."""
     query = sa.select(sessions).where(sessions.c.vector_count > 0).order_by(sessions.c.n)
     rows = connection.execute(query).all()
@@ -221,7 +212,7 @@ def centroids(connection: sa.Connection) -> Centroids:
     )
 
 
-def indexed_vector_ids(connection: sa.Connection) -> dict[str, list[int]]:
+def indexed_vector_ids(connection: Connection) -> dict[str, list[int]]:
     """The numbers of the vectors that Chroma should hold, by layer."""
     held = connection.execute(sa.select(IN_CHROMA.c.layer, IN_CHROMA.c.n).where(~_is_waiting))
     by_layer: dict[str, list[int]] = {MESSAGES: [], RECORDS: []}

@@ -28,7 +28,6 @@ from langgraph.store.base import (
 from langmem_graph.async_methods import Closing
 from langmem_graph.embeddings.embedder import Embedder, load_embedder
 from langmem_graph.errors import ClosedMemoryError, InvalidInputError, LangMemGraphError, for_log
-from langmem_graph.interrupts import uninterrupted
 from langmem_graph.retrieval.search_common import UserSearch, Vector
 from langmem_graph.settings import Settings
 from langmem_graph.storage.directory_and_lock import MemoryDirectory
@@ -38,7 +37,7 @@ from langmem_graph.store.items import Reading, Search
 from langmem_graph.store.operations import Call, Read, check_paths
 from langmem_graph.store.shared_folder import SharedFolder
 from langmem_graph.store.writer import Writer, take
-from langmem_graph.threads import finish, in_thread, in_thread_of
+from langmem_graph.threads import finish, in_thread, in_thread_of, uninterrupted
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI

@@ -79,9 +79,8 @@ TEXT_WORDS = WordTable("text_words")
 _number: sa.BindParameter[int] = sa.bindparam("number")
 _texts_of = sa.select(texts.c.n).where(texts.c.item == _number)
 _gone = sa.select(vectors.c.n).where(vectors.c.text.in_(_texts_of))
-_DROPPED: Sequence[
-    sa.Executable
-] = (  # an item's texts, words and vectors; Chroma deletes the vectors later
+# An item's texts, words and vectors; Chroma deletes the vectors later.
+_DROPPED: Sequence[sa.Executable] = (
     sa.insert(unindexed).prefix_with("OR IGNORE").from_select(["vector"], _gone),
     sa.delete(vectors).where(vectors.c.text.in_(_texts_of)),
     sa.delete(unembedded).where(unembedded.c.text.in_(_texts_of)),

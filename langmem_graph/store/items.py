@@ -1,7 +1,4 @@
-"""Storing, deleting, reading and searching the items of a store.
-
-The search is hybrid: candidates by vectors and words, exact cosines, one weighted score.
-"""
+"""Storing, deleting, reading and searching the items of a store."""
 
 import json
 import logging
@@ -14,6 +11,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 from langgraph.store.base import GetOp, Item, ListNamespacesOp, SearchItem, SearchOp, TTLConfig
+from sqlalchemy import Connection
 
 from langmem_graph.errors import IndexUnavailableError
 from langmem_graph.retrieval.search_common import (
@@ -27,6 +25,7 @@ from langmem_graph.retrieval.search_common import (
     weighted_sum,
 )
 from langmem_graph.settings import Settings
+from langmem_graph.storage import record_writes
 from langmem_graph.storage.full_text import match_expression, query_terms, telling_terms
 from langmem_graph.storage.sqlite_database import rows_where_in
 from langmem_graph.store import item_tables
@@ -48,7 +47,6 @@ _SMALL = 2_000  # items; comparing all of them takes milliseconds and misses non
 _LARGEST = 2**63 - 1  # SQLite's largest integer, and the greatest length in Python
 _NEWEST_FIRST = (items.c.updated_at.desc(), items.c.n.desc())
 
-
 _named = (items.c.namespace == sa.bindparam("namespace")) & (items.c.key == sa.bindparam("key"))
 _numbered = items.c.n == sa.bindparam("number")
 _NAMED, _NUMBER = sa.select(items).where(_named), sa.select(items.c.n).where(_named)
@@ -63,23 +61,19 @@ REFRESHED = _CHANGED.values(
 _DELETED = sa.delete(items).where(_numbered)
 
 
-def _now() -> datetime:
-    return datetime.now(UTC).replace(tzinfo=None)
-
-
-def _texts_of(connection: sa.Connection, put: Put) -> tuple[str, ...]:
+def _texts_of(connection: Connection, put: Put) -> tuple[str, ...]:
     return tuple(connection.scalars(_TEXTS, {"namespace": put.namespace, "key": put.key}))
 
 
-def new_texts(connection: sa.Connection, puts: Iterable[Put]) -> list[str]:
+def new_texts(connection: Connection, puts: Iterable[Put]) -> list[str]:
     """The distinct texts that have to be embedded for these puts."""
     new = (put.texts for put in puts if put.texts and put.texts != _texts_of(connection, put))
     return list(dict.fromkeys(chain.from_iterable(new)))
 
 
-def write(connection: sa.Connection, puts: Iterable[Put], made: Made, *, by: str) -> None:
+def write(connection: Connection, puts: Iterable[Put], made: Made, *, by: str) -> None:
     """Store and delete items; texts of which an embedder made no vectors become due for it."""
-    now = _now()
+    now = record_writes.now()
     added: dict[int, str] = {}
     for put in puts:
         named = {"namespace": put.namespace, "key": put.key}
@@ -92,9 +86,7 @@ def write(connection: sa.Connection, puts: Iterable[Put], made: Made, *, by: str
     item_tables.store_vectors(connection, added, made, by=by)
 
 
-def _store(
-    connection: sa.Connection, put: Put, number: int | None, now: datetime
-) -> dict[int, str]:
+def _store(connection: Connection, put: Put, number: int | None, now: datetime) -> dict[int, str]:
     """Insert or replace an item, and return its new texts; those that stay keep their vectors."""
     expires_at = None if put.ttl is None else now + timedelta(minutes=put.ttl)
     fields = {"value": put.value, "updated_at": now, "ttl": put.ttl, "expires_at": expires_at}
@@ -110,9 +102,9 @@ def _store(
     return {connection.scalars(_NEW_TEXT, row).one(): str(row["text"]) for row in rows}
 
 
-def sweep(connection: sa.Connection) -> int:
+def sweep(connection: Connection) -> int:
     """Delete the items whose time to live has passed, and return how many there were."""
-    expired = sa.select(items.c.n).where(items.c.expires_at <= _now())
+    expired = sa.select(items.c.n).where(items.c.expires_at <= record_writes.now())
     if numbers := list(connection.scalars(expired)):
         item_tables.drop_texts(connection, numbers, _DELETED)
     return len(numbers)
@@ -121,9 +113,9 @@ def sweep(connection: sa.Connection) -> int:
 class Reading:
     """Reads items in one transaction, without those that have expired if `ttl` says so."""
 
-    def __init__(self, connection: sa.Connection, ttl: TTLConfig | None) -> None:
+    def __init__(self, connection: Connection, ttl: TTLConfig | None) -> None:
         self.connection = connection
-        self._now = _now() if (ttl or {}).get("omit_expired") else None
+        self._now = record_writes.now() if (ttl or {}).get("omit_expired") else None
         self.refreshed: list[dict[str, int]] = []
         """Numbers of items that were read, and whose times to live begin anew."""
 

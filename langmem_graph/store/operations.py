@@ -1,7 +1,4 @@
-"""A call's store operations, checked as a whole before any of them is carried out.
-
-Also namespaces, compared label by label, and the filters of a search.
-"""
+"""A call's store operations, checked as a whole before any is carried out; namespaces, filters."""
 
 import json
 import operator
@@ -126,7 +123,8 @@ def _checked_put(op: PutOp, fields: Sequence[str]) -> Put:
     if op.value is None:
         return Put(namespace, key, None, ())
     value = _as_json(op.value, key)
-    return Put(namespace, key, value, _texts(json.loads(value), _paths(op, fields)), op.ttl)
+    paths = () if op.index is False else fields if op.index is None else check_paths(op.index)
+    return Put(namespace, key, value, _texts(json.loads(value), paths), op.ttl)
 
 
 def _as_json(value: Any, key: str) -> str:
@@ -151,14 +149,6 @@ def _unnamed(value: Any) -> Iterator[str]:
     parts = value.values() if isinstance(value, dict) else value
     for part in parts if isinstance(value, (dict, list, tuple)) else ():
         yield from _unnamed(part)
-
-
-def _paths(op: PutOp, fields: Sequence[str]) -> Sequence[str]:
-    if op.index is None:
-        return fields
-    if op.index is False:
-        return ()
-    return check_paths(op.index)
 
 
 def check_paths(paths: Any) -> Sequence[str]:

@@ -1,7 +1,6 @@
 """The memory tools as LangChain tools: an agent navigates its memory (NapMem 5.3, Table 7).
 
 A tool never takes the user's id from the model, but from the run, as nodes and middleware do.
-Unknown ids and ids of other users get the same answer.
 """
 
 import logging

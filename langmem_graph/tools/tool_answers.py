@@ -1,7 +1,4 @@
-"""The memory tools, for agents, MCP and trainers: what each takes, and what it answers.
-
-An answer is text quoted as data, and the same as structured data.
-"""
+"""The memory tools, for agents, MCP and trainers: what each takes, and what it answers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -181,10 +178,8 @@ def _dates(record: Record) -> str:
 
 
 def _relations(record: Record) -> str:
-    named = {"supersedes": record.supersedes, "superseded by": record.superseded_by}
-    return "".join(
-        f"; {name} {', '.join(map(plain_id, ids))}" for name, ids in named.items() if ids
-    )
+    both = {"supersedes": record.supersedes, "superseded by": record.superseded_by}
+    return "".join(f"; {name} {', '.join(map(plain_id, ids))}" for name, ids in both.items() if ids)
 
 
 READING = (

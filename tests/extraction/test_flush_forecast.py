@@ -11,6 +11,7 @@ from langmem_graph import FlushForecast, Memory
 from langmem_graph.extraction import claim_due_batch
 from langmem_graph.extraction.claim_due_batch import BATCH_BYTES, MAX_MESSAGE_BYTES, batches_of
 from langmem_graph.messages import parse_messages
+from langmem_graph.reports import AddReport
 from langmem_graph.storage import add_messages
 from langmem_graph.storage.pending_messages import Unread
 from langmem_graph.tokens import token_counter
@@ -180,7 +181,7 @@ def test_10_000_messages_are_forecast_in_seconds(memory: Memory) -> None:
         for number in range(500):
             rows = session(number, 10, filler="and the garden needs water because it was hot. " * 5)
             new, *_ = parse_messages(rows, session_id=f"s{number}", at=None, max_chars=10_000)
-            add_messages.append(connection, new)
+            add_messages.append(connection, new, AddReport())
     foreseen = ana.flush_forecast()
     assert (foreseen.messages, foreseen.turns, foreseen.sessions) == (10_000, 5_000, 500)
     assert 150 < foreseen.batches < 500

@@ -11,7 +11,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import GenericFakeChatModel
 from langgraph.graph import START, StateGraph
 
-from langmem_graph import interrupts, threads
+from langmem_graph import threads
 from langmem_graph.errors import InvalidInputError, LangMemGraphError
 from langmem_graph.graphs.grounding_graph import create_grounding_graph
 from langmem_graph.graphs.nodes import MemoryState, create_recall_node, create_write_node
@@ -257,7 +257,7 @@ def test_where_no_thread_can_start_an_error_of_ours_says_so(
 
     with monkeypatch.context() as patch:
         patch.setattr(threads.threading.Thread, "start", refuse)
-        patch.setattr(interrupts, "main_thread", threads.threading.Thread)  # it has ended
+        patch.setattr(threads, "main_thread", threads.threading.Thread)  # it has ended
         report = memory.user("ana").add(said("late", id="late"), session_id="s")
         assert (report.stored, report.not_yet_embedded) == (["late"], ["late"])
         assert "No thread can be started" in report.warnings[0]
