@@ -18,22 +18,22 @@ from typing import Any
 from rapidfuzz import fuzz
 
 from langmem_graph.llm.answer_schemas import Unification
-from langmem_graph.llm.structured_calls import Usage, load_prompt
+from langmem_graph.llm.structured_calls import load_prompt
 from langmem_graph.reasoning.nl_logic import in_line_form, plain_entity, same_entity
 from langmem_graph.reasoning.state import (
     Bound,
     GoalDependencies,
     GoalState,
+    GoalStep,
     Proof,
-    Retrieved,
     Subgoal,
-    working_copies,
+    once,
 )
 from langmem_graph.retrieval.facts import decide, first_chains, interleaved
 from langmem_graph.retrieval.quoted_context import FactAliases, now_line, request_line
-from langmem_graph.runtime import StepRun, TraceRecorder
+from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.worded_days import worded_days
-from langmem_graph.schemas import Conflict, Fact, GoalStatus
+from langmem_graph.schemas import Conflict, Fact
 
 SAME_NAME = 85.0
 """Similarity in percent from which a text counts as containing a word (methods 2.3)."""
@@ -46,45 +46,37 @@ _SPACED = re.compile("[^\u2e80-\uffff]")
 
 async def unify(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalState:
     """Add the retrieved facts, ask what they prove, and keep the bindings that pass the checks."""
-    proof, usage = working_copies(state)
-    recorder = run.recorder(state.get("trace") or [])
-    fresh = _take_in(proof, state.get("found") or [], recorder)
+    step = GoalStep(deps, state, run)
+    proof = step.proof
+    fresh = _take_in(step)
     before = _progress(proof)
     proof.wanted, proof.more = [], []
     changed = any(goal.queries for goal in proof.subgoals if goal.id in proof.due)
     if fresh or (proof.facts and (proof.round == 1 or changed)):
-        await _ask(deps, state, fresh, proof, usage, recorder)
+        await _ask(step, fresh)
     nothing_new = not fresh and before == _progress(proof)
-    settle(deps, state, usage, proof, recorder, hopeless=nothing_new and proof.depth > 0)
-    return {"proof": proof, "usage": usage, "trace": recorder.trace}
+    settle(step, hopeless=nothing_new and proof.depth > 0)
+    return step.update()
 
 
-async def _ask(
-    deps: GoalDependencies,
-    state: GoalState,
-    fresh: list[Fact],
-    proof: Proof,
-    usage: Usage,
-    recorder: TraceRecorder,
-) -> None:
-    aliases = FactAliases.of(_to_show(proof, fresh, deps.settings.reasoning.round_facts))
-    question = _question(state, proof, aliases)
-    answer = await deps.runner.ask(
+async def _ask(step: GoalStep, fresh: list[Fact]) -> None:
+    proof = step.proof
+    aliases = FactAliases.of(_to_show(proof, fresh, step.options.round_facts))
+    answer = await step.deps.runner.ask(
         Unification,
         load_prompt("unify"),
-        question,
-        usage,
+        _question(step.state, proof, aliases),
+        step.usage,
         lambda given: given.loss_in("look_for"),  # together they are one rule's body
     )
     proof.dropped = []
     if answer is None:
         return
     for verdict in bind(proof, answer, aliases):
-        recorder.record("memory_binding", **verdict)
+        step.recorder.record("memory_binding", **verdict)
     for conflict in proof.conflicts:
-        recorder.record("memory_conflict", **conflict.model_dump())
-    kept = [fact.id for fact in aliases.resolve(answer.keep)]
-    proof.kept = list(dict.fromkeys([*proof.kept, *kept]))
+        step.recorder.record("memory_conflict", **conflict.model_dump())
+    proof.kept = once([*proof.kept, *(fact.id for fact in aliases.resolve(answer.keep))])
     proof.wanted = [
         Subgoal(
             id="",
@@ -102,12 +94,13 @@ def _progress(proof: Proof) -> tuple[int, int, int]:
     return len(proof.bindings), sum(map(len, proof.rows)), len(proof.open())
 
 
-def _take_in(proof: Proof, found: list[Retrieved], recorder: TraceRecorder) -> list[Fact]:
+def _take_in(step: GoalStep) -> list[Fact]:
     """Add this round's facts to the proof; returns the new ones, each subgoal's best first."""
-    retrieved = [result for result in found if result.round == proof.round]
-    recorder.trace += [result.event for result in retrieved]  # each was emitted when it happened
+    proof = step.proof
+    retrieved = [one for one in step.state.get("found") or [] if one.round == proof.round]
+    step.recorder.trace += [one.event for one in retrieved]  # each was emitted when it happened
     seen = {fact.id for fact in proof.facts}
-    facts = [*proof.facts, *interleaved([result.facts for result in retrieved])]
+    facts = [*proof.facts, *interleaved([one.facts for one in retrieved])]
     fresh = [fact for fact in first_chains(facts, len(facts)) if fact.id not in seen]
     proof.facts += fresh
     return fresh
@@ -139,40 +132,32 @@ def _question(state: GoalState, proof: Proof, aliases: FactAliases) -> str:
     )
 
 
-def settle(
-    deps: GoalDependencies,
-    state: GoalState,
-    usage: Usage,
-    proof: Proof,
-    recorder: TraceRecorder,
-    *,
-    hopeless: bool = False,
-) -> None:
+def settle(step: GoalStep, *, hopeless: bool = False) -> None:
     """Decide whether the loop ends, and with which status; the proof is changed.
 
     Args:
         hopeless: nothing new can be found; another decomposition of the request may still help.
     """
-    settings = deps.settings
+    proof, options, is_over = step.proof, step.options, step.is_over()
     proof.due = []
     proved = set(proof.answer) <= proof.bound() and all(goal.grounded for goal in proof.initial())
     if proof.conflicts:
         proof.status = "conflict"
-    elif proved and (not proof.more or hopeless or deps.is_over(state, usage)):
+    elif proved and (not proof.more or hopeless or is_over):
         proof.status, proof.complete = "grounded", not proof.more
-    elif deps.is_over(state, usage):
+    elif is_over:
         proof.status = "budget"
-    elif not hopeless and (proof.more or proof.depth < settings.reasoning.depth):
+    elif not hopeless and (proof.more or proof.depth < options.depth):
         return
-    elif len(proof.tried) + 1 < settings.reasoning.breadth:
+    elif len(proof.tried) + 1 < options.breadth:
         _begin_again(proof)
         return
     else:
-        proof.status = "partial" if proof.cited() else "exhausted"
+        proof.status = proof.outcome()
     proof.ended = True
     if proof.status not in ("grounded", "conflict"):
         proof.take_best()
-    recorder.record(
+    step.recorder.record(
         "memory_proof",
         status=proof.status,
         bindings=proof.entities(),
@@ -187,8 +172,8 @@ def _begin_again(proof: Proof) -> None:
     """Drop the decomposition of the request, and keep the retrieved facts."""
     proof.tried.append([goal.atom for goal in proof.initial()])
     if proof.best is None or len(proof.cited()) > len(proof.best.cited()):
-        status: GoalStatus = "partial" if proof.cited() else "exhausted"
-        proof.best = proof.model_copy(update={"best": None, "status": status}, deep=True)
+        earlier = {"best": None, "status": proof.outcome()}
+        proof.best = proof.model_copy(update=earlier, deep=True)
     proof.counted += len(proof.subgoals)
     proof.subgoals, proof.bindings, proof.rows, proof.answer = [], {}, [], []
     proof.depth = 0
@@ -358,4 +343,4 @@ def _ground(proof: Proof, answer: Unification, aliases: FactAliases) -> None:
         goal, facts = goals.get(proposed.subgoal), aliases.resolve(proposed.facts)
         if goal and facts and proof.is_bound(goal):
             goal.grounded = True
-            goal.facts = list(dict.fromkeys([*goal.facts, *(fact.id for fact in facts)]))
+            goal.facts = once([*goal.facts, *(fact.id for fact in facts)])
