@@ -27,8 +27,7 @@ from langmem_graph.storage import pending_messages
 from langmem_graph.threads import in_thread
 
 Update = dict[str, Any]
-_LAST_STEPS = 3
-"""The current step, `report`, and one that LangGraph requires to be left at the end."""
+_LAST_STEPS = 3  # the current step, `report`, and one that LangGraph requires to be left at the end
 
 
 class WriteGraphState(TypedDict, total=False):

@@ -33,10 +33,8 @@ class Quoted:
     """Words of a source, and what is needed to understand them."""
 
     words: str
-    text: str
-    """The whole text in which they stand."""
-    day: date | None
-    """When they were said."""
+    text: str  # the whole text in which they stand
+    day: date | None  # when they were said
 
 
 def number_derivation(value: float | Decimal, about: str, quotes: Sequence[Quoted]) -> str | None:

@@ -17,10 +17,8 @@ from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.user_room import Room
 from langmem_graph.values.matching import quoted_in, whole_in
 
-REQUEST = "f0"
-"""The alias of the request among the sources."""
-LONGEST = 1_000
-"""Characters of a source."""
+REQUEST = "f0"  # the alias of the request among the sources
+LONGEST = 1_000  # characters of a source
 
 
 @dataclass(frozen=True)
@@ -29,21 +27,17 @@ class Source:
 
     alias: str
     text: str
-    fact: str = ""
-    """Id of the fact."""
+    fact: str = ""  # id of the fact
     speaker: str = ""
-    said: str = ""
-    """The newest message that a record was made of."""
+    said: str = ""  # the newest message that a record was made of
     at: str = ""
     origin: Origin = "user"
     """Whose words it holds; of a record, the least trusted of its messages' origins."""
-    trusted: tuple[str, ...] = ()
-    """Texts from which values are taken unasked."""
+    trusted: tuple[str, ...] = ()  # texts from which values are taken unasked
     record_ids: tuple[str, ...] = ()
     message_ids: tuple[str, ...] = ()
     confirmation: str = ""
-    outdated: bool = False
-    """Nothing of it holds now, so no value is taken from it."""
+    outdated: bool = False  # nothing of it holds now, so no value is taken from it
     labels: tuple[Label, ...] = ()
     superseded: tuple[str, ...] = ()
     """Texts of records that were made of the same messages and are no longer true."""
@@ -61,8 +55,7 @@ class Citation:
 
     source: Source
     words: str
-    text: str
-    """The whole text in which they stand."""
+    text: str  # the whole text in which they stand
 
     @property
     def is_trusted(self) -> bool:

@@ -32,22 +32,15 @@ from langmem_graph.schemas import Fact
 from langmem_graph.storage.user_room import Room
 from langmem_graph.threads import in_thread
 
-SHOWN = 10
-"""Tools in the prompt (Mem2ActBench)."""
-FOR_REQUEST = 30
-"""Facts retrieved for the request; ours."""
-PER_SLOT = 5
-"""Facts retrieved for one slot (Mem2ActBench)."""
-BY_ATTRIBUTE = 3
-"""Records retrieved for one slot by attribute; ours."""
-MOST_SLOTS = 24
-"""Slots that are searched for; the first ones of a larger tool."""
+SHOWN = 10  # tools in the prompt (Mem2ActBench)
+FOR_REQUEST = 30  # facts retrieved for the request; ours
+PER_SLOT = 5  # facts retrieved for one slot (Mem2ActBench)
+BY_ATTRIBUTE = 3  # records retrieved for one slot by attribute; ours
+MOST_SLOTS = 24  # slots that are searched for; the first ones of a larger tool
 MOST_OWNERS = 2
 """Entities named in the request, beside the user, whose slots are searched for; ours."""
-MOST_SEARCHES = 60
-"""Searches for slots and for their entities; ours."""
-MOST_FACTS = 60
-"""Facts in one prompt; ours."""
+MOST_SEARCHES = 60  # searches for slots and for their entities; ours
+MOST_FACTS = 60  # facts in one prompt; ours
 
 
 async def select_tool(

@@ -25,8 +25,7 @@ class Slot:
 
     path: tuple[str, ...]
     schema: Mapping[str, Any]
-    required: bool
-    """It is required, and so is every object that it is a part of."""
+    required: bool  # it is required, and so is every object that it is a part of
 
     @property
     def name(self) -> str:
@@ -131,8 +130,7 @@ class Leaf:
 
     slot: Slot
     value: Any
-    free: tuple[str, ...] = ()
-    """Names on its path that the schema does not give."""
+    free: tuple[str, ...] = ()  # names on its path that the schema does not give
 
 
 def leaves(value: Any, schema: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[Leaf]:

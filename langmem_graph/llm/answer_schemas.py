@@ -33,8 +33,7 @@ Time = Annotated[str, Field(max_length=40), _OneLine]
 Sentence = Annotated[str, Field(max_length=400), _OneLine]
 Statement = Annotated[str, Field(max_length=200), _OneLine]
 Quote = Annotated[str, Field(max_length=300), _OneLine]
-MOST_MEMORIES = 96
-"""Of one answer; with so many, the batch is halved and read again."""
+MOST_MEMORIES = 96  # of one answer; with so many, the batch is halved and read again
 VariableName = Annotated[str, Field(max_length=32), NEVER_CUT, _OneLine]
 
 

@@ -28,11 +28,9 @@ from pydantic.fields import FieldInfo
 T = TypeVar("T", bound=BaseModel)
 NEVER_CUT = "never cut"
 """Metadata of a text whose beginning would say something else, such as a value or a rule."""
-MOST_TRIED = 50
-"""Places of a text at which a JSON object is looked for."""
+MOST_TRIED = 50  # places of a text at which a JSON object is looked for
 _CONFIG = ConfigDict(coerce_numbers_to_str=True)
-_NESTED = {"nested": True}
-"""The validation context of answers within another one."""
+_NESTED = {"nested": True}  # the validation context of answers within another one
 _ALIAS = re.compile(r"(?<![^\W_])[a-z]{1,3}[0-9]{1,6}(?![^\W_])", re.IGNORECASE)
 
 
@@ -91,15 +89,12 @@ class _Field:
     """How a field's value, or each item of its list, is read."""
 
     adapter: TypeAdapter[Any]
-    choices: tuple[Any, ...]
-    """The values of a Literal."""
+    choices: tuple[Any, ...]  # the values of a Literal
     may_be_cut: bool
     is_list: bool
-    most: int | None
-    """Items that a list may have."""
+    most: int | None  # items that a list may have
     required: bool
-    optional: bool
-    """Null is a value."""
+    optional: bool  # null is a value
 
     @classmethod
     def of(cls, info: FieldInfo) -> Self:

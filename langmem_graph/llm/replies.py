@@ -25,12 +25,10 @@ class Reply(Generic[T]):
     """What came of one call."""
 
     answer: T | None = None
-    problem: str | None = None
-    """Why there is no answer, without any word of it."""
+    problem: str | None = None  # why there is no answer, without any word of it
     detail: str = ""
     """The beginning of an unusable answer, or the whole error; for the report alone."""
-    text: str = ""
-    """All that the model wrote."""
+    text: str = ""  # all that the model wrote
     refused: list[str] = field(default_factory=list)
     """Parts of the answer that were left out or cut."""
 

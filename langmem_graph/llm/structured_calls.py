@@ -40,10 +40,8 @@ from langmem_graph.tracing import labelled, span
 _log = logging.getLogger(__name__)
 T = TypeVar("T", bound=BaseModel)
 LONGEST_ERROR = 600
-LONGEST_SHOWN = 2_000
-"""Characters of an unusable answer that the model is shown in the repair."""
-MOST_DROPPED = 50
-"""Lines of `Usage.dropped`."""
+LONGEST_SHOWN = 2_000  # characters of an unusable answer that the model is shown in the repair
+MOST_DROPPED = 50  # lines of `Usage.dropped`
 _UNREACHABLE = re.compile("Connect|Timeout|RateLimit|Auth|Permission|Unavailable|Internal|Overload")
 """Matches the names of errors that mean that the server gave no answer."""
 PURPOSES = {
@@ -67,12 +65,10 @@ class Usage:
     """What model calls have cost so far, and what went wrong."""
 
     calls: int = 0
-    repairs: int = 0
-    """Second calls after an unusable answer; they are part of `calls`."""
+    repairs: int = 0  # second calls after an unusable answer; they are part of `calls`
     input_tokens: int = 0
     output_tokens: int = 0
-    tokens_exact: bool = True
-    """False if the server does not count tokens and they were estimated."""
+    tokens_exact: bool = True  # false if the server does not count tokens and they were estimated
     milliseconds: float = 0.0
     unreachable: int = 0
     """Calls without an answer: no connection, time-out, no permission, or too many requests."""
@@ -80,8 +76,7 @@ class Usage:
     """Answers that could not be used, one line each."""
     dropped: list[str] = field(default_factory=list)
     """Parts of usable answers that were left out or cut, one line each; the first 50."""
-    calls_made: list[CallNote] = field(default_factory=list)
-    """A note of each call, in order."""
+    calls_made: list[CallNote] = field(default_factory=list)  # a note of each call, in order
 
     def copy(self) -> "Usage":
         """A copy, to which calls can be added without changing this one."""
@@ -122,8 +117,7 @@ class Limits:
 
     calls: int
     tokens: int
-    seconds: float
-    """The time limit of a single call."""
+    seconds: float  # the time limit of a single call
 
 
 class ModelRunner:

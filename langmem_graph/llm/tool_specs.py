@@ -25,8 +25,7 @@ class ToolSpec:
 
     name: str
     description: str
-    schema: dict[str, Any]
-    """JSON schema of the arguments: an object, without references."""
+    schema: dict[str, Any]  # JSON schema of the arguments: an object, without references
 
 
 def tool_spec(tool: Any) -> ToolSpec:

@@ -95,8 +95,7 @@ class _Stored:
 
     vague: VagueTurnContext = field(default_factory=VagueTurnContext)
     """The profile; for a vague turn also projects and schedule."""
-    messages: dict[str, MessageHit] = field(default_factory=dict)
-    """The messages behind the facts."""
+    messages: dict[str, MessageHit] = field(default_factory=dict)  # the messages behind the facts
     gone: set[str] = field(default_factory=set)
     """Facts whose message or record was forgotten or superseded since it was found."""
     labels: dict[str, list[Label]] = field(default_factory=dict)

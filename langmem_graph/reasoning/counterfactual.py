@@ -26,8 +26,7 @@ from langmem_graph.retrieval.search_common import UserSearch
 from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Fact, Risk
 
-DEEPER = 3
-"""Candidates of each search, as a multiple of the facts kept of all searches; ours."""
+DEEPER = 3  # candidates of each search, as a multiple of the facts kept of all searches; ours
 
 
 async def counterfactual(

@@ -50,10 +50,8 @@ from langmem_graph.schemas import Risk
 from langmem_graph.threads import in_thread
 from langmem_graph.tokens import token_counter
 
-_NOTHING_TO_PROVE = ("act", "chat", "vague")
-"""Intents that need no subgoal."""
-ITEM = "item"
-"""The name of what is asked for, in rows that no statement has a variable for."""
+_NOTHING_TO_PROVE = ("act", "chat", "vague")  # intents that need no subgoal
+ITEM = "item"  # the name of what is asked for, in rows that no statement has a variable for
 
 
 async def plan(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalState:

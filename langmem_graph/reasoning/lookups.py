@@ -70,8 +70,7 @@ class RetrieveInput(TypedDict):
     subgoal: Subgoal
     query: str
     round: int
-    seconds: float
-    """Time limit of the search."""
+    seconds: float  # time limit of the search
 
 
 async def retrieve(deps: GoalDependencies, state: RetrieveInput, run: StepRun) -> GoalState:

@@ -49,8 +49,7 @@ class Subgoal(BaseModel):
     queries: list[str] = []  # what to search for in this round, where that is not `query` alone
     searched: list[str] = []  # the entities of its variables with which it was searched for
     page: int = 1  # how many times `Settings.reasoning.subgoal_facts` its next search looks for
-    plain: bool = False
-    """The atom is the user's own text: what looks like a variable in it is none."""
+    plain: bool = False  # the atom is the user's own text: what looks like a variable in it is none
 
     def parsed(self) -> Atom:
         """The statement with its variables."""
@@ -249,8 +248,7 @@ class Retrieved:
 
     round: int
     facts: list[Fact]
-    event: Event
-    """Its event, which joins the trace when all retrievals of the round are done."""
+    event: Event  # its event, which joins the trace when all retrievals of the round are done
 
 
 def _collected(old: list[Retrieved] | None, new: list[Retrieved] | None) -> list[Retrieved]:
@@ -288,8 +286,7 @@ class GoalOutput(TypedDict, total=False):
 class GoalState(GoalInput, GoalOutput, total=False):
     """State of the loop, which is private but for the output."""
 
-    found: Annotated[list[Retrieved] | None, _collected]
-    """Results of the parallel retrievals."""
+    found: Annotated[list[Retrieved] | None, _collected]  # results of the parallel retrievals
 
 
 @dataclass(frozen=True)
@@ -300,8 +297,7 @@ class GoalDependencies:
     settings: Settings
     search: Search
     likeness: Likeness
-    alone: bool = False
-    """The loop is a graph of its own and has a budget of its own."""
+    alone: bool = False  # the loop is a graph of its own and has a budget of its own
 
     def left(self, state: GoalInput) -> float:
         """Seconds that are left; below zero where time is up."""

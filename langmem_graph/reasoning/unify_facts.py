@@ -40,8 +40,7 @@ SAME_NAME = 85.0
 MOST_ROWS = 12
 MOST_PAGES = 3
 """Pages of facts that are looked at for one statement whose variable has several values; ours."""
-_SPACED = re.compile("[^\u2e80-\uffff]")
-"""A letter of a script that puts spaces between words."""
+_SPACED = re.compile("[^\u2e80-\uffff]")  # a letter of a script that puts spaces between words
 
 
 async def unify(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalState:

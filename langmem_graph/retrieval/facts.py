@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 Search = Callable[[str, int, Relation, "StepRun"], Awaitable[list[Fact]]]
 """Searches a memory: query, number of facts, relation, run."""
 
-LONGEST = 600
-"""Characters of a fact; a longer message is cut to its best part."""
+LONGEST = 600  # characters of a fact; a longer message is cut to its best part
 
 
 def find_facts(

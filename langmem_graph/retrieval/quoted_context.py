@@ -14,22 +14,17 @@ from langmem_graph.schedule.times import with_weekday
 from langmem_graph.schemas import ChangeRelation, Fact, Label, Message, MessageHit
 from langmem_graph.tokens import TokenCounter, estimate
 
-OPENING = "<memory>\nQuotes from this user's earlier conversations"
-"""How a context begins."""
+OPENING = "<memory>\nQuotes from this user's earlier conversations"  # how a context begins
 NOTED = "\nNote from memory:\n"
 """How a note below a tool's answer begins; lines with a dash follow, up to the end."""
 AGAINST = "Check this before acting on the request:"
 ALSO = "Also remembered:"
 URGENT = "most urgent first"
-LONGEST_NAME = 80
-"""Characters of a speaker's name."""
+LONGEST_NAME = 80  # characters of a speaker's name
 ALIAS_TOKENS = 4
-LONGEST_REQUEST = 4_000
-"""Characters of a request in a prompt."""
-LABEL_TEXTS = 45
-"""Estimated tokens of the texts in one label; its own words are about 15 more."""
-MOST_LABELS = 3
-"""Labels beside one text; of more, only the number is given."""
+LONGEST_REQUEST = 4_000  # characters of a request in a prompt
+LABEL_TEXTS = 45  # estimated tokens of the texts in one label; its own words are about 15 more
+MOST_LABELS = 3  # labels beside one text; of more, only the number is given
 
 _HAPPENED: dict[ChangeRelation, str] = {
     "ended": "ended",

@@ -29,8 +29,7 @@ SESSION_BEST = 3
 """Best cosines of a session that are averaged; 3, 5 and 16 differ by less than half a point."""
 TOP_DENSE, TOP_WORDS, TOP_RECORDS, PROFILE = 3, 8, 3, 8
 """A session's averaged cosines, BM25 and record scores, and the sessions in the profile signal."""
-NOT_FOUND = -np.inf
-"""Score of a candidate that a method with one signal did not find; it is no hit."""
+NOT_FOUND = -np.inf  # score of a candidate that a method with one signal did not find; it is no hit
 
 
 @dataclass(frozen=True)
@@ -40,18 +39,12 @@ class Candidates:
     query: str
     vector: Vector | None
     facts: list[Facts]
-    sessions: NDArray[np.int64]
-    """Each message's session, by number."""
-    dense: Scores
-    """Cosine of the best piece; 0 where there is no vector."""
-    words: Scores
-    """BM25, higher is better; 0 where the word search did not find the message."""
-    spans: NDArray[np.int64]
-    """Start and end of the best piece; 0, 0 where there is no vector."""
-    records: Scores
-    """Score of the best record that cites the message; 0 where none does."""
-    ranked_records: RankedRecords
-    """The records that were ranked for the query."""
+    sessions: NDArray[np.int64]  # each message's session, by number
+    dense: Scores  # cosine of the best piece; 0 where there is no vector
+    words: Scores  # BM25, higher is better; 0 where the word search did not find the message
+    spans: NDArray[np.int64]  # start and end of the best piece; 0, 0 where there is no vector
+    records: Scores  # score of the best record that cites the message; 0 where none does
+    ranked_records: RankedRecords  # the records that were ranked for the query
 
 
 def rank_messages(found: Candidates, settings: Settings) -> Ranking:

@@ -31,8 +31,7 @@ from langmem_graph.storage.record_writes import naive
 from langmem_graph.storage.superseded_labels import PAST
 from langmem_graph.storage.tables_and_migrations import RECORDS
 
-MOST_PAST = 2_048
-"""Records that no longer hold whose vectors are compared; ours."""
+MOST_PAST = 2_048  # records that no longer hold whose vectors are compared; ours
 
 
 @dataclass(frozen=True)
@@ -40,8 +39,7 @@ class RankedRecords(Ranking):
     """The ranking of records, which are known by their numbers."""
 
     numbers: list[int]
-    past: frozenset[int] = frozenset()
-    """Those that no longer hold."""
+    past: frozenset[int] = frozenset()  # those that no longer hold
 
     def best_numbers(self, signal: str | None = None) -> list[int]:
         """Numbers of the records, best first; by one signal, only those that it found."""

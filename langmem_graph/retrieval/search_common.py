@@ -57,14 +57,11 @@ class RecallRequest:
 
     query: str
     mode: RecallMode = "auto"
-    k: int | None = None
-    """Number of facts of the first look-up."""
-    max_tokens: int | None = None
-    """Token budget of the context."""
+    k: int | None = None  # number of facts of the first look-up
+    max_tokens: int | None = None  # token budget of the context
     in_view: Sequence[str] = ()
     """Ids and texts of messages that the model sees anyway; they are not quoted again."""
-    now: str | None = None
-    """ISO time of the request; None is the present."""
+    now: str | None = None  # ISO time of the request; None is the present
 
 
 def check_request(
@@ -163,8 +160,7 @@ class Depths:
 
     dense: int
     words: int
-    past: int = 0
-    """Of each list of records that no longer hold."""
+    past: int = 0  # of each list of records that no longer hold
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from langmem_graph.storage.user_room import Room
 from langmem_graph.values.content_words import content
 from langmem_graph.values.matching import says
 
-AROUND = 0.5
-"""Weight of a word of what all is about relative to one of what is looked for; ours."""
+AROUND = 0.5  # weight of a word of what all is about relative to one of what is looked for; ours
 
 
 @dataclass(frozen=True)
@@ -23,8 +22,7 @@ class StoredFacts:
 
     messages: dict[str, Message] = field(default_factory=dict)
     records: dict[str, Record] = field(default_factory=dict)
-    current: set[str] = field(default_factory=set)
-    """Ids of the records that are true now."""
+    current: set[str] = field(default_factory=set)  # ids of the records that are true now
     outdated: set[str] = field(default_factory=set)
     """Ids of the messages of whose records none is true now."""
     superseded: dict[str, list[str]] = field(default_factory=dict)

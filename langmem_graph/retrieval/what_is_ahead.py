@@ -42,28 +42,18 @@ from langmem_graph.storage import (
 from langmem_graph.storage.user_room import Room
 from langmem_graph.topics.track_and_profile_files import PROFILE, ProfileFile, parse
 
-MOST = 5
-"""Conflicts in one result."""
-MOST_RECURRING = 200
-"""Recurring items that are expanded; of more, the newest."""
-IDS = 3
-"""Message ids beside one conflict."""
-LONGEST = timedelta(days=366)
-"""Part of a longer proposal that is compared, from its start."""
-AHEAD = timedelta(days=92)
-"""Part of a recurring proposal that is compared; ours."""
-PROJECTS = 3
-"""Projects in a context, the ones last mentioned first; ours."""
-PER_PROJECT = 3
-"""Newest statements about each project; ours."""
-NEXT = 5
-"""Items of the schedule in a context; ours."""
-SOON = timedelta(days=14)
-"""The part of the schedule that is read for a vague turn, from now; ours."""
+MOST = 5  # conflicts in one result
+MOST_RECURRING = 200  # recurring items that are expanded; of more, the newest
+IDS = 3  # message ids beside one conflict
+LONGEST = timedelta(days=366)  # part of a longer proposal that is compared, from its start
+AHEAD = timedelta(days=92)  # part of a recurring proposal that is compared; ours
+PROJECTS = 3  # projects in a context, the ones last mentioned first; ours
+PER_PROJECT = 3  # newest statements about each project; ours
+NEXT = 5  # items of the schedule in a context; ours
+SOON = timedelta(days=14)  # the part of the schedule that is read for a vague turn, from now; ours
 MOST_SAID, LONGEST_SAID = 2_000, 1_000
 """The user's newest messages that are read for a day, and characters of each; ours."""
-MOST_DAYS = 14
-"""Days of a proposal that are compared with messages; ours."""
+MOST_DAYS = 14  # days of a proposal that are compared with messages; ours
 _YEAR = timedelta(days=366)
 _MOMENT = timedelta(seconds=1)
 _TIMES_COMPARED = 10_000
@@ -111,14 +101,10 @@ def planned_items(
 class ScheduleConflict:
     """A scheduled item at the time of the request."""
 
-    text: str
-    """Time and text of the item."""
-    line: str
-    """Time, ids and subject of the item, for the context."""
-    span: Span
-    """In UTC: the item's own time, of a recurring one the occurrence that conflicts."""
-    fact: Fact
-    """The record of the item."""
+    text: str  # time and text of the item
+    line: str  # time, ids and subject of the item, for the context
+    span: Span  # in UTC: the item's own time, of a recurring one the occurrence that conflicts
+    fact: Fact  # the record of the item
 
 
 def conflicts_at(room: Room, asked: EventTime, settings: Settings) -> list[ScheduleConflict]:

@@ -39,12 +39,9 @@ class Recurrence:
 
     rule: str
     clock: time | None = None
-    start: str = ""
-    """Of a DTSTART line, in ISO 8601."""
-    zone: str | None = None
-    """The zone of that line."""
-    skipped: tuple[str, ...] = ()
-    """Of EXDATE lines, in ISO 8601."""
+    start: str = ""  # of a DTSTART line, in ISO 8601
+    zone: str | None = None  # the zone of that line
+    skipped: tuple[str, ...] = ()  # of EXDATE lines, in ISO 8601
 
 
 def read_recurrence(text: str) -> Recurrence | None:

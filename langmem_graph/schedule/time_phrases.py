@@ -14,13 +14,10 @@ from langmem_graph.errors import InvalidInputError
 from langmem_graph.messages import to_utc
 from langmem_graph.schedule.times import EventTime, zone_of
 
-LONGEST = 500
-"""Characters; a longer request is not searched for a time."""
+LONGEST = 500  # characters; a longer request is not searched for a time
 _DAY = timedelta(days=1)
-_NEAR = timedelta(days=183)
-"""A day that is named without its year lies within this time."""
-_TALKED_ABOUT = range(-3, 15)
-"""Days after an event on which people talk about it."""
+_NEAR = timedelta(days=183)  # a day that is named without its year lies within this time
+_TALKED_ABOUT = range(-3, 15)  # days after an event on which people talk about it
 _NAMES = (
     "january february march april may june july august september october november december".split()
 )

@@ -31,8 +31,7 @@ from langmem_graph.settings import EVENT_MINUTES
 
 Granularity = Literal["minute", "day", "week", "month", "year"]
 Span = tuple[datetime, datetime]
-MOST_SKIPPED = 1_000
-"""Occurrences of one event that can be left out."""
+MOST_SKIPPED = 1_000  # occurrences of one event that can be left out
 _UNITS = {
     "day": relativedelta(days=1),
     "week": relativedelta(weeks=1),

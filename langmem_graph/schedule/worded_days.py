@@ -14,8 +14,7 @@ from dateutil.relativedelta import relativedelta
 
 from langmem_graph.schedule.time_phrases import NamedDay, split_days
 
-LONGEST_SPAN = 62
-"""Days of one span that are compared; ours."""
+LONGEST_SPAN = 62  # days of one span that are compared; ours
 _DAY = timedelta(days=1)
 _WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
 _DAYS = "|".join(_WEEKDAYS)

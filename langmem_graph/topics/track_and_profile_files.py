@@ -82,15 +82,13 @@ class TopicFile(_File):
         InvalidInputError: naming every field that cannot be used.
     """
 
-    name: _Name
-    """Lower-case words with hyphens; the file is `topics/<name>.md`."""
+    name: _Name  # lower-case words with hyphens; the file is `topics/<name>.md`
     title: Annotated[
         str, StringConstraints(min_length=1, max_length=200), _Clean, AfterValidator(_one_line)
     ]
     summary: Annotated[str, StringConstraints(min_length=1, max_length=1_000), _Clean]
     narrative: Annotated[str, StringConstraints(min_length=1, max_length=20_000), _Clean]
-    evidence: Annotated[list[_RecordId], Field(max_length=1_000)]
-    """Ids of the records it rests on."""
+    evidence: Annotated[list[_RecordId], Field(max_length=1_000)]  # ids of the records it rests on
 
 
 class ProfileFile(_File):

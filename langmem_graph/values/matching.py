@@ -20,8 +20,7 @@ UNSPACED = (
 """Thai, Lao, Burmese, Khmer, kana, Han, Hangul: words follow each other without a space."""
 _EMOJI_STYLE = "\ufe0f"
 _UNSPACED = re.compile(f"[{UNSPACED}]")
-_SHORT = frozenset("k K M MM B T".split())
-"""Their abbreviations; `m` and `b` are units."""
+_SHORT = frozenset("k K M MM B T".split())  # their abbreviations; `m` and `b` are units
 _CJK = frozenset("十百千万萬亿億兆京半割几幾多余餘来数만천백억조")
 """Characters that multiply it, or make it a fraction or an estimate."""
 _FOLLOWING = re.compile(r"[ \u00a0\u202f-]?(?P<word>[^\W\d_]+)")

@@ -38,8 +38,7 @@ class Amount(NamedTuple):
     """A number with the unit behind it."""
 
     value: Decimal
-    unit: str
-    """In lower case; empty where no word follows."""
+    unit: str  # in lower case; empty where no word follows
 
     @property
     def measure(self) -> tuple[str, Decimal]:
