@@ -12,6 +12,7 @@ from decimal import Decimal
 from itertools import product
 from typing import Any
 
+from langmem_graph.grounding.type_conversion import PLAIN_NUMBER
 from langmem_graph.schedule.named_moments import days_in, times_in
 from langmem_graph.schedule.times import zone_of
 from langmem_graph.values.matching import is_token, says
@@ -21,7 +22,6 @@ _DAY = timedelta(days=1)
 _ISO_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*")
 _ORDER = re.compile(r"(?:mm([/.-])dd|dd([/.-])mm)[/.-]yyyy", re.IGNORECASE)
 _PERCENT = ("%", "percent", "pct")
-_PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,30})(?:\.\d{1,30})?")
 _CHUNK = re.compile(r"[^\W_]+|\+(?=\d)")
 _SPACING = re.compile(r"[\s\-\u2010\u2011\u2013/()_]*")
 _FEWEST_DIGITS = 5
@@ -77,7 +77,7 @@ def text_derivation(
         return "date"
     if any(_is_respelled(value, one.words) for one in quotes):
         return "spacing"
-    if _PLAIN_NUMBER.fullmatch(value) and number_derivation(Decimal(value), about, quotes):
+    if PLAIN_NUMBER.fullmatch(value) and number_derivation(Decimal(value), about, quotes):
         return "number"
     return "joined" if _is_joined(value, [one.words for one in quotes]) else None
 

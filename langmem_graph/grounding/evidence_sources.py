@@ -14,7 +14,6 @@ from langmem_graph.retrieval.stored_facts import StoredFacts, stored_facts
 from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Fact, Label, Message, Origin
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.storage.user_room import Room
 from langmem_graph.values.matching import quoted_in, whole_in
 
 REQUEST = "f0"  # the alias of the request among the sources
@@ -44,9 +43,11 @@ class Source:
 
     def has_superseded(self, raw: str) -> bool:
         """True when the words stand in a superseded text and not in the current one."""
-        if whole_in(raw, self.text, re.IGNORECASE) is not None:
-            return False
-        return any(whole_in(raw, text, re.IGNORECASE) is not None for text in self.superseded)
+
+        def stands_in(text: str) -> bool:
+            return whole_in(raw, text, re.IGNORECASE) is not None
+
+        return not stands_in(self.text) and any(map(stands_in, self.superseded))
 
 
 @dataclass(frozen=True)
@@ -99,11 +100,11 @@ async def read_sources(
     ids = [message_id for fact in facts for message_id in fact.message_ids]
     records = [fact.record_id for fact in facts if fact.record_id]
     stored = await _stored(services, run, ids, records)
-    usable = [fact for fact in facts if not _is_bare_call(fact, stored)]
+    guesses = {n for n, message in stored.messages.items() if is_bare_call(message)}
+    usable = [f for f in facts if f.record_id or guesses.isdisjoint(f.message_ids)]
     found = _distinct([_source(fact, stored, trust) for fact in usable])[:most]
     by_time = sorted(found, key=lambda source: source.at)
-    named = [replace(source, alias=f"f{n}") for n, source in enumerate(by_time, 1)]
-    return [request, *named]
+    return [request, *(replace(one, alias=f"f{n}") for n, one in enumerate(by_time, 1))]
 
 
 def _distinct(sources: Sequence[Source]) -> list[Source]:
@@ -124,10 +125,6 @@ def _rank(source: Source) -> tuple[bool, bool, bool, str]:
     return not source.outdated, bool(source.trusted), bool(source.record_ids), source.at
 
 
-def _is_bare_call(fact: Fact, stored: StoredFacts) -> bool:
-    return fact.record_id is None and any(map(is_bare_call, stored.messages_of(fact)))
-
-
 async def current_sources(
     services: Services, run: StepRun, sources: Sequence[Source]
 ) -> dict[str, Source | None]:
@@ -141,10 +138,9 @@ async def current_sources(
 async def _stored(
     services: Services, run: StepRun, messages: Sequence[str], records: Sequence[str]
 ) -> StoredFacts:
-    def read(room: Room) -> StoredFacts:
-        return stored_facts(room, messages, records)
-
-    return await services.in_known_room(run.user, read, StoredFacts())
+    return await services.in_known_room(
+        run.user, lambda room: stored_facts(room, messages, records), StoredFacts()
+    )
 
 
 def _current(source: Source, stored: StoredFacts) -> Source | None:

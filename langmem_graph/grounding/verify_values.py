@@ -16,7 +16,7 @@ from langmem_graph.grounding.derivations import Quoted, number_derivation, text_
 from langmem_graph.grounding.evidence_sources import REQUEST, Citation, Evidence
 from langmem_graph.grounding.state import FilledValue, GroundingDependencies, GroundingState, Policy
 from langmem_graph.grounding.tool_schema import Leaf, Slot, in_words, leaves
-from langmem_graph.grounding.type_conversion import converted, problem_with, read_arguments
+from langmem_graph.grounding.type_conversion import converted, problem, read_arguments
 from langmem_graph.llm.answer_schemas import ToolFill
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.times import zone_of
@@ -89,8 +89,8 @@ class ValueCheck:
         is_given = isinstance(value, str) and slot.choices == (value,)
         if is_given or (slot.has_default and not cited and value == slot.schema["default"]):
             return FilledValue(slot.path, "default", value)
-        if problem := problem_with(value, slot):
-            return FilledValue(slot.path, "refused", reason=f"does not fit the schema: {problem}")
+        if wrong := problem(value, slot.schema):
+            return FilledValue(slot.path, "refused", reason=f"does not fit the schema: {wrong}")
         current = [one for one in cited if not _is_outdated(one, value)]
         for own in ([one for one in current if one.is_trusted], current):
             stands = all(any(quoted_in(name, one.words) for one in own) for name in leaf.free)
@@ -136,7 +136,7 @@ class ValueCheck:
             return (value, "" if value in names else "choice") if names else None
         for one in quotes:
             if (words := quoted_in(value, one.words)) is not None:
-                return (value if problem_with(words, slot) else words), ""
+                return (value if problem(words, slot.schema) else words), ""
         derived = text_derivation(value, slot.about, quotes, self.zone)
         return (value, derived) if derived else None
 

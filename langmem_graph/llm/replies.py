@@ -56,24 +56,15 @@ def read_reply(schema: type[T], answer: dict[str, Any]) -> Reply[T]:
             error = problem
     if not isinstance(parsed, schema):
         parsed = read_text(schema, text)
-    return _unreadable(error, text) if parsed is None else _usable(parsed, text)
-
-
-def _unreadable(error: Any, text: str) -> Reply[Any]:
-    why = explain(error) if isinstance(error, ValidationError) else "no such JSON object"
-    detail = text[:LONGEST_DETAIL] or "no answer"
-    return Reply(problem=f"not in the schema: {why}", detail=detail, text=text)
-
-
-def _usable(parsed: T, text: str) -> Reply[T]:
-    """The reply with the answer, unless everything in it had to be dropped."""
-    if not isinstance(parsed, Answer):
-        return Reply(parsed, text=text)
-    dropped = parsed.dropped
-    if parsed.is_usable():
-        return Reply(parsed, text=text, refused=dropped)
-    problem = f"nothing in it could be used: {'; '.join(dropped)}"
-    return Reply(problem=problem, text=text, refused=dropped)
+    if parsed is None:
+        why = explain(error) if isinstance(error, ValidationError) else "no such JSON object"
+        detail = text[:LONGEST_DETAIL] or "no answer"
+        return Reply(problem=f"not in the schema: {why}", detail=detail, text=text)
+    dropped = parsed.dropped if isinstance(parsed, Answer) else []
+    if isinstance(parsed, Answer) and not parsed.is_usable():
+        nothing = f"nothing in it could be used: {'; '.join(dropped)}"
+        return Reply(problem=nothing, text=text, refused=dropped)
+    return Reply(parsed, text=text, refused=dropped)
 
 
 def text_of(raw: Any) -> str:

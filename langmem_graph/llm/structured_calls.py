@@ -10,7 +10,8 @@ import json
 import logging
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from copy import deepcopy
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.resources import files
@@ -80,12 +81,7 @@ class Usage:
 
     def copy(self) -> "Usage":
         """A copy, to which calls can be added without changing this one."""
-        return replace(
-            self,
-            problems=list(self.problems),
-            dropped=list(self.dropped),
-            calls_made=list(self.calls_made),
-        )
+        return deepcopy(self)
 
     def add(self, other: "Usage") -> None:
         """Add what other calls have cost; the tokens are exact if those of both are."""
@@ -103,11 +99,9 @@ class Usage:
 
     def note_refused(self, schema: type[BaseModel], reasons: Sequence[str]) -> None:
         """Add to the note of the latest call for this schema what a step did not take of it."""
-        for place in reversed(range(len(self.calls_made))):
-            note = self.calls_made[place]
+        for note in reversed(self.calls_made):
             if note.purpose == purpose_of(schema):
-                refused = [*note.refused, *reasons]
-                self.calls_made[place] = note.model_copy(update={"refused": refused})
+                note.refused.extend(reasons)
                 return
 
 
@@ -222,9 +216,8 @@ class ModelRunner:
             asked: Any = self._model.with_structured_output(
                 schema, include_raw=True, **self._method
             )
-            structured = _in_one_thread(asked)
-            config = labelled(schema.__name__)
-            call = in_thread(structured.invoke, list(messages), config)
+            invoke = _in_one_thread(asked).invoke
+            call = in_thread(invoke, list(messages), labelled(schema.__name__))
             answer: Any = await asyncio.wait_for(call, self._limits.seconds)
         except TimeoutError:
             spent.unreachable += 1

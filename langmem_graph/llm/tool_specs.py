@@ -17,6 +17,7 @@ from langmem_graph.errors import InvalidInputError
 MOST_PARTS = 20_000
 """Most parts of a schema with its references replaced; a few lines can expand to millions."""
 _DEFINED = ("$defs", "definitions")
+_INVALID = (SchemaError, LookupError, TypeError, AttributeError, ValueError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -96,14 +97,7 @@ def _resolved(parameters: Any, name: str) -> dict[str, Any]:
         schema = dereference_refs(given)
         schema = {key: part for key, part in schema.items() if key not in _DEFINED}
         Draft202012Validator.check_schema(schema)
-    except (
-        SchemaError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        ValueError,
-        RecursionError,
-    ) as error:
+    except _INVALID as error:
         why = getattr(error, "message", str(error))
         raise InvalidInputError(f"The arguments' schema of {name!r} is not valid: {why}") from error
     if schema.get("type", "object") != "object":
