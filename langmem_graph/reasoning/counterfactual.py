@@ -9,6 +9,7 @@ General knowledge binds no variable, and nothing of this step is stored.
 """
 
 from collections.abc import Sequence
+from itertools import chain
 
 from langmem_graph.llm.answer_schemas import Consequences
 from langmem_graph.llm.structured_calls import load_prompt
@@ -36,7 +37,7 @@ async def counterfactual(
     usage, recorder = state["usage"].copy(), run.recorder(state["trace"])
     possible = state["proof"].risks[: deps.services.settings.reasoning.risks]
     try:
-        fresh = await _search(deps, run, possible, _seen(state))
+        fresh = await _search(deps, run, possible, state["proof"].facts or state["recalled"])
     except Exception as error:  # noqa: BLE001  # the context is still useful without risks
         failed = "looking for risks failed"
         warning = f"{failed}: {run.problem(failed, error)}"
@@ -54,17 +55,15 @@ async def counterfactual(
     return {"usage": usage, "trace": recorder.trace, "consequences": FoundRisks(risks, fresh)}
 
 
-def _seen(state: ReasoningState) -> list[Fact]:
-    """The facts that a model has seen; without a goal loop, those of the first look-up."""
-    return state["proof"].facts or state["recalled"]
-
-
 async def _search(
     deps: ReasoningDependencies, run: StepRun, risks: Sequence[PossibleRisk], seen: Sequence[Fact]
 ) -> list[Fact]:
-    """The facts near to the risks, and their neighbours in the graph, that no model has seen."""
-    queries = list(dict.fromkeys(query for risk in risks for query in _queries(risk)))
-    services = deps.services
+    """The facts near to the risks, and their neighbours in the graph, that no model has seen.
+
+    A risk without examples is searched for by its claim.
+    """
+    examples = ([one for one in risk.examples if one.strip()] or [risk.claim] for risk in risks)
+    queries, services = list(dict.fromkeys(chain.from_iterable(examples))), deps.services
     return await services.in_known_room(
         run.user, lambda room: _unseen(UserSearch.of(services, room), queries, seen), []
     )
@@ -84,8 +83,3 @@ def _unseen(search: UserSearch, queries: list[str], seen: Sequence[Fact]) -> lis
     linked = linked_facts(search, seeds, queries) if seeds and options.graph_facts else []
     fresh = {fact.id: fact for fact in (*merged, *linked) if fact.id not in known}
     return list(fresh.values())
-
-
-def _queries(risk: PossibleRisk) -> list[str]:
-    """The sentences to search for: the risk's examples, or without examples its claim."""
-    return [example for example in risk.examples if example.strip()] or [risk.claim]

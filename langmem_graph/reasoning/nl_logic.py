@@ -11,8 +11,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
-from langmem_graph.errors import InvalidInputError
-
 _NAME = r"[^\W\d][\w-]{0,31}"
 _PLAIN_TYPE = r"[^()\[\]{}<>:\s][^()\[\]{}<>:]{0,59}"
 _VARIABLE = re.compile(rf"\(\s*({_NAME})\s*:\s*({_PLAIN_TYPE}?)\s*\)")
@@ -30,21 +28,10 @@ _DETERMINER = re.compile(r"^(?:a|an|the|my|his|her|their|our)\s+")
 
 @dataclass(frozen=True)
 class Variable:
-    """An unknown entity: a short name, and a noun for its type.
-
-    Raises:
-        InvalidInputError: for a name that is no word, or a type with brackets or colons.
-    """
+    """An unknown entity: a short name, and a noun for its type."""
 
     name: str
     type: str = "thing"
-
-    def __post_init__(self) -> None:
-        if not _VARIABLE.fullmatch(str(self)) or self.type != self.type.strip():
-            raise InvalidInputError(
-                f"{str(self)[:100]!r} is no variable. Write (name:type): a word of up to 32 "
-                "letters, and a type of up to 60 characters without brackets and colons."
-            )
 
     def __str__(self) -> str:
         return f"({self.name}:{self.type})"
@@ -73,11 +60,6 @@ class Atom:
     def variables(self) -> tuple[Variable, ...]:
         """Each variable once, in the order of its first place."""
         return tuple(dict.fromkeys(part for part in self.parts if isinstance(part, Variable)))
-
-    @property
-    def is_ground(self) -> bool:
-        """True when no variable is left."""
-        return not self.variables
 
     @property
     def is_malformed(self) -> bool:

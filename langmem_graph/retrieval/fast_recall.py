@@ -119,13 +119,11 @@ def fast_recall(
         vague.write(builder, seen)
         shown = {(i, fact.text) for fact in builder.quoted.values() for i in fact.message_ids}
         rest = [hit for hit in hits if (hit.message_id, hit.text) not in shown]
+        per_quote = settings.context.excerpt_tokens
         context, quoted = build_context(
-            rest,
-            counter,
-            budget=budget,
-            per_quote=settings.context.excerpt_tokens,
-            before=builder.lines,
+            rest, counter, budget=budget, per_quote=per_quote, before=builder.lines
         )
+    overlaps = [conflict.text for conflict in conflicts]
     behind = evidence(builder.quoted.values(), messages)
     known = {hit.message_id for hit in behind}
     notes.milliseconds["total"] = (perf_counter() - start) * 1_000
@@ -142,7 +140,5 @@ def fast_recall(
             milliseconds=notes.milliseconds,
         ),
         facts=list(builder.quoted.values()),
-        reasoning=Reasoning(overlaps=[conflict.text for conflict in conflicts])
-        if conflicts
-        else None,
+        reasoning=Reasoning(overlaps=overlaps) if overlaps else None,
     )

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from langmem_graph.retrieval.ranking import NOT_FOUND, Candidates, rank_messages, rank_sessions
 from langmem_graph.retrieval.record_search import RankedRecords, rank_records
-from langmem_graph.retrieval.search_common import Depths, Ranking, UserSearch, Vector
+from langmem_graph.retrieval.search_common import Depths, Ranking, UserSearch, Vector, as_scores
 from langmem_graph.schemas import Message, MessageHit
 from langmem_graph.storage import (
     full_text,
@@ -147,8 +147,8 @@ def _columns(
             place = places.get(int(item))
             if place is not None and (cosine > dense[place] or not spans[place].any()):
                 dense[place], spans[place] = cosine, span
-    by_words = np.array([words.get(fact.n, 0.0) for fact in facts], dtype=np.float64)
-    by_records = np.array([cited.get(fact.n, 0.0) for fact in facts], dtype=np.float64)
+    by_words = as_scores(words.get(fact.n, 0.0) for fact in facts)
+    by_records = as_scores(cited.get(fact.n, 0.0) for fact in facts)
     sessions = np.array([fact.session for fact in facts], dtype=np.int64)
     return Candidates(query, vector, facts, sessions, dense, by_words, spans, by_records, ranked)
 

@@ -15,6 +15,7 @@ from langmem_graph.retrieval.search_common import (
     Ranking,
     Scores,
     Vector,
+    as_scores,
     best_places,
     reciprocal_rank_fusion,
     share_of_best,
@@ -62,14 +63,15 @@ def rank_messages(found: Candidates, settings: Settings) -> Ranking:
 
 
 def _message_signals(found: Candidates) -> dict[str, Scores]:
+    named = named_days(found.query)
     return {
         "dense": found.dense,
         "words": share_of_best(found.words),
         "records": found.records,
         "session": _session_likeness(found),
-        "date": _dates(found),
+        "date": as_scores(day_fit(named, fact.at.date()) for fact in found.facts),
         "length": np.log1p([fact.chars for fact in found.facts]),
-        "question": np.array([float(fact.is_question) for fact in found.facts]),
+        "question": as_scores(fact.is_question for fact in found.facts),
     }
 
 
@@ -79,11 +81,6 @@ def _session_likeness(found: Candidates) -> Scores:
         members = found.sessions == session
         likeness[members] = np.sort(found.dense[members])[-SESSION_BEST:].mean()
     return likeness
-
-
-def _dates(found: Candidates) -> Scores:
-    named = named_days(found.query)
-    return np.array([day_fit(named, fact.at.date()) for fact in found.facts], dtype=np.float64)
 
 
 def rank_sessions(
@@ -96,7 +93,16 @@ def rank_sessions(
         best messages, the best session first.
     """
     numbers, session_of = np.unique(found.sessions, return_inverse=True)
-    scores, signals = _scores(found, numbers, session_of, centroids, settings)
+    method = settings.ranking.method
+    if method == "hybrid":
+        signals = _session_signals(found, numbers, session_of, centroids)
+        weights = SESSION_WEIGHTS | {"age": settings.ranking.session_age_weight}
+        scores = weighted_sum(signals, weights)
+    else:
+        columns = {"dense": found.dense, "words": found.words}
+        signals = {name: _best(values, session_of, 1) for name, values in columns.items()}
+        every, rrf_k = list(signals.values()), settings.ranking.rrf_k
+        scores = reciprocal_rank_fusion(every, rrf_k) if method == "rrf" else signals[method]
     spread = Ranking(
         scores[session_of], {name: values[session_of] for name, values in signals.items()}
     )
@@ -104,23 +110,6 @@ def rank_sessions(
     for place in messages.best():
         best_of.setdefault(int(session_of[place]), place)
     return spread, [best_of[session] for session in best_places(scores)]
-
-
-def _scores(
-    found: Candidates,
-    numbers: NDArray[np.int64],
-    session_of: NDArray[np.int64],
-    centroids: Centroids,
-    settings: Settings,
-) -> tuple[Scores, dict[str, Scores]]:
-    best = {"dense": _best(found.dense, session_of, 1), "words": _best(found.words, session_of, 1)}
-    if settings.ranking.method == "rrf":
-        return reciprocal_rank_fusion(list(best.values()), settings.ranking.rrf_k), best
-    if settings.ranking.method != "hybrid":
-        return best[settings.ranking.method], best
-    signals = _session_signals(found, numbers, session_of, centroids)
-    weights = SESSION_WEIGHTS | {"age": settings.ranking.session_age_weight}
-    return weighted_sum(signals, weights), signals
 
 
 def _session_signals(

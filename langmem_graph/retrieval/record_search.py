@@ -15,6 +15,7 @@ from langmem_graph.retrieval.search_common import (
     Scores,
     UserSearch,
     Vector,
+    as_scores,
     best_cosines,
     best_places,
     check_query,
@@ -23,7 +24,7 @@ from langmem_graph.retrieval.search_common import (
     weighted_sum,
 )
 from langmem_graph.schedule.time_phrases import day_fit, named_days
-from langmem_graph.schemas import Label, Record, RecordHit
+from langmem_graph.schemas import RecordHit
 from langmem_graph.storage import record_queries, superseded_labels, vector_rows
 from langmem_graph.storage.full_text import RECORD_WORDS, query_terms, telling_terms
 from langmem_graph.storage.memory_services import Services
@@ -31,6 +32,7 @@ from langmem_graph.storage.record_writes import naive
 from langmem_graph.storage.superseded_labels import PAST
 from langmem_graph.storage.tables_and_migrations import RECORDS
 
+_SHOWN = set("record_id kind text message_ids facet subject attribute confirmation status".split())
 MOST_PAST = 2_048  # records that no longer hold whose vectors are compared; ours
 
 
@@ -75,16 +77,12 @@ def rank_records(
     candidates = {*words, *near}
     active = record_queries.active(connection, candidates) if allowed is None else allowed
     past = _past(connection, terms, vector, depths.past) if depths.past else {}
-    items = sorted(candidates & active | past.keys())
-    words |= past
-    facts = record_queries.facts_of(connection, items)
-    named = named_days(query)
+    items, words = sorted(candidates & active | past.keys()), words | past
+    facts, named = record_queries.facts_of(connection, items), named_days(query)
     signals = {
         "dense": _cosines(connection, items, vector),
-        "words": share_of_best(np.array([words.get(n, 0.0) for n in items], dtype=np.float64)),
-        "date": np.array(
-            [day_fit(named, facts[n].said_at.date()) for n in items], dtype=np.float64
-        ),
+        "words": share_of_best(as_scores(words.get(n, 0.0) for n in items)),
+        "date": as_scores(day_fit(named, facts[n].said_at.date()) for n in items),
     }
     return RankedRecords(weighted_sum(signals, RECORD_WEIGHTS), signals, items, frozenset(past))
 
@@ -139,13 +137,15 @@ def _cosines(connection: Connection, items: list[int], vector: Vector | None) ->
     best: dict[int, float] = {}
     if vector is not None:
         best = best_cosines([vector_rows.vectors_of(connection, items, RECORDS)], vector)
-    return np.array([max(0.0, best.get(n, 0.0)) for n in items], dtype=np.float64)
+    return as_scores(max(0.0, best.get(n, 0.0)) for n in items)
 
 
 def search_records(
     services: Services, user_id: str, query: str, k: int, as_of: object, explain: bool
 ) -> list[RecordHit]:
     """The best records for a query, best first; what no longer holds is labelled.
+
+    Each has the score of the best record of its chain.
 
     Raises:
         InvalidInputError: the query or the number cannot be used.
@@ -162,38 +162,21 @@ def search_records(
             chains = ranked_chains(connection, ranked, k)
             numbers = [n for chain in chains for n in chain]
             found = record_queries.records_by_number(connection, numbers)
-            labelled = (
-                superseded_labels.labels_of_records(connection, numbers) if then is None else {}
-            )
+            labelled = superseded_labels.labels_of_records(connection, [] if then else numbers)
     places = {n: place for place, n in enumerate(ranked.numbers)}
-    return [
-        _hit(found[n], ranked, places.get(n), places[chain[-1]], labelled.get(n, []), explain)
-        for chain in chains
-        for n in chain
-    ]
-
-
-def _hit(
-    record: Record,
-    ranked: RankedRecords,
-    own: int | None,
-    best: int,
-    labelled: list[Label],
-    explain: bool,
-) -> RecordHit:
-    """A record as a hit, with the score of the best record of its chain.
-
-    Its own place is None where it is the newest of a chain and was not found itself.
-    """
-    signals = ranked.signals_of(own) if own is not None else {}
-    shown = "record_id kind text message_ids facet subject attribute confirmation status"
-    return RecordHit(
-        at=record.said_at,
-        score=float(ranked.scores[best]),
-        signals=signals if explain else None,
-        labels=labelled,
-        **record.model_dump(include=set(shown.split())),
-    )
+    hits = []
+    for n, best in ((n, chain[-1]) for chain in chains for n in chain):
+        # the newest of a chain may not have been found itself
+        signals = ranked.signals_of(places[n]) if n in places else {}
+        hit = RecordHit(
+            at=found[n].said_at,
+            score=float(ranked.scores[places[best]]),
+            signals=signals if explain else None,
+            labels=labelled.get(n, []),
+            **found[n].model_dump(include=_SHOWN),
+        )
+        hits.append(hit)
+    return hits
 
 
 def ranked_chains(

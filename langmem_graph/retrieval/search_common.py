@@ -244,6 +244,11 @@ def best_cosines(blocks: Iterable[VectorRows], vector: Vector) -> dict[int, floa
     return best
 
 
+def as_scores(values: Iterable[float]) -> Scores:
+    """The values as one array."""
+    return np.fromiter(values, dtype=np.float64)
+
+
 def best_places(values: Scores) -> list[int]:
     """The places of the values, the greatest first."""
     places: list[int] = np.argsort(-values, kind="stable").tolist()
@@ -255,13 +260,11 @@ def reciprocal_rank_fusion(signals: Sequence[Scores], k: int) -> Scores:
 
     A score of 0 means that the signal did not find the item; it then adds nothing.
     """
-    return np.sum([_reciprocal_ranks(signal, k) for signal in signals], axis=0)  # type: ignore[no-any-return]
-
-
-def _reciprocal_ranks(signal: Scores, k: int) -> Scores:
-    ranks = np.empty(len(signal))
-    ranks[np.argsort(-signal, kind="stable")] = np.arange(1, len(signal) + 1)
-    return np.where(signal > 0, 1.0 / (k + ranks), 0.0)
+    total = np.zeros(len(signals[0]))
+    for signal in signals:
+        ranks = 1 + np.argsort(best_places(signal))
+        total += np.where(signal > 0, 1.0 / (k + ranks), 0.0)
+    return total
 
 
 def weighted_sum(signals: dict[str, Scores], weights: dict[str, float]) -> Scores:

@@ -112,24 +112,20 @@ def conflicts_at(room: Room, asked: EventTime, settings: Settings) -> list[Sched
     begin = first_span(asked, default_minutes=settings.event_minutes)[0]
     with room.database.read_transaction() as connection:
         dated = planned_items(connection, begin, settings, None)
-        items = [item for item in dated if not (fills_days(item) or is_vast(item))]
+        exact = [item for item in dated if item.event.granularity not in ("month", "year")]
+        items = [item for item in exact if not _fills_days(item)]
         found = sorted(met(asked, items, settings.event_minutes))[:MOST]
         records = record_queries.records_by_number(connection, [n for _, _, n in found])
     events = {item.n: item.event for item in items}
     return [_conflict(records[n], events[n], span) for _, span, n in found]
 
 
-def fills_days(item: PlannedItem) -> bool:
+def _fills_days(item: PlannedItem) -> bool:
     """True for a routine of every day without a time of day, which says nothing about any time."""
     if item.event.granularity != "day" or item.event.recurrence is None:
         return False
     first = occurrences(item.event, item.event.start, item.event.start + AHEAD, 2)
     return len(first) == 2 and first[0][1] >= first[1][0]
-
-
-def is_vast(item: PlannedItem) -> bool:
-    """True for what is known to a month or a year only."""
-    return item.event.granularity in ("month", "year")
 
 
 def said_of_days(
@@ -149,8 +145,12 @@ def said_of_days(
         said = message_queries.said_by_user(connection, now - _YEAR, now, MOST_SAID)
         near = [n for n, text, at in said if _names_day(text, at.astimezone(zone), asked, days)]
         found = superseded_labels.labelled_messages(connection, near[:MOST])
-    facts = [fact_of_message(as_hit(message, n)) for n, message in found.items()]
-    return [_said_conflict(fact, first, span) for fact in facts if not fact.outdated]
+    conflicts, when = [], with_weekday(first)
+    for fact in (fact_of_message(as_hit(message, n)) for n, message in found.items()):
+        line = f"Said of that day: {when} [{', '.join(map(plain_id, fact.message_ids))}]"
+        if not fact.outdated:
+            conflicts.append(ScheduleConflict(f"{when}: {fact.text}", line, span, fact))
+    return conflicts
 
 
 def _names_day(text: str, at: datetime, asked: EventTime, days: set[date]) -> bool:
@@ -161,17 +161,8 @@ def _names_day(text: str, at: datetime, asked: EventTime, days: set[date]) -> bo
         timed = spoken_time(sentence, at, asked.time_zone)
         if timed is None or asked.granularity != "minute":
             return True
-        spans = (first_span(one) for one in (asked, timed))
-        (begin, end), (other, until) = spans
-        return begin < until and other < end
+        return any(meetings([first_span(asked)], [first_span(timed)]))
     return False
-
-
-def _said_conflict(fact: Fact, day: date, span: Span) -> ScheduleConflict:
-    when, ids = with_weekday(day), ", ".join(map(plain_id, fact.message_ids))
-    return ScheduleConflict(
-        text=f"{when}: {fact.text}", line=f"Said of that day: {when} [{ids}]", span=span, fact=fact
-    )
 
 
 def met(
@@ -201,12 +192,8 @@ def _conflict(record: Record, event: EventTime, span: Span) -> ScheduleConflict:
     ids = ", ".join(map(plain_id, record.message_ids[:IDS]))
     subject = record.subject or ""
     about = "" if subject.casefold().strip() in _USER else f", about {as_data(subject)}"
-    return ScheduleConflict(
-        text=f"{when}: {record.text}",
-        line=f"The schedule has something at that time: {when} [{ids}]{about}",
-        span=span,
-        fact=fact_of_record(record),
-    )
+    line = f"The schedule has something at that time: {when} [{ids}]{about}"
+    return ScheduleConflict(f"{when}: {record.text}", line, span, fact_of_record(record))
 
 
 def _when(event: EventTime, span: Span) -> str:
