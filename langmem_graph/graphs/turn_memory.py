@@ -163,13 +163,8 @@ class TurnMemory:
         return call
 
     def _options(self, messages: Sequence[BaseMessage]) -> dict[str, Any]:
-        return {
-            "k": self.k,
-            "max_tokens": self.max_tokens,
-            "in_view": in_view(messages),
-            "mode": self.mode,
-            "on_event": emitter(),
-        }
+        options = {"k": self.k, "max_tokens": self.max_tokens, "mode": self.mode}
+        return {**options, "in_view": in_view(messages), "on_event": emitter()}
 
     @contextmanager
     def _guarded(self, event: str) -> Iterator[Report]:
