@@ -26,6 +26,7 @@ _log = logging.getLogger(__name__)
 NOT_A_LOSS = "no text in the message"  # pictures and empty answers
 ExtractionMode = Literal["background", "inline", "manual"]
 """When new messages are extracted: in the background, before the node ends, or at `flush`."""
+Messages = Sequence[BaseMessage]
 Report = dict[str, Any]
 """JSON: `status` (ok, degraded, failed or skipped), `error`, results and cost."""
 
@@ -80,7 +81,7 @@ class TurnMemory:
         """The id of the user whose turn it is."""
         return user_of(config, self.user_id)
 
-    def recall(self, messages: Sequence[BaseMessage], config: RunnableConfig) -> tuple[str, Report]:
+    def recall(self, messages: Messages, config: RunnableConfig) -> tuple[str, Report]:
         """The context for this turn (empty when there is none) and a report."""
         user, query, context = self.user(config), query_of(messages), ""
         with self._guarded("memory_recall") as report:
@@ -91,9 +92,7 @@ class TurnMemory:
                 context = _note_recall(report, recalled)
         return context, report
 
-    async def arecall(
-        self, messages: Sequence[BaseMessage], config: RunnableConfig
-    ) -> tuple[str, Report]:
+    async def arecall(self, messages: Messages, config: RunnableConfig) -> tuple[str, Report]:
         """Async twin of `recall`."""
         user, query, context = self.user(config), query_of(messages), ""
         with self._guarded("memory_recall") as report:
@@ -104,7 +103,7 @@ class TurnMemory:
                 context = _note_recall(report, recalled)
         return context, report
 
-    def write(self, messages: Sequence[BaseMessage], config: RunnableConfig) -> Report:
+    def write(self, messages: Messages, config: RunnableConfig) -> Report:
         """Store the messages that memory does not have yet."""
         user, new = self.user(config), worth_keeping(messages)
         with self._guarded("memory_write") as report:
@@ -118,7 +117,7 @@ class TurnMemory:
                     memory.flush_soon()
         return report
 
-    async def awrite(self, messages: Sequence[BaseMessage], config: RunnableConfig) -> Report:
+    async def awrite(self, messages: Messages, config: RunnableConfig) -> Report:
         """Async twin of `write`."""
         user, new = self.user(config), worth_keeping(messages)
         with self._guarded("memory_write") as report:
@@ -133,11 +132,7 @@ class TurnMemory:
         return report
 
     def ground(
-        self,
-        tool: Any,
-        messages: Sequence[BaseMessage],
-        config: RunnableConfig,
-        options: Mapping[str, Any],
+        self, tool: Any, messages: Messages, config: RunnableConfig, options: Mapping[str, Any]
     ) -> GroundedCall | None:
         """The tool call filled from memory; None without a request or when memory fails."""
         user, request, call = self.user(config), query_of(messages), None
@@ -148,11 +143,7 @@ class TurnMemory:
         return call
 
     async def aground(
-        self,
-        tool: Any,
-        messages: Sequence[BaseMessage],
-        config: RunnableConfig,
-        options: Mapping[str, Any],
+        self, tool: Any, messages: Messages, config: RunnableConfig, options: Mapping[str, Any]
     ) -> GroundedCall | None:
         """Async twin of `ground`."""
         user, request, call = self.user(config), query_of(messages), None
@@ -162,7 +153,7 @@ class TurnMemory:
                 _note_grounding(report, call)
         return call
 
-    def _options(self, messages: Sequence[BaseMessage]) -> dict[str, Any]:
+    def _options(self, messages: Messages) -> dict[str, Any]:
         options = {"k": self.k, "max_tokens": self.max_tokens, "mode": self.mode}
         return {**options, "in_view": in_view(messages), "on_event": emitter()}
 

@@ -17,6 +17,7 @@ from langmem_graph.storage.memory_services import Services
 from langmem_graph.values.matching import quoted_in, whole_in
 
 REQUEST = "f0"  # the alias of the request among the sources
+MOST_FACTS = 60  # facts in one prompt; ours
 LONGEST = 1_000  # characters of a source
 
 
@@ -85,14 +86,9 @@ class Evidence:
 
 
 async def read_sources(
-    services: Services,
-    run: StepRun,
-    request: Source,
-    facts: Sequence[Fact],
-    most: int,
-    trust: Collection[Origin],
+    services: Services, run: StepRun, facts: Sequence[Fact], trust: Collection[Origin]
 ) -> list[Source]:
-    """The request and the first facts in order of time, each record with its newest message.
+    """The first facts in order of time, each record with its newest message.
 
     A tool call that an assistant made is left out: its guess would come back as a memory. What two
     facts say in the same words is shown once.
@@ -102,9 +98,9 @@ async def read_sources(
     stored = await _stored(services, run, ids, records)
     guesses = {n for n, message in stored.messages.items() if is_bare_call(message)}
     usable = [f for f in facts if f.record_id or guesses.isdisjoint(f.message_ids)]
-    found = _distinct([_source(fact, stored, trust) for fact in usable])[:most]
+    found = _distinct([_source(fact, stored, trust) for fact in usable])[:MOST_FACTS]
     by_time = sorted(found, key=lambda source: source.at)
-    return [request, *(replace(one, alias=f"f{n}") for n, one in enumerate(by_time, 1))]
+    return [replace(source, alias=f"f{n}") for n, source in enumerate(by_time, 1)]
 
 
 def _distinct(sources: Sequence[Source]) -> list[Source]:

@@ -37,7 +37,6 @@ MOST_SLOTS = 24  # slots that are searched for; the first ones of a larger tool
 MOST_OWNERS = 2
 """Entities named in the request, beside the user, whose slots are searched for; ours."""
 MOST_SEARCHES = 60  # searches for slots and for their entities; ours
-MOST_FACTS = 60  # facts in one prompt; ours
 _NAME = re.compile(r"(?<=[\w,] )[^\W\d_a-z][\w'’-]+")
 """A word that begins with a capital letter within a sentence."""
 
@@ -87,17 +86,16 @@ async def retrieve_slots(
     """Find sources for all slots."""
     tool, slots, query = state["tool"], searched_slots(state["tool"]), state["query"]
     request = Source(REQUEST, query, at=state["now"], trusted=(query,))
-    warnings, facts = list(state["warnings"]), list[Fact]()
+    warnings, found = list(state["warnings"]), list[Source]()
     try:
         facts = await _searched(deps, run, tool, slots[:MOST_SLOTS], query)
-        sources = await read_sources(deps.services, run, request, facts, MOST_FACTS, state["trust"])
+        found = await read_sources(deps.services, run, facts, state["trust"])
     except Exception as error:  # noqa: BLE001  # the slots are then filled from the request alone
         failed = "memory could not be searched"
         warnings.append(f"{failed}: {run.problem(failed, error)}")
-        sources = [request]
-    shown = [source.fact for source in sources if source.fact]
+    shown = [source.fact for source in found]
     run.emit({"event": "memory_slots", "slots": len(slots), "facts": shown})
-    return {"evidence": Evidence(sources), "warnings": warnings}
+    return {"evidence": Evidence([request, *found]), "warnings": warnings}
 
 
 async def _searched(

@@ -5,7 +5,7 @@ value, and the profile; where the facts are not sure to suffice, also the best o
 called.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from time import time
@@ -224,20 +224,10 @@ def _read(room: Room, facts: Sequence[Fact], at: datetime | None, settings: Sett
     current = {record for record, n in records.items() if n in active}
     labels = {f"record:{record}": of_records.get(n, []) for record, n in records.items()}
     labels |= {f"message:{message_id}": hit.labels for message_id, hit in messages.items()}
-    gone = {fact.id for fact in facts if not _is_stored(fact, messages, current, labels)}
-    return _Stored(vague, messages, gone, labels)
-
-
-def _is_stored(
-    fact: Fact,
-    messages: Mapping[str, MessageHit],
-    records: Set[str],
-    labels: Mapping[str, list[Label]],
-) -> bool:
-    """True where the fact is still stored, and holds if it held when it was found."""
-    if fact.record_id:
-        return fact.record_id in records or (fact.outdated and bool(labels.get(fact.id)))
-    return all(message_id in messages for message_id in fact.message_ids)
+    stored = {f"message:{message_id}" for message_id in messages}
+    stored |= {f"record:{record}" for record in current}
+    outdated = {fact.id for fact in facts if fact.outdated and labels.get(fact.id)}
+    return _Stored(vague, messages, {fact.id for fact in facts} - stored - outdated, labels)
 
 
 def _report(
