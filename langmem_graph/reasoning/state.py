@@ -53,7 +53,7 @@ class Subgoal(BaseModel):
 
     def parsed(self) -> Atom:
         """The statement with its variables."""
-        return Atom((self.atom,)) if self.plain else Atom.parse(self.atom)
+        return Atom(self.atom, plain=True) if self.plain else Atom.parse(self.atom)
 
     def shown(self) -> dict[str, Any]:
         """The subgoal as the trace shows it."""
