@@ -5,7 +5,7 @@ model's word.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -16,7 +16,7 @@ from langmem_graph.grounding.type_conversion import PLAIN_NUMBER
 from langmem_graph.schedule.named_moments import days_in, times_in
 from langmem_graph.schedule.times import zone_of
 from langmem_graph.values.matching import is_token, says
-from langmem_graph.values.numbers import Amount, amounts, measure_of
+from langmem_graph.values.numbers import amounts, measure_of
 
 _DAY = timedelta(days=1)
 _ISO_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*")
@@ -49,24 +49,16 @@ def number_derivation(value: float | Decimal, about: str, quotes: Sequence[Quote
     percent = not units.isdisjoint(_PERCENT)
     if any(one.value == wanted and (percent or one.unit not in _PERCENT) for one in stated):
         return "number"
-    if any(wanted == converted for one in stated for converted in _converted(one, units)):
-        return "unit"
-    single = [own[0] for own in found if len(own) == 1]
-    if len(single) == len(quotes) > 1 and _sum(single) == wanted:
-        return "sum"
-    return None
-
-
-def _converted(amount: Amount, units: Iterable[str]) -> Iterator[Decimal]:
-    of, factor = amount.measure
     others = [measure_of(unit) for unit in units]
-    yield from (amount.value * factor / own for other, own in others if of and other == of)
-
-
-def _sum(parts: Sequence[Amount]) -> Decimal | None:
-    """The sum of amounts of one unit, as far as units are known."""
-    same = len({one.measure for one in parts}) == 1
-    return sum((one.value for one in parts), Decimal(0)) if same else None
+    for one in stated:
+        of, factor = one.measure
+        if of and wanted in {one.value * factor / own for other, own in others if other == of}:
+            return "unit"
+    single = [own[0] for own in found if len(own) == 1]
+    is_one_unit = len({one.measure for one in single}) == 1  # as far as units are known
+    if is_one_unit and len(single) == len(quotes) > 1:
+        return "sum" if sum(one.value for one in single) == wanted else None
+    return None
 
 
 def text_derivation(

@@ -32,13 +32,14 @@ async def verify(
     deps: GroundingDependencies, state: GroundingState, run: StepRun
 ) -> GroundingState:
     """Check every value that the model proposed."""
-    proposal = state["proposal"]
+    proposal, chosen = state["proposal"], state["model_may_choose"]
     if proposal is None:
         return {"filled": []}
     check = ValueCheck(
         citations=_citations(proposal, state["evidence"]),
         evidence=state["evidence"],
-        may_choose=_chosen(state),
+        # of one tool of several, a slot is named `tool.slot`
+        may_choose=frozenset(name.removeprefix(f"{state['tool'].name}.") for name in chosen),
         policy=state["policy"],
         zone=deps.services.settings.time_zone,
     )
@@ -64,12 +65,6 @@ def _path(written: str) -> tuple[str, ...]:
     """`lines[0].amount` and `$.lines.0.amount` are the path `lines.0.amount`."""
     plain = re.sub(r"\[(\d+)\]", r".\1", written.strip().removeprefix("$."))
     return tuple(plain.removeprefix("arguments.").split("."))
-
-
-def _chosen(state: GroundingState) -> frozenset[str]:
-    """The slots that the model may choose; of one tool of several, `tool.slot`."""
-    prefix = f"{state['tool'].name}."
-    return frozenset(name.removeprefix(prefix) for name in state["model_may_choose"])
 
 
 @dataclass(frozen=True)
@@ -129,7 +124,9 @@ class ValueCheck:
             said = any(_SAYS_BOOLEAN.get(_ending(words)) is value for words in own)
             return (value, "") if said else None
         if isinstance(value, int | float):
-            how = "" if _stands(value, quotes) else number_derivation(value, slot.about, quotes)
+            digits = str(value) if isinstance(value, int) else ""  # a whole number, digit by digit
+            stands = any(whole_in(digits, one.words) is not None for one in quotes)
+            how = "" if stands else number_derivation(value, slot.about, quotes)
             return None if how is None else (value, how)
         if value in slot.choices:
             names = [name for name in slot.names_of(value) if _names(name, quotes)]
@@ -197,13 +194,6 @@ def _names(name: str, quotes: Sequence[Quoted]) -> bool:
 def _ending(words: str) -> str:
     """What "insured: yes" says."""
     return re.split(r"[:=]", words)[-1].strip(" .!'\"").casefold()
-
-
-def _stands(value: float, quotes: Sequence[Quoted]) -> bool:
-    """Whether a whole number stands in the words digit by digit."""
-    return isinstance(value, int) and any(
-        whole_in(str(value), one.words) is not None for one in quotes
-    )
 
 
 def _citing(filled: FilledValue, cited: Sequence[Citation]) -> FilledValue:

@@ -43,6 +43,11 @@ class Recurrence:
     zone: str | None = None  # the zone of that line
     skipped: tuple[str, ...] = ()  # of EXDATE lines, in ISO 8601
 
+    @property
+    def is_timed(self) -> bool:
+        """True for what takes place at a time of day."""
+        return bool(self.clock or "BYHOUR" in self.rule)
+
 
 def read_recurrence(text: str) -> Recurrence | None:
     """The recurrence that a model wrote; None where it wrote that there is none.

@@ -5,6 +5,7 @@ what cannot be read is refused with the form that is asked for.
 """
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
@@ -66,7 +67,7 @@ def written_event(
     if not start:
         repeated = _routine(when, repeated)
         start, zone = repeated.start, repeated.zone or zone
-    if repeated and (not start or _is_day_of_timed(start, repeated)):
+    if repeated and (not start or (repeated.is_timed and _granularity_of(start) == "day")):
         begin = date.fromisoformat(start) if start else today
         start = _first_time(repeated, begin, zone) if begin else ""
     try:
@@ -144,10 +145,9 @@ def _end(text: str, start: str) -> str:
 
 def _last_day(whole: str) -> str:
     """The last day of a week, month or year; empty where there is none."""
-    try:
+    with suppress(InvalidInputError):
         return (first_span(_once(whole, "", None))[1] - _SECOND).date().isoformat()
-    except InvalidInputError:
-        return ""
+    return ""
 
 
 def _granularity_of(when: str) -> Granularity:
@@ -198,11 +198,6 @@ def _routine(when: str, repeated: Recurrence | None) -> Recurrence:
     return replace(repeated, clock=clock)
 
 
-def _is_day_of_timed(start: str, repeated: Recurrence) -> bool:
-    """True for a mere day of what takes place at a time of day."""
-    return _granularity_of(start) == "day" and bool(repeated.clock or "BYHOUR" in repeated.rule)
-
-
 def _first_time(repeated: Recurrence, begin: date, zone: str | None) -> str:
     """The first day, or day and time, from `begin` on that fits the rule."""
     midnight = datetime.combine(begin, repeated.clock or time.min)
@@ -210,7 +205,7 @@ def _first_time(repeated: Recurrence, begin: date, zone: str | None) -> str:
         first = next(iter(read_rule(repeated.rule, midnight, zone_of(zone))))
     except InvalidInputError as error:
         raise InvalidInputError(f"recurrence: {error}") from error
-    if repeated.clock or "BYHOUR" in repeated.rule:
+    if repeated.is_timed:
         return first.isoformat(timespec="minutes")
     # what recurs within a day needs the time of its first occurrence
     return "" if "HOURLY" in repeated.rule else first.date().isoformat()

@@ -143,10 +143,8 @@ def render_index(topics: Sequence[TopicFile], profile: ProfileFile | None = None
         lines += [f"- [{PROFILE}]({PROFILE}): {len(profile.text):,} characters", ""]
     for topic in sorted(topics, key=lambda topic: (-topic.updated_at.timestamp(), topic.name)):
         day = topic.updated_at.date().isoformat()
-        lines += [
-            f"- [{topic.title}]({file_name(topic)}): {' '.join(topic.summary.split())} "
-            f"({len(topic.evidence)} records, {day})"
-        ]
+        summary, records = " ".join(topic.summary.split()), len(topic.evidence)
+        lines.append(f"- [{topic.title}]({file_name(topic)}): {summary} ({records} records, {day})")
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -155,24 +153,17 @@ def render(file: TopicFile | ProfileFile) -> str:
     front: dict[str, Any] = {"version": file.version, "updated_at": file.updated_at.isoformat()}
     if isinstance(file, ProfileFile):
         return _with_front_matter({"kind": "profile", "topics": file.topics, **front}, file.text)
-    sections = {
-        "Summary": file.summary,
-        "Narrative": file.narrative,
-        "Evidence": "\n".join(f"- {record_id}" for record_id in file.evidence),
-    }
+    evidence = "\n".join(f"- {record_id}" for record_id in file.evidence)
+    sections = zip(SECTIONS, (file.summary, file.narrative, evidence), strict=True)
+    # a line of a text that looks like a heading is escaped
+    escaped = ((name, _HEADING.sub(r"\\\g<0>", text)) for name, text in sections)
     front = {"kind": "topic", "name": file.name, "title": file.title, **front}
-    return _with_front_matter(front, _sections(sections))
+    return _with_front_matter(front, "\n\n".join(f"## {n}\n\n{text}" for n, text in escaped))
 
 
 def _with_front_matter(front: Mapping[str, Any], body: str) -> str:
     fields = yaml.safe_dump(dict(front), allow_unicode=True, sort_keys=False, width=10**6)
     return f"{_FENCE}{fields}{_FENCE}\n{body}\n"
-
-
-def _sections(sections: Mapping[str, str]) -> str:
-    """Each text under its heading; a line of a text that looks like a heading is escaped."""
-    escaped = {name: _HEADING.sub(r"\\\g<0>", text) for name, text in sections.items()}
-    return "\n\n".join(f"## {name}\n\n{text}" for name, text in escaped.items())
 
 
 def parse(text: str) -> TopicFile | ProfileFile:
@@ -187,12 +178,8 @@ def parse(text: str) -> TopicFile | ProfileFile:
         return ProfileFile(**front | {"text": body})
     if kind != "topic":
         raise InvalidInputError(f"kind must be 'topic' or 'profile', not {kind!r}.")
-    sections = _parse_sections(body)
-    fields = {
-        "summary": sections["Summary"],
-        "narrative": sections["Narrative"],
-        "evidence": _parse_list(sections["Evidence"]),
-    }
+    summary, narrative, evidence = _parse_sections(body)
+    fields = {"summary": summary, "narrative": narrative, "evidence": _parse_list(evidence)}
     return TopicFile(**front | fields)
 
 
@@ -212,8 +199,8 @@ def _split(text: str) -> tuple[dict[str, Any], str]:
     return front, body
 
 
-def _parse_sections(body: str) -> dict[str, str]:
-    """The text of each section; other headings belong to the text."""
+def _parse_sections(body: str) -> list[str]:
+    """The texts of the three sections; other headings belong to the text."""
     before, *parts = re.split(rf"^## ({_NAMES})[ \t]*$", body, flags=re.MULTILINE)
     found = tuple(parts[::2])
     if before.strip() or found != SECTIONS:
@@ -221,8 +208,7 @@ def _parse_sections(body: str) -> dict[str, str]:
             f"The sections must be {', '.join(SECTIONS)}, each as a `## ` heading, with nothing "
             f"before them; found {', '.join(found[:9]) or 'none'}."
         )
-    texts = (_HEADING.sub(lambda match: match.group().removeprefix("\\"), t) for t in parts[1::2])
-    return dict(zip(found, texts, strict=True))
+    return [_HEADING.sub(lambda line: line.group().removeprefix("\\"), t) for t in parts[1::2]]
 
 
 def _parse_list(text: str) -> list[str]:
