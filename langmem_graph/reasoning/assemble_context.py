@@ -51,7 +51,8 @@ async def context(
     """Compose the context and the outcome of the recall."""
     services, settings = deps.services, deps.services.settings
     facts = _quotable(state)
-    at = datetime.fromisoformat(state["now"]) if is_vague(state) else None
+    is_vague = (state["proof"].intent or state["intent"]) == "vague"
+    at = datetime.fromisoformat(state["now"]) if is_vague else None
     stored, warnings = _Stored(), list(state["warnings"])
     try:
         stored = await services.in_known_room(
@@ -151,11 +152,6 @@ def spans(proof: Proof) -> list[str]:
     if len(days) != 2 or not (days[0] and days[1]):
         return []
     return [between(*sorted(day for day in days if day))]
-
-
-def is_vague(state: ReasoningState) -> bool:
-    """True for a turn that continues without naming a subject."""
-    return (state["proof"].intent or state["intent"]) == "vague"
 
 
 def _write(builder: ContextBuilder, found: _Found, state: ReasoningState, others: int) -> None:

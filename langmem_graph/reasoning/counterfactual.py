@@ -2,10 +2,9 @@
 
 The planning call has named what could speak against it beyond the facts in its view. Each of these
 risks is searched for by hypothetical example sentences (HyDE-style expansion): examples of what the
-user may have said. Only their vectors are compared, since their words are arbitrary, and they are
-embedded as statements, not as questions. The results are merged, then expanded along the graph's
-edges, and one model call names those of the new facts that really speak against the request.
-General knowledge binds no variable, and nothing of this step is stored.
+user may have said. The results are merged, then expanded along the graph's edges, and one model
+call names those of the new facts that really speak against the request. General knowledge binds no
+variable, and nothing of this step is stored.
 """
 
 from collections.abc import Sequence

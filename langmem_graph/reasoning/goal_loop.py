@@ -237,16 +237,13 @@ def build(
         ]
         return [Send("retrieve", form.dump(search)) for search in searches]
 
+    def after_unify(state: GoalState) -> Any:
+        proof = state["proof"]
+        return "refine" if proof.subgoals and not proof.ended else following(state)
+
     route = form.route(following)
     builder.add_conditional_edges("plan", route, ["retrieve", END])
     builder.add_edge("retrieve", "unify")
-    builder.add_conditional_edges("unify", form.route(_after_unify), ["refine", "plan", END])
+    builder.add_conditional_edges("unify", form.route(after_unify), ["refine", "plan", END])
     builder.add_conditional_edges("refine", route, ["retrieve", "plan", END])
     return builder.compile(checkpointer=checkpointer, name="goals")
-
-
-def _after_unify(state: GoalState) -> str:
-    proof = state["proof"]
-    if proof.ended:
-        return END
-    return "refine" if proof.subgoals else "plan"

@@ -1,8 +1,4 @@
-"""State of the reasoning graph and of its goal loop, and the dependencies of their steps.
-
-The module has three parts: the proof that the goal loop works on, the loop's own state, and the
-state of the graph around it. `JSON` is the form of both for graphs that an application serves.
-"""
+"""State of the reasoning graph and of its goal loop, and the dependencies of their steps."""
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -357,16 +353,13 @@ class ReasoningState(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class ReasoningDependencies:
-    """Dependencies of the reasoning graph's steps.
-
-    Attributes:
-        fail_closed: raise when the first look-up fails; else the recall is empty and says so.
-    """
+    """Dependencies of the reasoning graph's steps."""
 
     services: Services
     runner: ModelRunner
     goals: GoalDependencies
     fail_closed: bool = True
+    """Raise when the first look-up fails; else the recall is empty and says so."""
 
 
 JSON = StateForm.json(

@@ -1,10 +1,9 @@
 """The step `unify`: bind variables and prove atoms by the retrieved facts (Goal-Mem 2.2, step 4).
 
 One model call a round proposes bindings by the nine conditions of Goal-Mem 2.1, and says what else
-to look for (step 6). Code checks every proposal again and decides how the loop continues. A binding
-is accepted when its variable exists, it cites facts of the prompt that contain its words or its
-day, and it agrees with earlier bindings. A variable may have several values, in rows; where the
-model says that facts disagree, code decides by what holds, or notes a conflict.
+to look for (step 6). Code checks every proposal again and decides how the loop continues. A
+variable may have several values, in rows; where the model says that facts disagree, code decides by
+what holds, or notes a conflict.
 """
 
 import re

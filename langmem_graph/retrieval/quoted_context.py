@@ -61,8 +61,8 @@ def build_context(
         per_quote: tokens of one quote; longer messages are cut to their best part.
         before: lines that precede the quotes.
     """
-    order = URGENT if before else "oldest first"
-    left = budget - counter.count(framed([*before, ALSO] if before else [], order))
+    order, also = (URGENT, [ALSO]) if before else ("oldest first", [])
+    left = budget - counter.count(framed([*before, *also], order))
     quotes: dict[str, str] = {}
     for hit in hits:
         line = quote(hit, counter, per_quote)
@@ -71,12 +71,10 @@ def build_context(
             quotes[hit.message_id] = line
             left -= cost
     quoted = [hit for hit in hits if hit.message_id in quotes]
-    if not quoted and not before:
-        return "", []
+    if not quoted:
+        return (framed(before, order) if before else ""), []
     by_time = sorted(quoted, key=lambda hit: (hit.at, hit.position))
-    also = [ALSO] if before and quoted else []
-    lines = [*before, *also, *(quotes[hit.message_id] for hit in by_time)]
-    return framed(lines, order), quoted
+    return framed([*before, *also, *(quotes[hit.message_id] for hit in by_time)], order), quoted
 
 
 def framed(lines: Iterable[str], order: str = "oldest first") -> str:
@@ -100,15 +98,9 @@ def quote(message: MessageHit | Message, counter: TokenCounter, limit: int) -> s
     words = as_data(message.text)
     room = max(limit - counter.count(label), limit // 2) if label else limit
     if counter.count(words) > room:
-        words = _cut(best, counter, room)
+        kept = _beginning(best, room, counter.count)
+        words = as_data(f"… {best if kept == best else kept.rsplit(' ', 1)[0]} …")
     return head + words
-
-
-def _cut(text: str, counter: TokenCounter, limit: int) -> str:
-    """The longest beginning of the text that fits as data, cut at a space where there is one."""
-    kept = _beginning(text, limit, counter.count)
-    whole_words = text if kept == text else kept.rsplit(" ", 1)[0]
-    return as_data(f"… {whole_words} …")
 
 
 def _beginning(text: str, limit: int, count: Callable[[str], int]) -> str:

@@ -121,7 +121,9 @@ def _session_signals(
     dense = _best(found.dense, session_of, TOP_DENSE, missing=float(found.dense.min(initial=0.0)))
     words = share_of_best(_best(found.words, session_of, TOP_WORDS))
     unit = _unit_centroids(numbers, centroids)
-    first_pass = _standard(dense) + _standard(words) + _standard(_likeness(unit, found.vector))
+    first_pass = _standard(dense) + _standard(words)
+    if found.vector is not None and unit.size:
+        first_pass += _standard(np.asarray(unit @ found.vector, dtype=np.float64))
     ages = len(centroids.sessions) - np.searchsorted(centroids.sessions, numbers)
     return {
         "dense": dense,
@@ -148,12 +150,6 @@ def _unit_centroids(numbers: NDArray[np.int64], centroids: Centroids) -> NDArray
     unit[has] = centroids.matrix[np.searchsorted(centroids.sessions, numbers[has])]
     lengths = np.linalg.norm(unit, axis=1, keepdims=True)
     return np.asarray(unit / np.maximum(lengths, 1e-9), dtype=np.float32)
-
-
-def _likeness(unit: NDArray[np.float32], vector: NDArray[np.float32] | None) -> Scores:
-    if vector is None or not unit.size:
-        return np.zeros(len(unit))
-    return np.asarray(unit @ vector, dtype=np.float64)
 
 
 def _likeness_to_best(first_pass: Scores, unit: NDArray[np.float32]) -> Scores:

@@ -1,8 +1,6 @@
 """Times in words: dates that a text names, and the time that a request proposes.
 
-`named_days` finds the dates that a query names, for the ranking of messages. `spoken_time` reads
-the time to come that a request names, and gives up on everything that is ambiguous. `only_time`
-reads a text that is a time and nothing else.
+Everything that is ambiguous is left alone.
 """
 
 import re
