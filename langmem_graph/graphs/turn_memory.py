@@ -19,6 +19,7 @@ from langmem_graph.graphs.user_identity import UserId, session_of, user_of
 from langmem_graph.memory import Memory
 from langmem_graph.pipelines import Pipelines
 from langmem_graph.reports import AddReport, FlushReport
+from langmem_graph.retrieval.search_common import check_choice
 from langmem_graph.runtime import emitter
 from langmem_graph.schemas import GroundedCall, Recall, RecallMode
 
@@ -65,11 +66,7 @@ class TurnMemory:
     def __post_init__(self) -> None:
         check_memory(self.memory)
         for name, allowed in (("extraction", ExtractionMode), ("mode", RecallMode)):
-            value, choices = getattr(self, name), get_args(allowed)
-            if value not in choices:
-                raise InvalidInputError(
-                    f"{name} must be one of {', '.join(choices)}, not {value!r}."
-                )
+            check_choice(name, getattr(self, name), get_args(allowed))
         if self.mode != "fast":
             pipelines_of(self.memory, f"mode={self.mode!r}")
         for name in ("k", "max_tokens"):

@@ -76,9 +76,7 @@ def errors(value: Any, schema: Any) -> Iterator[ValidationError]:
     yield from _Validator(schema, format_checker=_formats).iter_errors(value)
 
 
-def _in_steps(
-    checker: Any, step: float, value: object, schema: object
-) -> Iterator[ValidationError]:
+def _in_steps(checker: Any, step: float, value: object, _: object) -> Iterator[ValidationError]:
     """`multipleOf` in exact arithmetic: in binary, 19.99 is not a multiple of 0.01."""
     if checker.is_type(value, "number") and Fraction(str(value)) % Fraction(str(step)):
         yield ValidationError(f"{value!r} is not a multiple of {step}")

@@ -46,9 +46,8 @@ async def verify(
     arguments = read_arguments(proposal.arguments) or {}
     filled = [check.filled(leaf) for leaf in leaves(arguments, state["tool"].schema)]
     named = {one.path for one in filled}
-    rivals = [
-        check.conflict(path) for name in proposal.missing if (path := _path(name)) not in named
-    ]
+    missing = map(_path, proposal.missing)
+    rivals = [check.conflict(path) for path in missing if path not in named]
     return {"filled": [*filled, *(one for one in rivals if one)]}
 
 

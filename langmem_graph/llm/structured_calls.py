@@ -213,10 +213,8 @@ class ModelRunner:
     ) -> Reply[T]:
         start = perf_counter()
         try:
-            asked: Any = self._model.with_structured_output(
-                schema, include_raw=True, **self._method
-            )
-            invoke = _in_one_thread(asked).invoke
+            asks: Any = self._model.with_structured_output(schema, include_raw=True, **self._method)
+            invoke = _in_one_thread(asks).invoke
             call = in_thread(invoke, list(messages), labelled(schema.__name__))
             answer: Any = await asyncio.wait_for(call, self._limits.seconds)
         except TimeoutError:

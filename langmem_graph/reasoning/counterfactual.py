@@ -13,12 +13,7 @@ from itertools import chain
 from langmem_graph.llm.answer_schemas import Consequences
 from langmem_graph.llm.structured_calls import load_prompt
 from langmem_graph.reasoning.goal_loop import risks_of
-from langmem_graph.reasoning.state import (
-    FoundRisks,
-    PossibleRisk,
-    ReasoningDependencies,
-    ReasoningState,
-)
+from langmem_graph.reasoning.state import FoundRisks, ReasoningDependencies, ReasoningState
 from langmem_graph.retrieval.example_search import linked_facts, nearest_to_examples
 from langmem_graph.retrieval.facts import by_reciprocal_rank
 from langmem_graph.retrieval.quoted_context import FactAliases, as_data, now_line, request_line
@@ -35,8 +30,11 @@ async def counterfactual(
     """Search with the risks, and ask which of the facts that are new speak against the request."""
     usage, recorder = state["usage"].copy(), run.recorder(state["trace"])
     possible = state["proof"].risks[: deps.services.settings.reasoning.risks]
+    # a risk without examples is searched for by its claim
+    examples = ([e for e in risk.examples if e.strip()] or [risk.claim] for risk in possible)
+    queries = list(dict.fromkeys(chain.from_iterable(examples)))
     try:
-        fresh = await _search(deps, run, possible, state["proof"].facts or state["recalled"])
+        fresh = await _search(deps, run, queries, state["proof"].facts or state["recalled"])
     except Exception as error:  # noqa: BLE001  # the context is still useful without risks
         failed = "looking for risks failed"
         warning = f"{failed}: {run.problem(failed, error)}"
@@ -55,14 +53,10 @@ async def counterfactual(
 
 
 async def _search(
-    deps: ReasoningDependencies, run: StepRun, risks: Sequence[PossibleRisk], seen: Sequence[Fact]
+    deps: ReasoningDependencies, run: StepRun, queries: list[str], seen: Sequence[Fact]
 ) -> list[Fact]:
-    """The facts near to the risks, and their neighbours in the graph, that no model has seen.
-
-    A risk without examples is searched for by its claim.
-    """
-    examples = ([one for one in risk.examples if one.strip()] or [risk.claim] for risk in risks)
-    queries, services = list(dict.fromkeys(chain.from_iterable(examples))), deps.services
+    """The facts near to the queries, and their neighbours in the graph, that no model has seen."""
+    services = deps.services
     return await services.in_known_room(
         run.user, lambda room: _unseen(UserSearch.of(services, room), queries, seen), []
     )

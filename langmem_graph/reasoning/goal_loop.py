@@ -188,10 +188,9 @@ def _take_subgoals(plan: GoalPlan, step: GoalStep) -> None:
 
 def _record(step: GoalStep) -> None:
     proof, record = step.proof, step.recorder.record
-    told = proof.model_dump(
-        include=set("intent sure answer central sufficient named status".split())
-    )
-    record("memory_goal", rows=len(proof.rows), subgoals=len(proof.subgoals), **told)
+    told = set("intent sure answer central sufficient named status".split())
+    counted = {"rows": len(proof.rows), "subgoals": len(proof.subgoals)}
+    record("memory_goal", **counted, **proof.model_dump(include=told))
     for risk in proof.against:
         record("memory_risk", **risk.model_dump())
     for goal in proof.initial():

@@ -70,9 +70,8 @@ class Atom:
         if self.plain:
             return _bare(self.text)
         names = list(dict.fromkeys(variable.name for variable in self.variables))
-        return _bare(
-            _VARIABLE.sub(lambda v: f" v{names.index(v[1]) + 1} {_bare(v[2])} ", self.text)
-        )
+        numbered = _VARIABLE.sub(lambda v: f" v{names.index(v[1]) + 1} {v[2]} ", self.text)
+        return _bare(numbered)
 
     def __str__(self) -> str:
         return self.text

@@ -11,12 +11,8 @@ from typing import get_args
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.messages import to_utc
+from langmem_graph.retrieval import message_search
 from langmem_graph.retrieval.facts import evidence, hits_by_id
-from langmem_graph.retrieval.message_search import (
-    search_different,
-    search_messages,
-    search_sessions,
-)
 from langmem_graph.retrieval.quoted_context import (
     AGAINST,
     ALSO,
@@ -30,6 +26,7 @@ from langmem_graph.retrieval.request_intent import intent_of
 from langmem_graph.retrieval.search_common import (
     SearchNotes,
     UserSearch,
+    check_choice,
     check_query,
     check_request,
 )
@@ -45,7 +42,7 @@ from langmem_graph.settings import RankingMethod
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.tokens import token_counter
 
-_SEARCHES = {"message": search_messages, "session": search_sessions}
+_SEARCHES = {"message": message_search.search_messages, "session": message_search.search_sessions}
 
 
 def search_conversation(
@@ -65,10 +62,8 @@ def search_conversation(
     if by not in _SEARCHES:
         raise InvalidInputError(f"by must be 'message' or 'session', not {by!r}.")
     check_query(query, k)
-    if ranking is not None and ranking not in get_args(RankingMethod):
-        raise InvalidInputError(
-            f"ranking must be one of {', '.join(get_args(RankingMethod))}, not {ranking!r}."
-        )
+    if ranking is not None:
+        check_choice("ranking", ranking, get_args(RankingMethod))
     with services.known_room(user_id) as room:
         if room is None:
             return []
@@ -102,7 +97,7 @@ def fast_recall(
     with services.known_room(user_id) as room:
         if room is not None:
             search = UserSearch(room, services.embedder, settings, notes)
-            found, _ = search_different(search, query, k + len(seen))
+            found, _ = message_search.search_different(search, query, k + len(seen))
             hits = [hit for hit in found if not {hit.text, hit.message_id} & seen][:k]
             with notes.stage("schedule"):
                 asked = spoken_time(query, now, settings.time_zone)

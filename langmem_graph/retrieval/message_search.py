@@ -10,24 +10,12 @@ from sqlalchemy import Connection
 
 from langmem_graph.retrieval.ranking import NOT_FOUND, Candidates, rank_messages, rank_sessions
 from langmem_graph.retrieval.record_search import RankedRecords, rank_records
-from langmem_graph.retrieval.search_common import (
-    Depths,
-    Ranking,
-    Scores,
-    UserSearch,
-    Vector,
-    as_scores,
-)
+from langmem_graph.retrieval.search_common import Depths, Ranking, UserSearch, Vector, as_scores
 from langmem_graph.schemas import Message, MessageHit
-from langmem_graph.storage import (
-    full_text,
-    message_queries,
-    record_queries,
-    superseded_labels,
-    vector_rows,
-)
+from langmem_graph.storage import full_text, message_queries, record_queries, vector_rows
 from langmem_graph.storage.full_text import query_terms, telling_terms
 from langmem_graph.storage.message_queries import Facts
+from langmem_graph.storage.superseded_labels import labelled_messages
 from langmem_graph.storage.tables_and_migrations import MESSAGES
 from langmem_graph.storage.user_room import LedgerFolder
 from langmem_graph.storage.vector_rows import VectorRows
@@ -145,7 +133,7 @@ def _by_words(connection: Connection, query: str, depth: int) -> dict[int, float
 
 def _best_pieces(
     facts: list[Facts], rows: VectorRows, vector: Vector | None
-) -> tuple[Scores, NDArray[np.int64]]:
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Of each message the greatest cosine of its pieces, and where that piece begins and ends."""
     places = {fact.n: place for place, fact in enumerate(facts)}
     dense, spans = np.zeros(len(facts)), np.zeros((len(facts), 2), dtype=np.int64)
@@ -163,7 +151,7 @@ def _hits(
     best = [place for place in best if ranking.scores[place] != NOT_FOUND]
     numbers = [found.facts[place].n for place in best]
     with room.database.read_transaction() as connection:
-        messages = superseded_labels.labelled_messages(connection, numbers)
+        messages = labelled_messages(connection, numbers)
     hits = []
     for place, n in zip(best, numbers, strict=True):
         message = messages.get(n)

@@ -56,9 +56,7 @@ def rank_messages(found: Candidates, settings: Settings) -> Ranking:
         return Ranking(weighted_sum(signals, MESSAGE_WEIGHTS), signals)
     signals = {"dense": found.dense, "words": found.words}
     if method == "rrf":
-        return Ranking(
-            reciprocal_rank_fusion(list(signals.values()), settings.ranking.rrf_k), signals
-        )
+        return Ranking(reciprocal_rank_fusion(signals.values(), settings.ranking.rrf_k), signals)
     return Ranking(np.where(signals[method] != 0, signals[method], NOT_FOUND), signals)
 
 
@@ -101,15 +99,15 @@ def rank_sessions(
     else:
         columns = {"dense": found.dense, "words": found.words}
         signals = {name: _best(values, session_of, 1) for name, values in columns.items()}
-        every, rrf_k = list(signals.values()), settings.ranking.rrf_k
-        scores = reciprocal_rank_fusion(every, rrf_k) if method == "rrf" else signals[method]
-    spread = Ranking(
-        scores[session_of], {name: values[session_of] for name, values in signals.items()}
-    )
+        fused = reciprocal_rank_fusion(signals.values(), settings.ranking.rrf_k)
+        scores = fused if method == "rrf" else signals[method]
+    spread = {name: values[session_of] for name, values in signals.items()}
     best_of: dict[int, int] = {}  # by session: the place of its best message
     for place in messages.best():
         best_of.setdefault(int(session_of[place]), place)
-    return spread, [best_of[session] for session in best_places(scores)]
+    return Ranking(scores[session_of], spread), [
+        best_of[session] for session in best_places(scores)
+    ]
 
 
 def _session_signals(

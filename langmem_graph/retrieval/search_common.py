@@ -96,11 +96,14 @@ def recall_request(
     """
     now = None if at is None else to_utc(at).isoformat(timespec="minutes")
     check_request(settings, query, k, max_tokens)
-    if mode not in get_args(RecallMode):
-        raise InvalidInputError(
-            f"mode must be one of {', '.join(get_args(RecallMode))}, not {mode!r}."
-        )
+    check_choice("mode", mode, get_args(RecallMode))
     return RecallRequest(query, mode, k, max_tokens, in_view, now)
+
+
+def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    """Raise InvalidInputError for an option that is none of the choices."""
+    if value not in choices:
+        raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, not {value!r}.")
 
 
 def check_query(query: object, k: object) -> None:
@@ -255,16 +258,16 @@ def best_places(values: Scores) -> list[int]:
     return places
 
 
-def reciprocal_rank_fusion(signals: Sequence[Scores], k: int) -> Scores:
+def reciprocal_rank_fusion(signals: Iterable[Scores], k: int) -> Scores:
     """Sum of `1 / (k + rank)` over the signals; ranks count from 1.
 
     A score of 0 means that the signal did not find the item; it then adds nothing.
     """
-    total = np.zeros(len(signals[0]))
+    shares = []
     for signal in signals:
         ranks = 1 + np.argsort(best_places(signal))
-        total += np.where(signal > 0, 1.0 / (k + ranks), 0.0)
-    return total
+        shares.append(np.where(signal > 0, 1.0 / (k + ranks), 0.0))
+    return np.sum(shares, axis=0)  # type: ignore[no-any-return]
 
 
 def weighted_sum(signals: dict[str, Scores], weights: dict[str, float]) -> Scores:

@@ -80,9 +80,7 @@ def by_attribute(room: Room, wanted: Sequence[str], about: str, k: int) -> list[
     """
     with room.database.read_transaction() as connection:
         named = record_queries.with_attributes(connection)
-    attributes = [
-        (n, content(name.replace("_", " ")), content(subject)) for n, subject, name in named
-    ]
+    attributes = [(n, content(name.replace("_", " ")), content(whose)) for n, whose, name in named]
     seen = Counter(word for _, name, subject in attributes for word in name | subject)
     weight = {word: math.log(1 + len(attributes) / count) for word, count in seen.items()}
     around, found = content(about), []

@@ -33,12 +33,8 @@ from langmem_graph.schedule.times import (
 from langmem_graph.schedule.worded_days import worded_days
 from langmem_graph.schemas import Fact, Record
 from langmem_graph.settings import Settings
-from langmem_graph.storage import (
-    message_queries,
-    record_queries,
-    superseded_labels,
-    topic_file_rows,
-)
+from langmem_graph.storage import message_queries, record_queries, topic_file_rows
+from langmem_graph.storage.superseded_labels import labelled_messages
 from langmem_graph.storage.user_room import Room
 from langmem_graph.topics.track_and_profile_files import PROFILE, ProfileFile, parse
 
@@ -144,7 +140,7 @@ def said_of_days(
     with room.database.read_transaction() as connection:
         said = message_queries.said_by_user(connection, now - _YEAR, now, MOST_SAID)
         near = [n for n, text, at in said if _names_day(text, at.astimezone(zone), asked, days)]
-        found = superseded_labels.labelled_messages(connection, near[:MOST])
+        found = labelled_messages(connection, near[:MOST])
     conflicts, when = [], with_weekday(first)
     for fact in (fact_of_message(as_hit(message, n)) for n, message in found.items()):
         line = f"Said of that day: {when} [{', '.join(map(plain_id, fact.message_ids))}]"
@@ -229,9 +225,8 @@ class VagueTurnContext:
         upcoming = [(when, not_in_view([fact], seen)) for when, fact in self.upcoming]
         projects = [(as_data(name), not_in_view(facts, seen)) for name, facts in self.projects]
         builder.add("Next on the schedule:", [item for item in upcoming if item[1]])
-        builder.add(
-            "Open projects, what was said last first:", [item for item in projects if item[1]]
-        )
+        projects = [item for item in projects if item[1]]
+        builder.add("Open projects, what was said last first:", projects)
         if self.profile:
             builder.add("Profile:", [(as_data(self.profile), [])])
 

@@ -78,9 +78,8 @@ def _rule_in_words(phrase: str) -> str | None:
     if found is None or period is None:
         return None
     days, dates = found["days"], found["dates"]
-    if (days and not period.startswith(("DAILY", "WEEKLY"))) or (
-        dates and not period.startswith("MONTHLY")
-    ):
+    misplaced = days and not period.startswith(("DAILY", "WEEKLY"))
+    if misplaced or (dates and not period.startswith("MONTHLY")):
         return None
     on_days = f";BYDAY={_weekdays(days)}" if days else ""
     on_dates = f";BYMONTHDAY={','.join(re.findall('[0-9]+', dates))}" if dates else ""
