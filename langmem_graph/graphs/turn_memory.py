@@ -28,8 +28,7 @@ NOT_A_LOSS = "no text in the message"  # pictures and empty answers
 ExtractionMode = Literal["background", "inline", "manual"]
 """When new messages are extracted: in the background, before the node ends, or at `flush`."""
 Messages = Sequence[BaseMessage]
-Report = dict[str, Any]
-"""JSON: `status` (ok, degraded, failed or skipped), `error`, results and cost."""
+Report = dict[str, Any]  # JSON: `status` (ok, degraded, failed, skipped), `error`, results, cost
 
 
 def check_memory(given: object) -> None:

@@ -40,8 +40,7 @@ class WriteGraphState(TypedDict, total=False):
 
 
 class _State(WriteGraphState, total=False):
-    memory_totals: dict[str, Any]
-    """`Totals` of the batches so far, as JSON; empty once they are reported."""
+    memory_totals: dict[str, Any]  # `Totals` of the batches so far; empty once reported
     remaining_steps: RemainingSteps
 
 

@@ -24,8 +24,7 @@ _ORDER = re.compile(r"(?:mm([/.-])dd|dd([/.-])mm)[/.-]yyyy", re.IGNORECASE)
 _PERCENT = ("%", "percent", "pct")
 _CHUNK = re.compile(r"[^\W_]+|\+(?=\d)")
 _SPACING = re.compile(r"[\s\-\u2010\u2011\u2013/()_]*")
-_FEWEST_DIGITS = 5
-"""A code of digits alone that is spelled without its spaces has this many at least."""
+_FEWEST_DIGITS = 5  # of a code of digits alone that is spelled without its spaces
 
 
 @dataclass(frozen=True)
@@ -51,11 +50,11 @@ def number_derivation(value: float | Decimal, about: str, quotes: Sequence[Quote
         return "number"
     others = [measure_of(unit) for unit in units]
     for one in stated:
-        of, factor = one.measure
+        of, factor = measure_of(one.unit)
         if of and wanted in {one.value * factor / own for other, own in others if other == of}:
             return "unit"
     single = [own[0] for own in found if len(own) == 1]
-    is_one_unit = len({one.measure for one in single}) == 1  # as far as units are known
+    is_one_unit = len({measure_of(one.unit) for one in single}) == 1  # as far as units are known
     if is_one_unit and len(single) == len(quotes) > 1:
         return "sum" if sum(one.value for one in single) == wanted else None
     return None
@@ -175,6 +174,6 @@ def _days_in(quoted: Quoted) -> set[date]:
 
 def _lengths(quoted: Quoted) -> list[timedelta]:
     """The lengths of time that the words state, below ten years."""
-    measured = [(one.value, *one.measure) for one in amounts(quoted.words, quoted.text)]
+    measured = [(one.value, *measure_of(one.unit)) for one in amounts(quoted.words, quoted.text)]
     seconds = [float(value * factor) for value, of, factor in measured if of == "time"]
     return [timedelta(seconds=one) for one in seconds if 0 < one < 3650 * 86_400]

@@ -31,16 +31,14 @@ class Source:
     speaker: str = ""
     said: str = ""  # the newest message that a record was made of
     at: str = ""
-    origin: Origin = "user"
-    """Whose words it holds; of a record, the least trusted of its messages' origins."""
+    origin: Origin = "user"  # whose words it holds; of a record, the least trusted origin
     trusted: tuple[str, ...] = ()  # texts from which values are taken unasked
     record_ids: tuple[str, ...] = ()
     message_ids: tuple[str, ...] = ()
     confirmation: str = ""
     outdated: bool = False  # nothing of it holds now, so no value is taken from it
     labels: tuple[Label, ...] = ()
-    superseded: tuple[str, ...] = ()
-    """Texts of records that were made of the same messages and are no longer true."""
+    superseded: tuple[str, ...] = ()  # texts of the same messages' records, now untrue
 
     def has_superseded(self, raw: str) -> bool:
         """True when the words stand in a superseded text and not in the current one."""

@@ -10,8 +10,7 @@ from typing import Any
 
 from langmem_graph.llm.tool_specs import ToolSpec
 
-DEEPEST = 4
-"""Levels of nested objects whose parts are slots of their own; a deeper object is one slot."""
+DEEPEST = 4  # levels of nested objects whose parts are slots; a deeper object is one slot
 
 _ANYTHING: Mapping[str, Any] = {}
 _NOTHING: Mapping[str, Any] = {"not": {}}

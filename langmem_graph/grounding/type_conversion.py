@@ -13,8 +13,7 @@ from jsonschema.validators import extend
 
 from langmem_graph.grounding.tool_schema import Slot
 
-MOST_BRACKETS = 400
-"""Most opening brackets in arguments; a model in a repetition loop nests hundreds of them."""
+MOST_BRACKETS = 400  # in arguments; a model in a repetition loop nests hundreds of them
 PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,30})(?:\.\d{1,30})?")
 
 

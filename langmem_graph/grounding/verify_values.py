@@ -23,8 +23,7 @@ from langmem_graph.schedule.times import zone_of
 from langmem_graph.values.matching import quoted_in, says, whole_in
 
 _SAYS_BOOLEAN = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-_SHORTEST = 4
-"""Characters of a text that is known to be taken up by the user, or found without its quote."""
+_SHORTEST = 4  # of a text that the user takes up, or that is found without its quote
 _OWN_CHOICE = "is the model's own choice: the quoted words do not say {!r}"
 
 

@@ -26,8 +26,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 T = TypeVar("T", bound=BaseModel)
-NEVER_CUT = "never cut"
-"""Metadata of a text whose beginning would say something else, such as a value or a rule."""
+NEVER_CUT = "never cut"  # of a text whose beginning would say something else: a value, a rule
 MOST_TRIED = 50  # places of a text at which a JSON object is looked for
 _CONFIG = ConfigDict(coerce_numbers_to_str=True)
 _NESTED = {"nested": True}  # the validation context of answers within another one

@@ -15,8 +15,7 @@ from langmem_graph.errors import explain
 from langmem_graph.llm.forgiving_answers import Answer, read_text
 
 T = TypeVar("T", bound=BaseModel)
-LONGEST_ANSWER = 60_000
-"""Characters of a raw answer; a longer one is a repetition loop and is not sent back."""
+LONGEST_ANSWER = 60_000  # characters; a longer answer is a repetition loop, and not sent back
 LONGEST_DETAIL = 200
 
 
@@ -26,11 +25,9 @@ class Reply(Generic[T]):
 
     answer: T | None = None
     problem: str | None = None  # why there is no answer, without any word of it
-    detail: str = ""
-    """The beginning of an unusable answer, or the whole error; for the report alone."""
+    detail: str = ""  # beginning of an unusable answer, or the error; for the report alone
     text: str = ""  # all that the model wrote
-    refused: list[str] = field(default_factory=list)
-    """Parts of the answer that were left out or cut."""
+    refused: list[str] = field(default_factory=list)  # parts left out or cut
 
     def checked(self, check: Callable[[T], str | None]) -> Self:
         """The reply, without the answer where the step that asked finds a problem in it."""

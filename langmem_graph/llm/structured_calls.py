@@ -71,10 +71,8 @@ class Usage:
     output_tokens: int = 0
     tokens_exact: bool = True  # false if the server does not count tokens and they were estimated
     milliseconds: float = 0.0
-    unreachable: int = 0
-    """Calls without an answer: no connection, time-out, no permission, or too many requests."""
-    problems: list[str] = field(default_factory=list)
-    """Answers that could not be used, one line each."""
+    unreachable: int = 0  # calls without an answer: no connection, permission or time
+    problems: list[str] = field(default_factory=list)  # unusable answers, a line each
     dropped: list[str] = field(default_factory=list)
     """Parts of usable answers that were left out or cut, one line each; the first 50."""
     calls_made: list[CallNote] = field(default_factory=list)  # a note of each call, in order
@@ -96,6 +94,11 @@ class Usage:
         both = self.copy()
         both.add(other)
         return both
+
+    def counts(self) -> dict[str, Any]:
+        """What the report of a recall says of it."""
+        same = ("repairs", "input_tokens", "output_tokens", "problems", "dropped")
+        return {"llm_calls": self.calls, **{name: getattr(self, name) for name in same}}
 
     def note_refused(self, schema: type[BaseModel], reasons: Sequence[str]) -> None:
         """Add to the note of the latest call for this schema what a step did not take of it."""

@@ -14,8 +14,7 @@ from langchain_core.utils.json_schema import dereference_refs
 
 from langmem_graph.errors import InvalidInputError
 
-MOST_PARTS = 20_000
-"""Most parts of a schema with its references replaced; a few lines can expand to millions."""
+MOST_PARTS = 20_000  # of a schema, its references replaced; a few lines can expand to millions
 _DEFINED = ("$defs", "definitions")
 _INVALID = (SchemaError, LookupError, TypeError, AttributeError, ValueError, RecursionError)
 

@@ -97,18 +97,15 @@ class _Stored:
     vague: VagueTurnContext = field(default_factory=VagueTurnContext)
     """The profile; for a vague turn also projects and schedule."""
     messages: dict[str, MessageHit] = field(default_factory=dict)  # the messages behind the facts
-    gone: set[str] = field(default_factory=set)
-    """Facts whose message or record was forgotten or superseded since it was found."""
-    labels: dict[str, list[Label]] = field(default_factory=dict)
-    """What does not hold of the facts, by their ids."""
+    gone: set[str] = field(default_factory=set)  # forgotten or superseded since found
+    labels: dict[str, list[Label]] = field(default_factory=dict)  # by the facts' ids
 
 
 @dataclass(frozen=True)
 class _Found:
     """Results of the earlier steps, as far as they are still stored."""
 
-    facts: dict[str, Fact]
-    """With the labels as they are now: what one quotes may have been forgotten meanwhile."""
+    facts: dict[str, Fact]  # with the labels as they are now: what one quotes may be forgotten
     proof: Proof
     conflicts: list[ScheduleConflict]
     reasoning: Reasoning
@@ -238,13 +235,8 @@ def _report(
         warnings=warnings,
         considered=len(found.facts),
         quoted=quoted,
-        llm_calls=usage.calls,
-        repairs=usage.repairs,
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        problems=usage.problems,
-        dropped=usage.dropped,
         context_tokens=counter.count(text),
         tokens_exact=counter.exact,
         milliseconds=spent,
+        **usage.counts(),
     )

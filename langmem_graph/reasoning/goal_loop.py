@@ -11,7 +11,7 @@ typed variables, and a query for each.
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
@@ -203,15 +203,14 @@ def build(
     given: type = GoalInput,
     *,
     form: StateForm = OBJECTS,
-    checkpointer: Literal[False] | None = False,
+    shown: bool = False,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """The compiled loop.
 
     Args:
         given: schema of the input.
         form: form of the state between steps; `JSON` where a checkpointer may save it.
-        checkpointer: False keeps its steps out of a parent's checkpoints (and out of Studio's
-            picture of the parent); None is LangGraph's default.
+        shown: Studio's picture of a parent shows its steps; a checkpointer then saves them.
     """
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(
         GoalState, input_schema=given, output_schema=GoalOutput
@@ -245,4 +244,4 @@ def build(
     builder.add_edge("retrieve", "unify")
     builder.add_conditional_edges("unify", form.route(after_unify), ["refine", "plan", END])
     builder.add_conditional_edges("refine", route, ["retrieve", "plan", END])
-    return builder.compile(checkpointer=checkpointer, name="goals")
+    return builder.compile(checkpointer=None if shown else False, name="goals")

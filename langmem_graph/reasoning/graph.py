@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from functools import wraps
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
@@ -82,9 +82,7 @@ def build(
     *timed, last = map(_timed, steps)
     for step in (route, *timed, _ending(last, finish)):
         builder.add_node(step.__name__, as_node(form.step(step), deps, user_of))
-    checkpointer: Literal[False] | None = None if show_loop else False
-    loop = goal_loop.build(deps.goals, user_of, form=form, checkpointer=checkpointer)
-    builder.add_node("goals", loop)
+    builder.add_node("goals", goal_loop.build(deps.goals, user_of, form=form, shown=show_loop))
 
     def after_route(state: Any) -> str:
         return "first_lookup" if state["query"].strip() else "context"
@@ -115,6 +113,7 @@ def build(
 def _fresh(asked: RecallRequest, zone: str | None) -> ReasoningState:
     """The state of a new request, which replaces that of an earlier one on the same thread."""
     query = asked.query.encode("utf-8", "replace").decode()
+    nothing: ReasoningState = {"recalled": [], "conflicts": [], "trace": [], "warnings": []}
     return {
         "query": query,
         "mode": asked.mode,
@@ -124,14 +123,11 @@ def _fresh(asked: RecallRequest, zone: str | None) -> ReasoningState:
         "now": _now(asked.now, zone),
         "started": time.time(),
         "intent": intent_of(asked.query) if asked.query.strip() else "chat",
-        "recalled": [],
         "proof": Proof(),
         "consequences": FoundRisks(),
-        "conflicts": [],
         "usage": Usage(),
-        "trace": [],
-        "warnings": [],
         "milliseconds": {},
+        **nothing,
     }
 
 

@@ -46,9 +46,7 @@ async def answer(
             used = once([*used, *(fact_id for fact_id in of_rows if fact_id in shown)])
         text = given.answer if given and used else _unknown(given, reasoning)
     recorder.record("memory_answer", facts=used)
-    counted = ("repairs", "problems", "dropped", "input_tokens", "output_tokens")
-    spent = {name: getattr(usage, name) for name in counted}
-    report = outcome.report.model_copy(update={"llm_calls": usage.calls, **spent})
+    report = outcome.report.model_copy(update=usage.counts())
     answered = {"answer": text, "answer_facts": used, "trace": recorder.trace, "report": report}
     return {"recall": outcome.model_copy(update=answered), "usage": usage}
 

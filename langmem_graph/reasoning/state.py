@@ -324,8 +324,7 @@ class FoundRisks:
     """Outcome of the counterfactual step."""
 
     risks: list[Risk] = field(default_factory=list)
-    facts: list[Fact] = field(default_factory=list)
-    """Facts that the search found beyond those that the planning call saw."""
+    facts: list[Fact] = field(default_factory=list)  # beyond those that the planning call saw
 
 
 class ReasoningState(TypedDict, total=False):
@@ -358,8 +357,7 @@ class ReasoningDependencies:
     services: Services
     runner: ModelRunner
     goals: GoalDependencies
-    fail_closed: bool = True
-    """Raise when the first look-up fails; else the recall is empty and says so."""
+    fail_closed: bool = True  # raise when the first look-up fails; else the recall says so
 
 
 JSON = StateForm.json(

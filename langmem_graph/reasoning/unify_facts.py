@@ -34,11 +34,9 @@ from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.worded_days import worded_days
 from langmem_graph.schemas import Conflict, Fact
 
-SAME_NAME = 85.0
-"""Similarity in percent from which a text counts as containing a word (methods 2.3)."""
+SAME_NAME = 85.0  # percent of similarity from which a text counts as containing a word
 MOST_ROWS = 12
-MOST_PAGES = 3
-"""Pages of facts that are looked at for one statement whose variable has several values; ours."""
+MOST_PAGES = 3  # pages of facts for a statement whose variable has several values; ours
 _SPACED = re.compile("[^\u2e80-\uffff]")  # a letter of a script that puts spaces between words
 
 

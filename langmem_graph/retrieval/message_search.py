@@ -20,8 +20,7 @@ from langmem_graph.storage.tables_and_migrations import MESSAGES
 from langmem_graph.storage.user_room import LedgerFolder
 from langmem_graph.storage.vector_rows import VectorRows
 
-ATTEMPTS, DEEPER = 3, 8
-"""Searches where most candidates have the same text, and the factor of depth between them."""
+ATTEMPTS, DEEPER = 3, 8  # searches where most texts are equal, each so many times as deep
 
 
 def search_messages(search: UserSearch, query: str, k: int) -> list[MessageHit]:

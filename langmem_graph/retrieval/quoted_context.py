@@ -15,8 +15,7 @@ from langmem_graph.schemas import ChangeRelation, Fact, Label, Message, MessageH
 from langmem_graph.tokens import TokenCounter, estimate
 
 OPENING = "<memory>\nQuotes from this user's earlier conversations"  # how a context begins
-NOTED = "\nNote from memory:\n"
-"""How a note below a tool's answer begins; lines with a dash follow, up to the end."""
+NOTED = "\nNote from memory:\n"  # how a note below a tool's answer begins; its lines have a dash
 AGAINST = "Check this before acting on the request:"
 ALSO = "Also remembered:"
 URGENT = "most urgent first"

@@ -26,8 +26,7 @@ from langmem_graph.settings import Settings
 from langmem_graph.storage.message_queries import Facts
 from langmem_graph.storage.vector_rows import Centroids
 
-SESSION_BEST = 3
-"""Best cosines of a session that are averaged; 3, 5 and 16 differ by less than half a point."""
+SESSION_BEST = 3  # best cosines of a session that are averaged; 5 and 16 differ little
 TOP_DENSE, TOP_WORDS, TOP_RECORDS, PROFILE = 3, 8, 3, 8
 """A session's averaged cosines, BM25 and record scores, and the sessions in the profile signal."""
 NOT_FOUND = -np.inf  # score of a candidate that a method with one signal did not find; it is no hit

@@ -59,8 +59,7 @@ class RecallRequest:
     mode: RecallMode = "auto"
     k: int | None = None  # number of facts of the first look-up
     max_tokens: int | None = None  # token budget of the context
-    in_view: Sequence[str] = ()
-    """Ids and texts of messages that the model sees anyway; they are not quoted again."""
+    in_view: Sequence[str] = ()  # ids and texts that the model sees anyway; not quoted again
     now: str | None = None  # ISO time of the request; None is the present
 
 

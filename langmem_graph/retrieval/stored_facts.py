@@ -23,8 +23,7 @@ class StoredFacts:
     messages: dict[str, Message] = field(default_factory=dict)
     records: dict[str, Record] = field(default_factory=dict)
     current: set[str] = field(default_factory=set)  # ids of the records that are true now
-    outdated: set[str] = field(default_factory=set)
-    """Ids of the messages of whose records none is true now."""
+    outdated: set[str] = field(default_factory=set)  # messages of whose records none is true
     superseded: dict[str, list[str]] = field(default_factory=dict)
     """By message: texts of records made of it that are no longer true."""
 

@@ -40,14 +40,9 @@ class Amount(NamedTuple):
     value: Decimal
     unit: str  # in lower case; empty where no word follows
 
-    @property
-    def measure(self) -> tuple[str, Decimal]:
-        """What the unit measures, and its factor; an empty name for an unknown unit."""
-        return measure_of(self.unit)
-
 
 def measure_of(unit: str) -> tuple[str, Decimal]:
-    """What a unit measures, in its plural too, and its factor."""
+    """What a unit measures, in its plural too, and its factor; no name for an unknown one."""
     known = _units()
     return known.get(unit) or known.get(unit.removesuffix("s")) or ("", Decimal(1))
 
