@@ -84,11 +84,7 @@ def grounding_request(
     trust: Collection[Any] = ("user",),
     model_may_choose: Collection[str] = (),
 ) -> GroundingState:
-    """The state that the graph starts from.
-
-    Raises:
-        InvalidInputError: an empty request, no tool, or an unknown policy or origin.
-    """
+    """The state that the graph starts from; InvalidInputError for what it cannot start from."""
     if not isinstance(request, str) or not request.strip():
         raise InvalidInputError(f"The request must be a text with words in it, not {request!r}.")
     checked_options(policy, trust, model_may_choose)

@@ -48,11 +48,7 @@ def load_chat_model(
 
 
 def as_chat_model(model: Any) -> BaseChatModel:
-    """The chat model of a name that `init_chat_model` takes, or the given one, checked.
-
-    Raises:
-        ChatModelError: it is neither, cannot be made, or does not support structured output.
-    """
+    """The chat model of a name, or the given one; ChatModelError for one that cannot be used."""
     made = load_chat_model(model) if isinstance(model, str) else model
     if not isinstance(made, BaseChatModel):
         raise ChatModelError(

@@ -54,11 +54,7 @@ def search_conversation(
     explain: bool,
     ranking: RankingMethod | None,
 ) -> list[MessageHit]:
-    """The best messages or sessions for a query, best first.
-
-    Raises:
-        InvalidInputError: the query or an option cannot be used.
-    """
+    """The best messages or sessions for a query, best first; the options are checked."""
     if by not in _SEARCHES:
         raise InvalidInputError(f"by must be 'message' or 'session', not {by!r}.")
     check_query(query, k)
@@ -83,9 +79,6 @@ def fast_recall(
     """Search, then quote what fits the budget and is not in view already.
 
     A vague turn has no words to search for: projects and schedule come first in its context.
-
-    Raises:
-        InvalidInputError: the query, the number or the budget cannot be used.
     """
     start, notes = perf_counter(), SearchNotes()
     settings, seen = services.settings, set(in_view)

@@ -146,9 +146,6 @@ def search_records(
     """The best records for a query, best first; what no longer holds is labelled.
 
     Each has the score of the best record of its chain.
-
-    Raises:
-        InvalidInputError: the query or the number cannot be used.
     """
     check_query(query, k)
     then = naive(to_utc(as_of)) if as_of is not None else None

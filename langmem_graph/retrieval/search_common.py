@@ -66,11 +66,7 @@ class RecallRequest:
 def check_request(
     settings: Settings, query: object, k: int | None, max_tokens: int | None
 ) -> tuple[int, int]:
-    """Number of facts and token budget, with the defaults filled in.
-
-    Raises:
-        InvalidInputError: the query or one of the two cannot be used.
-    """
+    """Number of facts and token budget, by default those of the settings; all are checked."""
     k = settings.context.k if k is None else k
     budget = settings.context.max_tokens if max_tokens is None else max_tokens
     check_query(query, k)
@@ -88,11 +84,7 @@ def recall_request(
     in_view: Sequence[str],
     at: object,
 ) -> RecallRequest:
-    """The checked request of a recall with a model.
-
-    Raises:
-        InvalidInputError: an unusable query or option.
-    """
+    """The request of a recall with a model; InvalidInputError for a query or option of no use."""
     now = None if at is None else to_utc(at).isoformat(timespec="minutes")
     check_request(settings, query, k, max_tokens)
     check_choice("mode", mode, get_args(RecallMode))
@@ -106,11 +98,7 @@ def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
 
 
 def check_query(query: object, k: object) -> None:
-    """Check a query and the number of hits.
-
-    Raises:
-        InvalidInputError: the query has no words, or the number cannot be used.
-    """
+    """Raise InvalidInputError for a query without words, or a number of hits that is none."""
     if not isinstance(query, str) or not query.strip():
         raise InvalidInputError(f"The query must be a text with words in it, not {query!r}.")
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_K:

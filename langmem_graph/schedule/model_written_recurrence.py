@@ -50,11 +50,7 @@ class Recurrence:
 
 
 def read_recurrence(text: str) -> Recurrence | None:
-    """The recurrence that a model wrote; None where it wrote that there is none.
-
-    Raises:
-        InvalidInputError: it is neither a rule nor a phrase with one meaning.
-    """
+    """The recurrence that a model wrote, None for none; InvalidInputError for any other text."""
     plain = " ".join(text.split())
     if plain.casefold() in NONE:
         return None

@@ -124,8 +124,6 @@ def spoken_time(request: str, now: datetime, zone: str | None = None) -> EventTi
     """The time to come that a request names; None where there is none, or more than one reading.
 
     Args:
-        request: the user's words.
-        now: when they are said.
         zone: the zone of the times in it; UTC for None.
     """
     if len(request) > LONGEST:

@@ -123,7 +123,6 @@ def event_in(kept: Mapping[str, Any] | None, zone: str | None = None) -> EventTi
     """The time that a record keeps; None where there is none, or none that can be used.
 
     Args:
-        kept: the record's `event_time`.
         zone: the zone of a time that has neither an offset nor a zone; UTC for None.
     """
     try:
@@ -133,11 +132,7 @@ def event_in(kept: Mapping[str, Any] | None, zone: str | None = None) -> EventTi
 
 
 def checked_event(kept: Mapping[str, Any] | None, zone: str | None = None) -> EventTime | None:
-    """As `event_in`, but with an error for a time that cannot be used.
-
-    Raises:
-        InvalidInputError: the fields are no time of an event.
-    """
+    """As `event_in`, but with an InvalidInputError for a time that cannot be used."""
     fields = dict(kept or {})
     if not fields:
         return None
@@ -153,11 +148,7 @@ def time_key(facet: object, kept: Mapping[str, Any] | None) -> str:
 
 
 def zone_of(name: str | None) -> tzinfo:
-    """The time zone of an IANA name; UTC for None.
-
-    Raises:
-        InvalidInputError: for an unknown name.
-    """
+    """The time zone of an IANA name, UTC for None; InvalidInputError for an unknown name."""
     if name is None:
         return UTC
     try:
@@ -176,9 +167,7 @@ def occurrences(
     *,
     default_minutes: int = EVENT_MINUTES,
 ) -> list[Span]:
-    """The event's first `limit` occurrences that lie wholly or partly between `begin` and `end`.
-
-    Skipped occurrences are left out.
+    """The first `limit` occurrences, but skipped ones, that touch the time from `begin` to `end`.
 
     Args:
         default_minutes: the length of an event that has a time of day and no end.
@@ -221,9 +210,7 @@ def first_span(event: EventTime, *, default_minutes: int = EVENT_MINUTES) -> Spa
 
 def ends_at(event: EventTime, *, default_minutes: int = EVENT_MINUTES) -> datetime | None:
     """When the event is over; None for a recurring one."""
-    if event.recurrence is not None:
-        return None
-    return first_span(event, default_minutes=default_minutes)[1]
+    return None if event.recurrence else first_span(event, default_minutes=default_minutes)[1]
 
 
 def meetings(one: Iterable[Span], other: Iterable[Span]) -> Iterator[tuple[Span, Span]]:

@@ -64,6 +64,8 @@ _RecordId = Annotated[str, StringConstraints(pattern="^[!-~]+$", max_length=100)
 
 
 class _File(BaseModel, frozen=True, extra="forbid"):
+    """What both kinds of files have; InvalidInputError names every field that cannot be used."""
+
     version: Annotated[int, Field(strict=True, ge=1)] = 1
     updated_at: Annotated[datetime, BeforeValidator(_time)]
 
@@ -76,11 +78,7 @@ class _File(BaseModel, frozen=True, extra="forbid"):
 
 
 class TopicFile(_File):
-    """One topic track: how one subject of the user's life developed, and from which records.
-
-    Raises:
-        InvalidInputError: naming every field that cannot be used.
-    """
+    """One topic track: how one subject of the user's life developed, and from which records."""
 
     name: _Name  # lower-case words with hyphens; the file is `topics/<name>.md`
     title: Annotated[
@@ -92,11 +90,7 @@ class TopicFile(_File):
 
 
 class ProfileFile(_File):
-    """The profile: who the user is, in at most 2,000 characters, and the topics it rests on.
-
-    Raises:
-        InvalidInputError: naming every field that cannot be used.
-    """
+    """The profile: who the user is, in at most 2,000 characters, and the topics it rests on."""
 
     text: Annotated[str, StringConstraints(max_length=MAX_PROFILE_CHARS), _Clean]
     topics: Annotated[list[_Name], Field(max_length=MAX_TOPICS)]
@@ -122,12 +116,7 @@ def is_file_name(name: object) -> bool:
 
 
 def profile_problems(profile: ProfileFile, names: Collection[str]) -> list[str]:
-    """What is wrong with the topics that a profile names, in its list or in links of its text.
-
-    Args:
-        profile: the profile.
-        names: those of all tracks.
-    """
+    """What is wrong with the topics that a profile lists or links; `names` are those of all."""
     linked = re.findall(rf"\btopics/({_SLUG})\.md\b", profile.text)
     named = dict.fromkeys([*profile.topics, *linked])
     problems = [f"profile.md: topic {name!r} does not exist" for name in named if name not in names]
@@ -167,11 +156,7 @@ def _with_front_matter(front: Mapping[str, Any], body: str) -> str:
 
 
 def parse(text: str) -> TopicFile | ProfileFile:
-    """The file from its Markdown.
-
-    Raises:
-        InvalidInputError: it is no topic track and no profile; the message says why.
-    """
+    """The file from its Markdown; InvalidInputError says why it is none."""
     front, body = _split(text)
     kind = front.pop("kind", None)
     if kind == "profile":
