@@ -102,9 +102,8 @@ def _malformed(plan: GoalPlan) -> str | None:
     atoms = [] if plan.sure else _atoms(plan)
     names = {variable.name for atom in atoms for variable in atom.variables}
     if bad := next((atom for atom in atoms if atom.is_malformed), None):
-        return (
-            f'a variable cannot be read in "{bad}": write (name:type), as "(w:person) lives here"'
-        )
+        form = 'write (name:type), as "(w:person) lives here"'
+        return f'a variable cannot be read in "{bad}": {form}'
     if atoms and plan.answer and not names & set(plan.answer):
         return f"no subgoal has a variable {plan.answer[0]}: write ({plan.answer[0]}:type) in one"
     return None

@@ -146,10 +146,6 @@ class Proof(BaseModel):
         """The subgoal's statement with entities in the place of bound variables."""
         return goal.parsed().apply(self.entities())
 
-    def is_bound(self, goal: Subgoal) -> bool:
-        """True when each of the statement's variables has a value."""
-        return {variable.name for variable in goal.parsed().variables} <= self.bound()
-
     def open(self) -> list[Subgoal]:
         """Subgoals that are not proved yet."""
         return [goal for goal in self.subgoals if not goal.grounded]
@@ -181,16 +177,6 @@ class Proof(BaseModel):
         """The status where not everything was proved."""
         return "partial" if self.cited() else "exhausted"
 
-    def known_lines(self) -> list[str]:
-        """The bindings so far, as lines of a prompt."""
-        rows = (f"Row {n}: {_said(row)}" for n, row in enumerate(self.rows, 1))
-        return [f"Known: {_said(self.bindings) or 'nothing yet'}", *rows]
-
-    def statement_lines(self) -> list[str]:
-        """The statements that are open or searched further, as lines of a prompt."""
-        shown = [goal for goal in self.subgoals if not goal.grounded or goal.id in self.due]
-        return [f"{goal.id}: {self.resolved(goal)}" for goal in shown]
-
     def take_best(self) -> None:
         """Return to an earlier decomposition, if that proved more."""
         if self.best is None or len(self.best.cited()) <= len(self.cited()):
@@ -215,10 +201,6 @@ class Proof(BaseModel):
             left.status = "conflict" if left.conflicts else left.outcome()
             left.complete = False
         return left
-
-
-def _said(row: Bindings) -> str:
-    return "; ".join(f"{name} = {bound.entity}" for name, bound in row.items())
 
 
 def once(ids: Iterable[str]) -> list[str]:

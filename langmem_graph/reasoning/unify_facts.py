@@ -111,14 +111,20 @@ def _to_show(proof: Proof, fresh: list[Fact], most: int) -> list[Fact]:
 
 
 def _question(state: GoalState, proof: Proof, aliases: FactAliases) -> str:
+    known, *rows = (
+        "; ".join(f"{name} = {bound.entity}" for name, bound in row.items())
+        for row in (proof.bindings, *proof.rows)
+    )
+    shown = [goal for goal in proof.subgoals if not goal.grounded or goal.id in proof.due]
     return "\n".join(
         [
             now_line(state.get("now", "")),
             request_line(state["query"]),
             f"It is about: {', '.join(proof.central) or 'not said'}",
-            *proof.known_lines(),
+            f"Known: {known or 'nothing yet'}",
+            *(f"Row {n}: {row}" for n, row in enumerate(rows, 1)),
             "Statements:",
-            *proof.statement_lines(),
+            *(f"{goal.id}: {proof.resolved(goal)}" for goal in shown),
             "Looked for already:",
             *(f"- {query}" for goal in proof.subgoals for query in goal.queries or [goal.query]),
             *(f"Not taken: {line}" for line in proof.dropped),
@@ -334,9 +340,9 @@ def _ask_for_pages(proof: Proof, before: int) -> None:
 
 def _ground(proof: Proof, answer: Unification, aliases: FactAliases) -> None:
     """Mark subgoals as proved that have no open variable and cite facts."""
-    goals = {goal.id: goal for goal in proof.subgoals}
+    goals, bound = {goal.id: goal for goal in proof.subgoals}, proof.bound()
     for proposed in answer.grounded:
         goal, facts = goals.get(proposed.subgoal), aliases.resolve(proposed.facts)
-        if goal and facts and proof.is_bound(goal):
+        if goal and facts and bound.issuperset(v.name for v in goal.parsed().variables):
             goal.grounded = True
             goal.facts = once([*goal.facts, *(fact.id for fact in facts)])

@@ -88,10 +88,9 @@ def read_day(text: str, zone: str | None = None) -> datetime | None:
         zone: the zone of a text without an offset; UTC for None.
     """
     plain, zone = _zone_apart(text, zone)
-    try:
+    with suppress(InvalidInputError):
         return first_span(_once(_moment(plain, None)[0], "", zone))[0]
-    except InvalidInputError:
-        return None
+    return None
 
 
 def _zone_apart(text: str, zone: str | None) -> tuple[str, str | None]:

@@ -6,6 +6,7 @@ nine stays at nine when the clocks change. All results are in UTC.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from heapq import merge
 from itertools import islice, takewhile
@@ -125,10 +126,9 @@ def event_in(kept: Mapping[str, Any] | None, zone: str | None = None) -> EventTi
     Args:
         zone: the zone of a time that has neither an offset nor a zone; UTC for None.
     """
-    try:
+    with suppress(InvalidInputError):
         return checked_event(kept, zone)
-    except InvalidInputError:
-        return None
+    return None
 
 
 def checked_event(kept: Mapping[str, Any] | None, zone: str | None = None) -> EventTime | None:

@@ -143,11 +143,9 @@ def _of_month(words: str, said: date) -> Iterator[date]:
             yield [d for d in month if d.weekday() == WEEKDAYS.index(found["weekday"])][nth]
         else:
             yield from month[-7:] if nth == -1 else month[7 * nth : 7 * nth + 7]
-    for found in re.finditer(
-        r"\bthe (\d{1,2})(?:st|nd|rd|th)\b(?! [a-z]*(?:century|floor))", words
-    ):
+    for nth in re.findall(r"\bthe (\d{1,2})(?:st|nd|rd|th)\b(?! [a-z]*(?:century|floor))", words):
         following = [said + number * _DAY for number in range(31)]
-        yield from (day for day in following if day.day == int(found[1]))
+        yield from (day for day in following if day.day == int(nth))
 
 
 def _first_of(found: re.Match[str], said: date) -> date:
