@@ -8,6 +8,7 @@ schema that the model is sent stays the same.
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import NoneType
@@ -138,13 +139,10 @@ class _Reading:
     def read_fields(self, given: dict[Any, Any]) -> None:
         """Read the fields that are given; what cannot be read has its default afterwards."""
         for name, defined in _fields(self.schema).items():
-            value = given.get(name)
-            if name not in given or (value is None and not defined.optional):
+            if name not in given or (given[name] is None and not defined.optional):
                 continue
-            if defined.is_list:
-                self.kept[name] = self._items(name, defined, value)
-            else:
-                self._read_one(name, defined, value)
+            read = self._read_items if defined.is_list else self._read_one
+            read(name, defined, given[name])
 
     def read_as_whole(self, given: dict[Any, Any]) -> None:
         """Of the outermost object: say if nothing in it is known; missing lists are empty."""
@@ -166,8 +164,9 @@ class _Reading:
             else:
                 self._drop(name, error, "the default is taken")
 
-    def _items(self, name: str, defined: _Field, value: Any) -> list[Any]:
+    def _read_items(self, name: str, defined: _Field, value: Any) -> None:
         items, kept = _as_list(value), list[Any]()
+        self.kept[name] = kept
         places = self.places[name] = list[int | None]([None] * len(items))
         for place, item in enumerate(items):
             if len(kept) == defined.most:
@@ -178,7 +177,6 @@ class _Reading:
                 places[place] = len(kept) - 1
             except ValidationError as error:
                 self._drop(f"{name}[{place}]", error, "left out")
-        return kept
 
     def _part(self, defined: _Field, value: Any, place: str) -> Any:
         try:
@@ -220,10 +218,8 @@ def cut(text: str, most: int) -> str:
 def _decoded(value: Any) -> Any:
     """The JSON in a text, where an object or list is asked for; any other value as it is."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-        try:
+        with suppress(ValueError, RecursionError):
             return json.loads(value)
-        except (ValueError, RecursionError):
-            return value
     return value
 
 
@@ -249,10 +245,8 @@ def read_text(schema: type[T], text: str) -> T | None:
     """
     for found in reversed(list(_objects(text))):
         if any(name in schema.model_fields for name in found):
-            try:
+            with suppress(ValidationError):
                 return schema.model_validate(found)
-            except ValidationError:
-                continue
     return None
 
 

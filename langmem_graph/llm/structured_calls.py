@@ -211,29 +211,27 @@ class ModelRunner:
             **{name: getattr(spent, name) for name in counted},
         )
 
-    async def _once(
-        self, schema: type[T], messages: Sequence[BaseMessage], spent: Usage
-    ) -> Reply[T]:
+    async def _once(self, schema: type[T], asked: Sequence[BaseMessage], spent: Usage) -> Reply[T]:
         start = perf_counter()
         try:
             asks: Any = self._model.with_structured_output(schema, include_raw=True, **self._method)
             invoke = _in_one_thread(asks).invoke
-            call = in_thread(invoke, list(messages), labelled(schema.__name__))
+            call = in_thread(invoke, list(asked), labelled(schema.__name__))
             answer: Any = await asyncio.wait_for(call, self._limits.seconds)
         except TimeoutError:
             spent.unreachable += 1
-            await self._count(spent, None, schema, messages)
+            await self._count(spent, None, schema, asked)
             return Reply(problem=f"no answer within {self._limits.seconds:.0f} seconds")
         except Exception as error:  # noqa: BLE001  # every provider raises errors of its own
             spent.unreachable += _is_unreachable(error)
-            await self._count(spent, None, schema, messages)
+            await self._count(spent, None, schema, asked)
             detail = explain(error) if isinstance(error, ValidationError) else str(error)
             return Reply(problem=type(error).__name__, detail=detail)
         finally:
             spent.milliseconds += (perf_counter() - start) * 1_000
         if not (isinstance(answer, dict) and "parsed" in answer):
             answer = {"raw": None, "parsed": answer}
-        await self._count(spent, answer.get("raw"), schema, messages)
+        await self._count(spent, answer.get("raw"), schema, asked)
         return read_reply(schema, answer)
 
     async def _count(

@@ -204,11 +204,8 @@ def _proved_title(found: _Found) -> str:
 
 def _read(room: Room, facts: Sequence[Fact], at: datetime | None, settings: Settings) -> _Stored:
     with room.database.read_transaction() as connection:
-        vague = (
-            read_vague_turn_context(connection, at, settings)
-            if at
-            else VagueTurnContext(read_profile(connection, settings))
-        )
+        profile = VagueTurnContext(read_profile(connection, settings))
+        vague = read_vague_turn_context(connection, at, settings) if at else profile
         quotable = (*facts, *vague.facts())
         messages = hits_by_id(connection, quotable)
         records = record_queries.numbers_of(connection, (f.record_id for f in facts if f.record_id))

@@ -89,7 +89,7 @@ def fast_recall(
     vague, messages = VagueTurnContext(), {}
     with services.known_room(user_id) as room:
         if room is not None:
-            search = UserSearch(room, services.embedder, settings, notes)
+            search = UserSearch.of(services, room, notes)
             found, _ = message_search.search_different(search, query, k + len(seen))
             hits = [hit for hit in found if not {hit.text, hit.message_id} & seen][:k]
             with notes.stage("schedule"):

@@ -185,16 +185,14 @@ def ranked_chains(
     return best_of_chains(numbers, newest, k)
 
 
-def best_of_chains(
-    numbers: Iterable[int], newest: Mapping[int, int], k: int
-) -> list[tuple[int, ...]]:
+def best_of_chains(best: Iterable[int], newest: Mapping[int, int], k: int) -> list[tuple[int, ...]]:
     """The `k` best chains: of each its newest record, then the best one where that is another.
 
     Args:
         newest: the newest record of the chain of those that no longer hold.
     """
     chains: dict[int, tuple[int, ...]] = {}
-    for n in numbers:
+    for n in best:
         last = newest.get(n, n)
         if last not in chains:
             if len(chains) == k:

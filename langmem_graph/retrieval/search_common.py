@@ -163,9 +163,9 @@ class UserSearch:
     notes: SearchNotes = field(default_factory=SearchNotes)
 
     @classmethod
-    def of(cls, services: Services, room: Room) -> "UserSearch":
+    def of(cls, services: Services, room: Room, notes: SearchNotes | None = None) -> "UserSearch":
         """With the memory's embedder and settings."""
-        return cls(room, services.embedder, services.settings)
+        return cls(room, services.embedder, services.settings, notes or SearchNotes())
 
     def by(self, method: RankingMethod | None) -> "UserSearch":
         """The same with another ranking method; None is that of the settings."""

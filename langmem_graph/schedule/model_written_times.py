@@ -122,10 +122,9 @@ def _moment(text: str, today: date | None) -> tuple[str, str]:
     is_range = ranged and ranged[1] < ranged[2]  # otherwise the second one is an offset
     if _granularity_of(plain) != "minute" or (_is_moment(plain) and not is_range):
         return plain, ""
-    try:
+    with suppress(ValueError):  # the 31st of June, 25:00
         return only_time(text, today) or ("", "")
-    except ValueError:  # the 31st of June, 25:00
-        return "", ""
+    return "", ""
 
 
 def _end(text: str, start: str) -> str:
@@ -156,11 +155,10 @@ def _granularity_of(when: str) -> Granularity:
 
 def _is_moment(text: str) -> bool:
     """True for a date and time in ISO 8601, with an offset that exists or without one."""
-    try:
+    with suppress(ValueError):
         offset = datetime.fromisoformat(text).utcoffset()
-    except ValueError:
-        return False
-    return offset is None or abs(offset) <= _LARGEST_OFFSET
+        return offset is None or abs(offset) <= _LARGEST_OFFSET
+    return False
 
 
 def _once(start: str, until: str, zone: str | None) -> EventTime:
