@@ -7,7 +7,7 @@ out, or has its default.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from langmem_graph.grounding.evidence_sources import Evidence, Source, current_sources
+from langmem_graph.grounding.evidence_sources import Evidence, current_sources
 from langmem_graph.grounding.state import SENT, FilledValue, GroundingDependencies, GroundingState
 from langmem_graph.grounding.tool_schema import Slot, object_in, slot_name, slots_of
 from langmem_graph.grounding.type_conversion import errors, problem, read_arguments
@@ -57,16 +57,12 @@ async def _without_forgotten(
     stored = await current_sources(deps.services, run, cited)
     kept = []
     for one in filled:
-        gone = any(_is_gone(one, stored[source.alias]) for source in evidence.named(one.sources))
+        texts = () if one.value is None else (one.text, str(one.value))
+        now = [stored[source.alias] for source in evidence.named(one.sources)]
+        gone = any(source is None or any(map(source.has_superseded, texts)) for source in now)
         reason = "was forgotten or changed meanwhile"
         kept.append(FilledValue(one.path, "refused", reason=reason) if gone else one)
     return kept
-
-
-def _is_gone(filled: FilledValue, source: Source | None) -> bool:
-    if source is None or filled.value is None:
-        return source is None
-    return any(map(source.has_superseded, (filled.text, str(filled.value))))
 
 
 class _Assembly:
@@ -122,8 +118,10 @@ class _Assembly:
             for one in unsent:
                 self._miss(one.name, one)
             return
-        why = unsent[0] if unsent else FilledValue(slot.path, "refused", reason=_bad_default(slot))
-        if slot.has_default and why.how != "conflict" and not _bad_default(slot):
+        bad = problem(slot.schema["default"], slot.schema) if slot.has_default else None
+        reason = f"its default does not fit: {bad}" if bad else ""
+        why = unsent[0] if unsent else FilledValue(slot.path, "refused", reason=reason)
+        if slot.has_default and why.how != "conflict" and not bad:
             if unsent:
                 self._warn(f"{slot.name} has its default: {self._reason(why)}")
             _set(self.arguments, slot.path, slot.schema["default"])
@@ -187,12 +185,6 @@ class _Assembly:
         del given[path[-1]]
         self.grounding = {k: g for k, g in self.grounding.items() if not _is_within(k, path)}
         self.missing = [slot for slot in self.missing if not _is_within(slot.name, path)]
-
-
-def _bad_default(slot: Slot) -> str:
-    """Why the slot's default does not fit its own schema; empty when it fits."""
-    wrong = problem(slot.schema["default"], slot.schema) if slot.has_default else None
-    return f"its default does not fit: {wrong}" if wrong else ""
 
 
 def _lacking(error: Any) -> list[tuple[str, ...]]:

@@ -69,17 +69,15 @@ class Answer(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _read(
-        cls, given: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo
-    ) -> Self:
+    def _read(cls, given: Any, make: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
         given = _decoded(given)
         if not isinstance(given, dict):
-            return handler(given)
+            return make(given)
         reading = _Reading(cls)
         reading.read_fields(given)
         if info.context != _NESTED:
             reading.read_as_whole(given)
-        answer = handler(reading.kept)
+        answer = make(reading.kept)
         answer._dropped, answer._places = reading.dropped, reading.places
         return answer
 

@@ -290,8 +290,7 @@ def purpose_of(schema: type[BaseModel]) -> str:
 def _name_of(model: BaseChatModel) -> str:
     """The name of the model as its class gives it, else the name of the class."""
     given = (getattr(model, name, None) for name in ("model_name", "model"))
-    names = (name for name in given if isinstance(name, str) and name)
-    return next(names, type(model).__name__)
+    return next((name for name in given if isinstance(name, str) and name), type(model).__name__)
 
 
 def prompt_tokens(

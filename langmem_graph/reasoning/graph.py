@@ -111,8 +111,12 @@ def build(
 
 
 def _fresh(asked: RecallRequest, zone: str | None) -> ReasoningState:
-    """The state of a new request, which replaces that of an earlier one on the same thread."""
+    """The state of a new request, which replaces that of an earlier one on the same thread.
+
+    Its time is that of the user's clock, so that "tomorrow" is the user's.
+    """
     query = asked.query.encode("utf-8", "replace").decode()
+    now = datetime.fromisoformat(asked.now) if asked.now else datetime.now(UTC)
     nothing: ReasoningState = {"recalled": [], "conflicts": [], "trace": [], "warnings": []}
     return {
         "query": query,
@@ -120,7 +124,7 @@ def _fresh(asked: RecallRequest, zone: str | None) -> ReasoningState:
         "k": asked.k,
         "max_tokens": asked.max_tokens,
         "in_view": list(asked.in_view),
-        "now": _now(asked.now, zone),
+        "now": now.astimezone(zone_of(zone)).isoformat(timespec="minutes"),
         "started": time.time(),
         "intent": intent_of(asked.query) if asked.query.strip() else "chat",
         "proof": Proof(),
@@ -129,12 +133,6 @@ def _fresh(asked: RecallRequest, zone: str | None) -> ReasoningState:
         "milliseconds": {},
         **nothing,
     }
-
-
-def _now(given: str | None, zone: str | None) -> str:
-    """The time of the request on the user's clock, so that "tomorrow" is the user's."""
-    now = datetime.fromisoformat(given) if given else datetime.now(UTC)
-    return now.astimezone(zone_of(zone)).isoformat(timespec="minutes")
 
 
 def _timed(step: Any) -> Step:

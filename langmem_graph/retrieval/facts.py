@@ -120,8 +120,7 @@ def _chain(fact: Fact) -> str:
 
 def _by_time(facts: Sequence[Fact], k: int) -> list[Fact]:
     """The `k` best facts, of which events come before others; then in the order of time."""
-    dated = [fact for fact in facts if fact.kind == "event"]
-    best = first_chains([*dated, *(fact for fact in facts if fact.kind != "event")], k)
+    best = first_chains(sorted(facts, key=lambda fact: fact.kind != "event"), k)
     return sorted(best, key=lambda fact: fact.at or datetime.min.replace(tzinfo=UTC))
 
 

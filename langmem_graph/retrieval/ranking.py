@@ -104,9 +104,7 @@ def rank_sessions(
     best_of: dict[int, int] = {}  # by session: the place of its best message
     for place in messages.best():
         best_of.setdefault(int(session_of[place]), place)
-    return Ranking(scores[session_of], spread), [
-        best_of[session] for session in best_places(scores)
-    ]
+    return Ranking(scores[session_of], spread), [best_of[n] for n in best_places(scores)]
 
 
 def _session_signals(

@@ -194,10 +194,8 @@ class UserSearch:
             self.notes.warn(error)
             return None
 
-    def near(
-        self, connection: Connection, layer: str, vector: Vector | None, depth: int
-    ) -> list[int]:
-        """The layer's items with the nearest vectors: Chroma's, and those it does not have yet.
+    def near(self, connection: Connection, layer: str, vector: Vector | None, k: int) -> list[int]:
+        """The layer's items with the `k` nearest vectors: Chroma's, and those it does not have yet.
 
         Without Chroma, or with few vectors, all are compared exactly: Chroma's search is
         approximate. An embedded one without any vectors is not even opened, which takes a while.
@@ -210,12 +208,12 @@ class UserSearch:
             index = self.room.index
             needed = not index.embedded or vector_rows.is_any_indexed(connection)
             if needed and not self.room.read_only:
-                found = index.query(layer, vector, depth)
-                if vector_rows.newest_vector(connection) > depth:
+                found = index.query(layer, vector, k)
+                if vector_rows.newest_vector(connection) > k:
                     exact = [vector_rows.waiting_vectors(connection, layer)]
         except IndexUnavailableError as error:
             self.notes.warn(error)
-        return [*vector_rows.items_of_vectors(connection, found), *nearest(exact, vector, depth)]
+        return [*vector_rows.items_of_vectors(connection, found), *nearest(exact, vector, k)]
 
 
 def nearest(blocks: Iterable[VectorRows], vector: Vector, depth: int | None) -> list[int]:
