@@ -37,11 +37,7 @@ class Quoted:
 
 
 def number_derivation(value: float | Decimal, about: str, quotes: Sequence[Quoted]) -> str | None:
-    """How a number follows from the words: its name; None where it does not.
-
-    Args:
-        about: name and description of the slot, which may name a unit.
-    """
+    """How a number follows from the words, else None; `about` the slot may name its unit."""
     wanted, found = Decimal(str(value)), [amounts(one.words, one.text) for one in quotes]
     units = {word.removesuffix("s") for word in re.findall(r"[^\W\d_]+|%", about.casefold())}
     stated = [one for own in found for one in own]

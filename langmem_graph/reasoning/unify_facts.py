@@ -137,8 +137,7 @@ def _question(state: GoalState, proof: Proof, aliases: FactAliases) -> str:
 def settle(step: GoalStep, *, hopeless: bool = False) -> None:
     """Decide whether the loop ends, and with which status; the proof is changed.
 
-    Args:
-        hopeless: nothing new can be found; another decomposition of the request may still help.
+    Where nothing new can be found (`hopeless`), another decomposition may still help.
     """
     proof, options, is_over = step.proof, step.options, step.is_over()
     proof.due = []
@@ -194,11 +193,7 @@ class _Proposal:
 
 
 def bind(proof: Proof, answer: Unification, aliases: FactAliases) -> list[dict[str, Any]]:
-    """Add the bindings that pass the checks to the proof.
-
-    Returns:
-        For the trace, every proposal, and why it was rejected.
-    """
+    """Add the bindings that pass the checks; returns every proposal and its fate, for the trace."""
     proposals = [
         _Proposal(
             one.variable.strip("?(){} "),

@@ -26,11 +26,7 @@ from langmem_graph.storage.tables_and_migrations import MESSAGES, RECORDS
 def nearest_to_examples(
     search: UserSearch, sentences: Sequence[str], depth: int
 ) -> dict[str, list[Fact]]:
-    """For each sentence the `depth` facts nearest to it, best first, with their likeness.
-
-    Raises:
-        EmbeddingError: the embedder fails.
-    """
+    """For each sentence the `depth` nearest facts, best first; EmbeddingError where that fails."""
     search.room.check_embedder(search.embedder.name)
     vectors = search.embedder.embed(list(sentences))
     search.room.check_dimension(vectors.shape[1])

@@ -59,12 +59,7 @@ def rank_records(
     depths: Depths,
     as_of: datetime | None = None,
 ) -> RankedRecords:
-    """Score the records that may matter for a query.
-
-    Args:
-        vector: None where the embedder fails.
-        as_of: rank the records that were true then (naive UTC); None is now.
-    """
+    """Score the records for a query that hold now, or held at a time (`as_of`, naive UTC)."""
     if not record_queries.newest_record(connection):
         return RankedRecords(np.zeros(0), {}, [])
     allowed = record_queries.true_now(connection)
@@ -186,11 +181,7 @@ def ranked_chains(
 
 
 def best_of_chains(best: Iterable[int], newest: Mapping[int, int], k: int) -> list[tuple[int, ...]]:
-    """The `k` best chains: of each its newest record, then the best one where that is another.
-
-    Args:
-        newest: the newest record of the chain of those that no longer hold.
-    """
+    """The `k` best chains: of each its `newest` record, then the best one where that is another."""
     chains: dict[int, tuple[int, ...]] = {}
     for n in best:
         last = newest.get(n, n)

@@ -72,10 +72,8 @@ def by_attribute(room: Room, wanted: Sequence[str], about: str, k: int) -> list[
     """For each text, the `k` current records whose subject and attribute resemble it most.
 
     The text of a record may share neither a word nor a meaning with what is looked for, while its
-    attribute resembles it ("shop", "bike shop"). Rare words among the user's attributes count more.
-
-    Args:
-        about: what all of it is about; its words count less.
+    attribute resembles it ("shop", "bike shop"). Rare words among the user's attributes count more,
+    words of what all of it is `about` count less.
     """
     with room.database.read_transaction() as connection:
         named = record_queries.with_attributes(connection)

@@ -164,10 +164,9 @@ def _names_day(text: str, at: datetime, asked: EventTime, days: set[date]) -> bo
 def met(
     asked: EventTime, items: Sequence[PlannedItem], minutes: int
 ) -> Iterator[tuple[bool, Span, int]]:
-    """The items that conflict with a proposed time; without an end they last some minutes.
+    """Of each item that conflicts with a proposed time: if it recurs, when first, and its number.
 
-    Yields:
-        Whether the item recurs, its first conflicting time, and its number.
+    Without an end they last some minutes.
     """
     begin = first_span(asked, default_minutes=minutes)[0]
     end = ends_at(asked, default_minutes=minutes)

@@ -121,11 +121,7 @@ def _fit(named: NamedDay, said: date) -> float:
 
 
 def spoken_time(request: str, now: datetime, zone: str | None = None) -> EventTime | None:
-    """The time to come that a request names; None where there is none, or more than one reading.
-
-    Args:
-        zone: the zone of the times in it; UTC for None.
-    """
+    """The time to come that a request names, read in a zone; None for none, or several readings."""
     if len(request) > LONGEST:
         return None
     try:
@@ -230,14 +226,11 @@ def _day(named: Sequence[NamedDay], words: set[str], today: date) -> date | None
 
 
 def only_time(text: str, today: date | None) -> tuple[str, str] | None:
-    """Start and end of the one time that is all a text names; None for anything else.
+    """Start and end (or "") in ISO 8601 of the one time that is all a text names, else None.
 
     Args:
         text: "3 February 2026 9:15", "Tuesday, 3 February", "tomorrow 9-10 am", "March 2026".
         today: when it was written; without it, a day counts only with its year.
-
-    Returns:
-        Both in ISO 8601; the end is empty where none is named.
     """
     named, days, clocks, rest = _parts(text)
     if len(clocks) > 1 or re.search(r"[^\W_]", re.sub(r"\b(?:on|the|of|at)\b", " ", rest)):

@@ -121,11 +121,7 @@ class EventTime(BaseModel, frozen=True, extra="forbid"):
 
 
 def event_in(kept: Mapping[str, Any] | None, zone: str | None = None) -> EventTime | None:
-    """The time that a record keeps; None where there is none, or none that can be used.
-
-    Args:
-        zone: the zone of a time that has neither an offset nor a zone; UTC for None.
-    """
+    """The time that a record keeps, a mere wall-clock time in `zone`; None for none of use."""
     with suppress(InvalidInputError):
         return checked_event(kept, zone)
     return None
@@ -169,8 +165,7 @@ def occurrences(
 ) -> list[Span]:
     """The first `limit` occurrences, but skipped ones, that touch the time from `begin` to `end`.
 
-    Args:
-        default_minutes: the length of an event that has a time of day and no end.
+    An event that has a time of day and no end lasts `default_minutes`.
     """
     since, until = to_utc(begin), min(to_utc(end), _LAST)
     if since >= until:

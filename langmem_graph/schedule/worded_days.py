@@ -46,10 +46,9 @@ _YEARLY = re.compile(r"\b(?:birthday|anniversary|(?:every|each) year|annual(?:ly
 
 
 def worded_days(text: str, said: date, asked: Collection[date] = ()) -> set[date]:
-    """The days that a text names, as its words are read on the day on which they were said.
+    """The days that a text names, read on the day on which it was said.
 
-    Args:
-        asked: days that what recurs ("on Thursdays", a birthday) is looked for among.
+    What recurs ("on Thursdays", a birthday) is looked for among the days `asked`.
     """
     words = " ".join(text.lower().replace("\u2019", "'").split())
     found = set[date]()

@@ -39,11 +39,7 @@ def tokens(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
 
 
 def is_token(text: str, start: int, end: int, *, ranges: bool = False) -> bool:
-    """True when the span begins and ends where tokens do.
-
-    Args:
-        ranges: `10-12` are two numbers, not one code.
-    """
+    """True when the span begins and ends where tokens do; with `ranges` 10-12 are two numbers."""
     before, after = text[max(0, start - 2) : start], text[end : end + 2]
     first, last = text[start : min(end, start + 2)], text[max(start, end - 2) : end]
     if _is_signed(before, first):

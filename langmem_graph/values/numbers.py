@@ -57,10 +57,8 @@ def _units() -> dict[str, tuple[str, Decimal]]:
 def amounts(text: str, context: str = "") -> list[Amount]:
     """The numbers of a text, in figures and, up to twelve, in words.
 
-    Parts of dates in figures, of times and of codes are none: "AB-12" has no number.
-
-    Args:
-        context: a longer text around it, which may show how it writes decimals.
+    Parts of dates in figures, of times and of codes are none: "AB-12" has no number. A longer text
+    around it, the context, may show how it writes decimals.
     """
     plain = _SHORT_RANGE.sub(r"\1 – ", text)
     if _GROUPED.fullmatch(plain.strip()):
