@@ -27,8 +27,7 @@ from langmem_graph.storage import pending_messages
 from langmem_graph.threads import in_thread
 
 Update = dict[str, Any]
-_OWN_LIMIT: RunnableConfig = {"recursion_limit": RECURSION_LIMIT}
-"""The steps of the subgraph do not count against the caller's recursion limit."""
+_OWN_LIMIT: RunnableConfig = {"recursion_limit": RECURSION_LIMIT}  # not the caller's
 _LAST_STEPS = 3  # the current step, `report`, and one that LangGraph requires to be left at the end
 
 

@@ -36,8 +36,7 @@ BY_ATTRIBUTE = 3  # records retrieved for one slot by attribute; ours
 MOST_SLOTS = 24  # slots that are searched for; the first ones of a larger tool
 MOST_OWNERS = 2  # named in the request, beside the user, whose slots are searched for; ours
 MOST_SEARCHES = 60  # searches for slots and for their entities; ours
-_NAME = re.compile(r"(?<=[\w,] )[^\W\d_a-z][\w'’-]+")
-"""A word that begins with a capital letter within a sentence."""
+_NAME = re.compile(r"(?<=[\w,] )[^\W\d_a-z][\w'’-]+")  # capitalised, within a sentence
 
 
 async def select_tool(

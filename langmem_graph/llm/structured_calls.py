@@ -73,8 +73,7 @@ class Usage:
     milliseconds: float = 0.0
     unreachable: int = 0  # calls without an answer: no connection, permission or time
     problems: list[str] = field(default_factory=list)  # unusable answers, a line each
-    dropped: list[str] = field(default_factory=list)
-    """Parts of usable answers that were left out or cut, one line each; the first 50."""
+    dropped: list[str] = field(default_factory=list)  # parts left out or cut; the first 50
     calls_made: list[CallNote] = field(default_factory=list)  # a note of each call, in order
 
     def copy(self) -> "Usage":

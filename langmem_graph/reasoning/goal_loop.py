@@ -196,6 +196,9 @@ def _record(step: GoalStep) -> None:
         record("memory_subgoal", **goal.shown())
 
 
+_STEPS = (plan, retrieve, unify, refine)
+
+
 def build(
     deps: GoalDependencies,
     user_of: Callable[[RunnableConfig], str],
@@ -214,7 +217,7 @@ def build(
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(
         GoalState, input_schema=given, output_schema=GoalOutput
     )
-    for step in (plan, retrieve, unify, refine):
+    for step in _STEPS:
         builder.add_node(step.__name__, as_node(form.step(step), deps, user_of))
     builder.add_edge(START, "plan")
 
