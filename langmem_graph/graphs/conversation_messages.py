@@ -81,11 +81,7 @@ def _calls_memory(message: BaseMessage, answers: set[str]) -> bool:
     """True for calls without text beside them that memory tools alone have answered."""
     if not isinstance(message, AIMessage) or not message.tool_calls or message.text.strip():
         return False
-    return _call_ids(message) <= answers
-
-
-def _call_ids(message: AIMessage) -> set[str | None]:
-    return {call["id"] for call in message.tool_calls}
+    return all(call["id"] in answers for call in message.tool_calls)
 
 
 def question_in(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
@@ -97,10 +93,7 @@ def question_in(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
 def question_span(messages: Sequence[BaseMessage]) -> tuple[int, int]:
     """Start and end of the question; both the number of messages where there is none."""
     said = [isinstance(m, HumanMessage) and was_said(m) for m in messages]
-    if not any(said):
-        return len(messages), len(messages)
-    end = len(said) - said[::-1].index(True)
-    start = end
+    start = end = len(said) - said[::-1].index(True) if any(said) else len(said)
     while start and said[start - 1]:
         start -= 1
     return start, end
@@ -145,6 +138,7 @@ def _before_open_calls(messages: Sequence[BaseMessage], position: int) -> int:
     """The position, or that of the first tool call before it whose result comes after it."""
     answered = {m.tool_call_id for m in messages[position:] if isinstance(m, ToolMessage)}
     for index, message in enumerate(messages[:position]):
-        if isinstance(message, AIMessage) and answered & _call_ids(message):
+        calls = message.tool_calls if isinstance(message, AIMessage) else []
+        if any(call["id"] in answered for call in calls):
             return index
     return position

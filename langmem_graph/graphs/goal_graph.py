@@ -70,7 +70,7 @@ def create_goal_graph(
         return _facts(await _search_results(retriever, query, k, run))[:k]
 
     deps = GoalDependencies(runner, chosen, search, _likeness, alone=True)
-    return goal_loop.build(deps, lambda config: "", GoalQuestion, form=JSON, checkpointer=None)
+    return goal_loop.build(deps, lambda config: "", GoalQuestion, form=JSON, shown=True)
 
 
 def _check_arguments(search: SearchFunction) -> None:

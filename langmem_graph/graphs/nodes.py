@@ -130,15 +130,17 @@ def create_recall_node(
         memory, user_id, k, max_tokens, fail_closed, read_your_writes=read_your_writes, mode=mode
     )
 
+    def update(messages: Sequence[BaseMessage], context: str, spent: Report) -> dict[str, Any]:
+        found = {"memory_context": context, "memory_question": question_key(messages)}
+        return {**found, "memory_report": {"recall": spent}} if report else found
+
     def recall(state: Any, config: RunnableConfig) -> dict[str, Any]:
         messages = messages_in(state, messages_key)
-        context, spent = turn.recall(messages, config)
-        return _recalled(messages, context) | _reported(report, {"recall": spent})
+        return update(messages, *turn.recall(messages, config))
 
     async def arecall(state: Any, config: RunnableConfig) -> dict[str, Any]:
         messages = messages_in(state, messages_key)
-        context, spent = await turn.arecall(messages, config)
-        return _recalled(messages, context) | _reported(report, {"recall": spent})
+        return update(messages, *await turn.arecall(messages, config))
 
     return RunnableLambda(recall, arecall, name="recall")
 
@@ -173,31 +175,22 @@ def create_write_node(
     """
     turn = TurnMemory(memory, user_id, fail_closed=fail_closed, extraction=extraction)
 
-    def write(state: Any, config: RunnableConfig) -> dict[str, Any]:
+    def owned(state: Any, config: RunnableConfig) -> tuple[Sequence[BaseMessage], dict[str, Any]]:
+        """The messages to store, and the update but for the report."""
         messages = messages_in(state, messages_key)
         owner = owner_of(messages, turn.user(config), value_in(state, "memory_owner"))
-        written = turn.write(own_part(messages, owner), config)
-        return _written(messages, owner) | _reported(report, {"write": written})
+        spent = {"memory_context": ""} if is_answered(messages) else {}
+        return own_part(messages, owner), {"memory_owner": owner, **spent}
+
+    def write(state: Any, config: RunnableConfig) -> dict[str, Any]:
+        messages, update = owned(state, config)
+        written = turn.write(messages, config)
+        return {**update, "memory_report": {"write": written}} if report else update
 
     async def awrite(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        messages = messages_in(state, messages_key)
-        owner = owner_of(messages, turn.user(config), value_in(state, "memory_owner"))
-        written = await turn.awrite(own_part(messages, owner), config)
-        return _written(messages, owner) | _reported(report, {"write": written})
+        messages, update = owned(state, config)
+        written = await turn.awrite(messages, config)
+        return {**update, "memory_report": {"write": written}} if report else update
 
     made = _WriteNode if messages_key == "messages" else RunnableLambda
     return made(write, awrite, name="write")
-
-
-def _recalled(messages: Sequence[BaseMessage], context: str) -> dict[str, Any]:
-    return {"memory_context": context, "memory_question": question_key(messages)}
-
-
-def _written(messages: Sequence[BaseMessage], owner: dict[str, Any]) -> dict[str, Any]:
-    """The owner; once the turn is answered, the recalled text is removed from the state."""
-    spent = {"memory_context": ""} if is_answered(messages) else {}
-    return {"memory_owner": owner, **spent}
-
-
-def _reported(report: bool, reports: dict[str, Report]) -> dict[str, Any]:
-    return {"memory_report": reports} if report else {}

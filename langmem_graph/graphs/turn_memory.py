@@ -19,6 +19,7 @@ from langmem_graph.graphs.user_identity import UserId, session_of, user_of
 from langmem_graph.memory import Memory
 from langmem_graph.pipelines import Pipelines
 from langmem_graph.reports import AddReport, FlushReport
+from langmem_graph.retrieval.search_common import check_choice
 from langmem_graph.runtime import emitter
 from langmem_graph.schemas import GroundedCall, Recall, RecallMode
 
@@ -26,8 +27,8 @@ _log = logging.getLogger(__name__)
 NOT_A_LOSS = "no text in the message"  # pictures and empty answers
 ExtractionMode = Literal["background", "inline", "manual"]
 """When new messages are extracted: in the background, before the node ends, or at `flush`."""
-Report = dict[str, Any]
-"""JSON: `status` (ok, degraded, failed or skipped), `error`, results and cost."""
+Messages = Sequence[BaseMessage]
+Report = dict[str, Any]  # JSON: `status` (ok, degraded, failed, skipped), `error`, results, cost
 
 
 def check_memory(given: object) -> None:
@@ -64,11 +65,7 @@ class TurnMemory:
     def __post_init__(self) -> None:
         check_memory(self.memory)
         for name, allowed in (("extraction", ExtractionMode), ("mode", RecallMode)):
-            value, choices = getattr(self, name), get_args(allowed)
-            if value not in choices:
-                raise InvalidInputError(
-                    f"{name} must be one of {', '.join(choices)}, not {value!r}."
-                )
+            check_choice(name, getattr(self, name), get_args(allowed))
         if self.mode != "fast":
             pipelines_of(self.memory, f"mode={self.mode!r}")
         for name in ("k", "max_tokens"):
@@ -80,7 +77,7 @@ class TurnMemory:
         """The id of the user whose turn it is."""
         return user_of(config, self.user_id)
 
-    def recall(self, messages: Sequence[BaseMessage], config: RunnableConfig) -> tuple[str, Report]:
+    def recall(self, messages: Messages, config: RunnableConfig) -> tuple[str, Report]:
         """The context for this turn (empty when there is none) and a report."""
         user, query, context = self.user(config), query_of(messages), ""
         with self._guarded("memory_recall") as report:
@@ -91,9 +88,7 @@ class TurnMemory:
                 context = _note_recall(report, recalled)
         return context, report
 
-    async def arecall(
-        self, messages: Sequence[BaseMessage], config: RunnableConfig
-    ) -> tuple[str, Report]:
+    async def arecall(self, messages: Messages, config: RunnableConfig) -> tuple[str, Report]:
         """Async twin of `recall`."""
         user, query, context = self.user(config), query_of(messages), ""
         with self._guarded("memory_recall") as report:
@@ -104,7 +99,7 @@ class TurnMemory:
                 context = _note_recall(report, recalled)
         return context, report
 
-    def write(self, messages: Sequence[BaseMessage], config: RunnableConfig) -> Report:
+    def write(self, messages: Messages, config: RunnableConfig) -> Report:
         """Store the messages that memory does not have yet."""
         user, new = self.user(config), worth_keeping(messages)
         with self._guarded("memory_write") as report:
@@ -118,7 +113,7 @@ class TurnMemory:
                     memory.flush_soon()
         return report
 
-    async def awrite(self, messages: Sequence[BaseMessage], config: RunnableConfig) -> Report:
+    async def awrite(self, messages: Messages, config: RunnableConfig) -> Report:
         """Async twin of `write`."""
         user, new = self.user(config), worth_keeping(messages)
         with self._guarded("memory_write") as report:
@@ -133,11 +128,7 @@ class TurnMemory:
         return report
 
     def ground(
-        self,
-        tool: Any,
-        messages: Sequence[BaseMessage],
-        config: RunnableConfig,
-        options: Mapping[str, Any],
+        self, tool: Any, messages: Messages, config: RunnableConfig, options: Mapping[str, Any]
     ) -> GroundedCall | None:
         """The tool call filled from memory; None without a request or when memory fails."""
         user, request, call = self.user(config), query_of(messages), None
@@ -148,11 +139,7 @@ class TurnMemory:
         return call
 
     async def aground(
-        self,
-        tool: Any,
-        messages: Sequence[BaseMessage],
-        config: RunnableConfig,
-        options: Mapping[str, Any],
+        self, tool: Any, messages: Messages, config: RunnableConfig, options: Mapping[str, Any]
     ) -> GroundedCall | None:
         """Async twin of `ground`."""
         user, request, call = self.user(config), query_of(messages), None
@@ -162,14 +149,9 @@ class TurnMemory:
                 _note_grounding(report, call)
         return call
 
-    def _options(self, messages: Sequence[BaseMessage]) -> dict[str, Any]:
-        return {
-            "k": self.k,
-            "max_tokens": self.max_tokens,
-            "in_view": in_view(messages),
-            "mode": self.mode,
-            "on_event": emitter(),
-        }
+    def _options(self, messages: Messages) -> dict[str, Any]:
+        options = {"k": self.k, "max_tokens": self.max_tokens, "mode": self.mode}
+        return {**options, "in_view": in_view(messages), "on_event": emitter()}
 
     @contextmanager
     def _guarded(self, event: str) -> Iterator[Report]:

@@ -27,10 +27,8 @@ def user_of(config: RunnableConfig, user_id: UserId = None) -> str:
 
     What the application fixed as `user_id` is not compared with other places.
     """
-    if callable(user_id):
-        return user_key(user_id(config))
     if user_id is not None:
-        return user_key(user_id)
+        return user_key(user_id(config) if callable(user_id) else user_id)
     named = _named_users(config)
     if not named:
         raise MissingUserError(

@@ -27,8 +27,8 @@ from langmem_graph.storage import pending_messages
 from langmem_graph.threads import in_thread
 
 Update = dict[str, Any]
-_LAST_STEPS = 3
-"""The current step, `report`, and one that LangGraph requires to be left at the end."""
+_OWN_LIMIT: RunnableConfig = {"recursion_limit": RECURSION_LIMIT}  # not the caller's
+_LAST_STEPS = 3  # the current step, `report`, and one that LangGraph requires to be left at the end
 
 
 class WriteGraphState(TypedDict, total=False):
@@ -39,8 +39,7 @@ class WriteGraphState(TypedDict, total=False):
 
 
 class _State(WriteGraphState, total=False):
-    memory_totals: dict[str, Any]
-    """`Totals` of the batches so far, as JSON; empty once they are reported."""
+    memory_totals: dict[str, Any]  # `Totals` of the batches so far; empty once reported
     remaining_steps: RemainingSteps
 
 
@@ -82,18 +81,15 @@ def create_write_graph(
 
 def _append(turn: TurnMemory) -> RunnableLambda[Any, Update]:
     """The node that stores the messages and resets the totals."""
-
-    def update(written: dict[str, Any]) -> Update:
-        return {
-            "memory_report": {"write": written},
-            "memory_totals": Totals().model_dump(mode="json"),
-        }
+    none = Totals().model_dump(mode="json")
 
     def append(state: Any, config: RunnableConfig) -> Update:
-        return update(turn.write(messages_in(state), config))
+        written = turn.write(messages_in(state), config)
+        return {"memory_report": {"write": written}, "memory_totals": none}
 
     async def aappend(state: Any, config: RunnableConfig) -> Update:
-        return update(await turn.awrite(messages_in(state), config))
+        written = await turn.awrite(messages_in(state), config)
+        return {"memory_report": {"write": written}, "memory_totals": none}
 
     return RunnableLambda(append, aappend, name="append")
 
@@ -107,7 +103,7 @@ def _extraction(turn: TurnMemory, pipelines: Pipelines, force: bool) -> Runnable
     def extraction(state: Any, config: RunnableConfig) -> Update:
         start, begun = perf_counter(), new_run(force=force)
         try:
-            done: Any = graph.invoke(begun, _with_own_limit(config))
+            done: Any = graph.invoke(begun, {**config, **_OWN_LIMIT})
         except NothingStoredError:  # the user was erased meanwhile
             done = begun
         except BaseException:  # also an interrupt from the keyboard
@@ -119,7 +115,7 @@ def _extraction(turn: TurnMemory, pipelines: Pipelines, force: bool) -> Runnable
     async def aextraction(state: Any, config: RunnableConfig) -> Update:
         start, begun = perf_counter(), new_run(force=force)
         try:
-            done: Any = await graph.ainvoke(begun, _with_own_limit(config))
+            done: Any = await graph.ainvoke(begun, {**config, **_OWN_LIMIT})
         except NothingStoredError:
             done = begun
         except BaseException:  # also when cancelled
@@ -131,11 +127,6 @@ def _extraction(turn: TurnMemory, pipelines: Pipelines, force: bool) -> Runnable
     node = RunnableLambda(extraction, aextraction, name="extraction")
     node.deps = [shown]  # what `get_graph(xray=True)` and Studio draw
     return node
-
-
-def _with_own_limit(config: RunnableConfig) -> RunnableConfig:
-    """The steps of the subgraph do not count against the caller's recursion limit."""
-    return {**config, "recursion_limit": RECURSION_LIMIT}
 
 
 def _added(state: Any, done: Any, start: float) -> Update:

@@ -7,10 +7,10 @@ out, or has its default.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from langmem_graph.grounding.evidence_sources import Evidence, Source, current_sources
+from langmem_graph.grounding.evidence_sources import Evidence, current_sources
 from langmem_graph.grounding.state import SENT, FilledValue, GroundingDependencies, GroundingState
 from langmem_graph.grounding.tool_schema import Slot, object_in, slot_name, slots_of
-from langmem_graph.grounding.type_conversion import errors, problem, problem_with, read_arguments
+from langmem_graph.grounding.type_conversion import errors, problem, read_arguments
 from langmem_graph.runtime import Event, StepRun
 from langmem_graph.schemas import GroundedCall, Grounding, MissingSlot, Offered
 from langmem_graph.threads import in_thread
@@ -29,7 +29,7 @@ async def decide(
     assembly = _Assembly(state, filled)
     for slot in slots_of(tool):
         assembly.complete(slot)
-    assembly.remove_unusable(tool.schema)
+    assembly.remove_unusable(tool.schema, (), assembly.arguments)
     assembly.report_errors(tool.schema)
     call = GroundedCall(
         name=tool.name,
@@ -57,16 +57,12 @@ async def _without_forgotten(
     stored = await current_sources(deps.services, run, cited)
     kept = []
     for one in filled:
-        gone = any(_is_gone(one, stored[source.alias]) for source in evidence.named(one.sources))
+        texts = () if one.value is None else (one.text, str(one.value))
+        now = [stored[source.alias] for source in evidence.named(one.sources)]
+        gone = any(source is None or any(map(source.has_superseded, texts)) for source in now)
         reason = "was forgotten or changed meanwhile"
         kept.append(FilledValue(one.path, "refused", reason=reason) if gone else one)
     return kept
-
-
-def _is_gone(filled: FilledValue, source: Source | None) -> bool:
-    if source is None or filled.value is None:
-        return source is None
-    return any(map(source.has_superseded, (filled.text, str(filled.value))))
 
 
 class _Assembly:
@@ -122,8 +118,10 @@ class _Assembly:
             for one in unsent:
                 self._miss(one.name, one)
             return
-        why = unsent[0] if unsent else FilledValue(slot.path, "refused", reason=_bad_default(slot))
-        if slot.has_default and why.how != "conflict" and not _bad_default(slot):
+        bad = problem(slot.schema["default"], slot.schema) if slot.has_default else None
+        reason = f"its default does not fit: {bad}" if bad else ""
+        why = unsent[0] if unsent else FilledValue(slot.path, "refused", reason=reason)
+        if slot.has_default and why.how != "conflict" and not bad:
             if unsent:
                 self._warn(f"{slot.name} has its default: {self._reason(why)}")
             _set(self.arguments, slot.path, slot.schema["default"])
@@ -146,33 +144,17 @@ class _Assembly:
         values = [str(filled.value)] if filled.how == "offered" else values
         self.missing.append(MissingSlot(name=name, reason=self._reason(filled), values=values))
 
-    def remove_unusable(self, schema: Mapping[str, Any]) -> None:
-        """Remove optional objects that lack a required part or hold nothing but defaults."""
-        self._remove_from(schema, (), self.arguments)
-
-    def report_errors(self, schema: Mapping[str, Any]) -> None:
-        """Report every remaining schema error as a missing argument or a warning."""
-        for error in errors(self.arguments, schema):
-            lacking = [path for path in _lacking(error) if not self._is_named(path)]
-            reason = str(error.message)[:200]
-            self.missing += [MissingSlot(name=slot_name(p), reason=reason) for p in lacking if p]
-            if () in lacking:
-                self.warnings.append(f"the arguments do not fit together: {reason}")
-
-    def _is_named(self, path: tuple[str, ...]) -> bool:
-        return bool(path) and any(_is_within(slot.name, path) for slot in self.missing)
-
-    def _remove_from(
+    def remove_unusable(
         self, schema: Mapping[str, Any], path: tuple[str, ...], given: dict[str, Any]
     ) -> None:
-        """Remove the unusable parts of one object, the innermost first."""
+        """Remove optional parts of an object that do not fit, or hold nothing but defaults."""
         needed = schema.get("required") or ()
         for name, part in schema["properties"].items():
             inside, inner = object_in(part), (*path, name)
             if name not in given:
                 continue
             if inside and isinstance(given[name], dict):
-                self._remove_from(inside, inner, given[name])
+                self.remove_unusable(inside, inner, given[name])
                 if name not in needed and not self._has_grounded(inner):
                     self._drop(inner, given)
                     continue
@@ -180,6 +162,18 @@ class _Assembly:
             if error:
                 self._drop(inner, given)
                 self.warnings.append(f"{slot_name(inner)} is left out: {error}")
+
+    def report_errors(self, schema: Mapping[str, Any]) -> None:
+        """Report every remaining schema error as a missing argument or a warning."""
+        for error in errors(self.arguments, schema):
+            lacking = [path for path in _lacking(error) if not (path and self._is_named(path))]
+            reason = str(error.message)[:200]
+            self.missing += [MissingSlot(name=slot_name(p), reason=reason) for p in lacking if p]
+            if () in lacking:
+                self.warnings.append(f"the arguments do not fit together: {reason}")
+
+    def _is_named(self, path: tuple[str, ...]) -> bool:
+        return any(_is_within(slot.name, path) for slot in self.missing)
 
     def _has_grounded(self, path: tuple[str, ...]) -> bool:
         return any(
@@ -191,12 +185,6 @@ class _Assembly:
         del given[path[-1]]
         self.grounding = {k: g for k, g in self.grounding.items() if not _is_within(k, path)}
         self.missing = [slot for slot in self.missing if not _is_within(slot.name, path)]
-
-
-def _bad_default(slot: Slot) -> str:
-    """Why the slot's default does not fit its own schema; empty when it fits."""
-    wrong = problem_with(slot.schema["default"], slot) if slot.has_default else None
-    return f"its default does not fit: {wrong}" if wrong else ""
 
 
 def _lacking(error: Any) -> list[tuple[str, ...]]:

@@ -5,27 +5,26 @@ model's word.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import product
 from typing import Any
 
+from langmem_graph.grounding.type_conversion import PLAIN_NUMBER
 from langmem_graph.schedule.named_moments import days_in, times_in
 from langmem_graph.schedule.times import zone_of
 from langmem_graph.values.matching import is_token, says
-from langmem_graph.values.numbers import Amount, amounts, measure_of
+from langmem_graph.values.numbers import amounts, measure_of
 
 _DAY = timedelta(days=1)
 _ISO_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*")
 _ORDER = re.compile(r"(?:mm([/.-])dd|dd([/.-])mm)[/.-]yyyy", re.IGNORECASE)
 _PERCENT = ("%", "percent", "pct")
-_PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,30})(?:\.\d{1,30})?")
 _CHUNK = re.compile(r"[^\W_]+|\+(?=\d)")
 _SPACING = re.compile(r"[\s\-\u2010\u2011\u2013/()_]*")
-_FEWEST_DIGITS = 5
-"""A code of digits alone that is spelled without its spaces has this many at least."""
+_FEWEST_DIGITS = 5  # of a code of digits alone that is spelled without its spaces
 
 
 @dataclass(frozen=True)
@@ -33,42 +32,28 @@ class Quoted:
     """Words of a source, and what is needed to understand them."""
 
     words: str
-    text: str
-    """The whole text in which they stand."""
-    day: date | None
-    """When they were said."""
+    text: str  # the whole text in which they stand
+    day: date | None  # when they were said
 
 
 def number_derivation(value: float | Decimal, about: str, quotes: Sequence[Quoted]) -> str | None:
-    """How a number follows from the words: its name; None where it does not.
-
-    Args:
-        about: name and description of the slot, which may name a unit.
-    """
+    """How a number follows from the words, else None; `about` the slot may name its unit."""
     wanted, found = Decimal(str(value)), [amounts(one.words, one.text) for one in quotes]
     units = {word.removesuffix("s") for word in re.findall(r"[^\W\d_]+|%", about.casefold())}
     stated = [one for own in found for one in own]
     percent = not units.isdisjoint(_PERCENT)
     if any(one.value == wanted and (percent or one.unit not in _PERCENT) for one in stated):
         return "number"
-    if any(wanted == converted for one in stated for converted in _converted(one, units)):
-        return "unit"
-    single = [own[0] for own in found if len(own) == 1]
-    if len(single) == len(quotes) > 1 and _sum(single) == wanted:
-        return "sum"
-    return None
-
-
-def _converted(amount: Amount, units: Iterable[str]) -> Iterator[Decimal]:
-    of, factor = amount.measure
     others = [measure_of(unit) for unit in units]
-    yield from (amount.value * factor / own for other, own in others if of and other == of)
-
-
-def _sum(parts: Sequence[Amount]) -> Decimal | None:
-    """The sum of amounts of one unit, as far as units are known."""
-    same = len({one.measure for one in parts}) == 1
-    return sum((one.value for one in parts), Decimal(0)) if same else None
+    for one in stated:
+        of, factor = measure_of(one.unit)
+        if of and wanted in {one.value * factor / own for other, own in others if other == of}:
+            return "unit"
+    single = [own[0] for own in found if len(own) == 1]
+    is_one_unit = len({measure_of(one.unit) for one in single}) == 1  # as far as units are known
+    if is_one_unit and len(single) == len(quotes) > 1:
+        return "sum" if sum(one.value for one in single) == wanted else None
+    return None
 
 
 def text_derivation(
@@ -79,7 +64,7 @@ def text_derivation(
         return "date"
     if any(_is_respelled(value, one.words) for one in quotes):
         return "spacing"
-    if _PLAIN_NUMBER.fullmatch(value) and number_derivation(Decimal(value), about, quotes):
+    if PLAIN_NUMBER.fullmatch(value) and number_derivation(Decimal(value), about, quotes):
         return "number"
     return "joined" if _is_joined(value, [one.words for one in quotes]) else None
 
@@ -185,6 +170,6 @@ def _days_in(quoted: Quoted) -> set[date]:
 
 def _lengths(quoted: Quoted) -> list[timedelta]:
     """The lengths of time that the words state, below ten years."""
-    measured = [(one.value, *one.measure) for one in amounts(quoted.words, quoted.text)]
+    measured = [(one.value, *measure_of(one.unit)) for one in amounts(quoted.words, quoted.text)]
     seconds = [float(value * factor) for value, of, factor in measured if of == "time"]
     return [timedelta(seconds=one) for one in seconds if 0 < one < 3650 * 86_400]

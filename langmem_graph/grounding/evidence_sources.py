@@ -14,13 +14,11 @@ from langmem_graph.retrieval.stored_facts import StoredFacts, stored_facts
 from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Fact, Label, Message, Origin
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.storage.user_room import Room
 from langmem_graph.values.matching import quoted_in, whole_in
 
-REQUEST = "f0"
-"""The alias of the request among the sources."""
-LONGEST = 1_000
-"""Characters of a source."""
+REQUEST = "f0"  # the alias of the request among the sources
+MOST_FACTS = 60  # facts in one prompt; ours
+LONGEST = 1_000  # characters of a source
 
 
 @dataclass(frozen=True)
@@ -29,30 +27,26 @@ class Source:
 
     alias: str
     text: str
-    fact: str = ""
-    """Id of the fact."""
+    fact: str = ""  # id of the fact
     speaker: str = ""
-    said: str = ""
-    """The newest message that a record was made of."""
+    said: str = ""  # the newest message that a record was made of
     at: str = ""
-    origin: Origin = "user"
-    """Whose words it holds; of a record, the least trusted of its messages' origins."""
-    trusted: tuple[str, ...] = ()
-    """Texts from which values are taken unasked."""
+    origin: Origin = "user"  # whose words it holds; of a record, the least trusted origin
+    trusted: tuple[str, ...] = ()  # texts from which values are taken unasked
     record_ids: tuple[str, ...] = ()
     message_ids: tuple[str, ...] = ()
     confirmation: str = ""
-    outdated: bool = False
-    """Nothing of it holds now, so no value is taken from it."""
+    outdated: bool = False  # nothing of it holds now, so no value is taken from it
     labels: tuple[Label, ...] = ()
-    superseded: tuple[str, ...] = ()
-    """Texts of records that were made of the same messages and are no longer true."""
+    superseded: tuple[str, ...] = ()  # texts of the same messages' records, now untrue
 
     def has_superseded(self, raw: str) -> bool:
         """True when the words stand in a superseded text and not in the current one."""
-        if whole_in(raw, self.text, re.IGNORECASE) is not None:
-            return False
-        return any(whole_in(raw, text, re.IGNORECASE) is not None for text in self.superseded)
+
+        def stands_in(text: str) -> bool:
+            return whole_in(raw, text, re.IGNORECASE) is not None
+
+        return not stands_in(self.text) and any(map(stands_in, self.superseded))
 
 
 @dataclass(frozen=True)
@@ -61,8 +55,7 @@ class Citation:
 
     source: Source
     words: str
-    text: str
-    """The whole text in which they stand."""
+    text: str  # the whole text in which they stand
 
     @property
     def is_trusted(self) -> bool:
@@ -91,14 +84,9 @@ class Evidence:
 
 
 async def read_sources(
-    services: Services,
-    run: StepRun,
-    request: Source,
-    facts: Sequence[Fact],
-    most: int,
-    trust: Collection[Origin],
+    services: Services, run: StepRun, facts: Sequence[Fact], trust: Collection[Origin]
 ) -> list[Source]:
-    """The request and the first facts in order of time, each record with its newest message.
+    """The first facts in order of time, each record with its newest message.
 
     A tool call that an assistant made is left out: its guess would come back as a memory. What two
     facts say in the same words is shown once.
@@ -106,11 +94,11 @@ async def read_sources(
     ids = [message_id for fact in facts for message_id in fact.message_ids]
     records = [fact.record_id for fact in facts if fact.record_id]
     stored = await _stored(services, run, ids, records)
-    usable = [fact for fact in facts if not _is_bare_call(fact, stored)]
-    found = _distinct([_source(fact, stored, trust) for fact in usable])[:most]
+    guesses = {n for n, message in stored.messages.items() if is_bare_call(message)}
+    usable = [f for f in facts if f.record_id or guesses.isdisjoint(f.message_ids)]
+    found = _distinct([_source(fact, stored, trust) for fact in usable])[:MOST_FACTS]
     by_time = sorted(found, key=lambda source: source.at)
-    named = [replace(source, alias=f"f{n}") for n, source in enumerate(by_time, 1)]
-    return [request, *named]
+    return [replace(source, alias=f"f{n}") for n, source in enumerate(by_time, 1)]
 
 
 def _distinct(sources: Sequence[Source]) -> list[Source]:
@@ -131,10 +119,6 @@ def _rank(source: Source) -> tuple[bool, bool, bool, str]:
     return not source.outdated, bool(source.trusted), bool(source.record_ids), source.at
 
 
-def _is_bare_call(fact: Fact, stored: StoredFacts) -> bool:
-    return fact.record_id is None and any(map(is_bare_call, stored.messages_of(fact)))
-
-
 async def current_sources(
     services: Services, run: StepRun, sources: Sequence[Source]
 ) -> dict[str, Source | None]:
@@ -148,10 +132,9 @@ async def current_sources(
 async def _stored(
     services: Services, run: StepRun, messages: Sequence[str], records: Sequence[str]
 ) -> StoredFacts:
-    def read(room: Room) -> StoredFacts:
-        return stored_facts(room, messages, records)
-
-    return await services.in_known_room(run.user, read, StoredFacts())
+    return await services.in_known_room(
+        run.user, lambda room: stored_facts(room, messages, records), StoredFacts()
+    )
 
 
 def _current(source: Source, stored: StoredFacts) -> Source | None:

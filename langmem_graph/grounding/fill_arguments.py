@@ -21,37 +21,33 @@ from langmem_graph.retrieval.quoted_context import (
 )
 from langmem_graph.runtime import StepRun
 
+_NOT_ARGUMENTS = "arguments is not one JSON object that follows the tool's schema"
+
 
 async def fill(deps: GroundingDependencies, state: GroundingState, run: StepRun) -> GroundingState:
     """Ask the model for the arguments; a tool without any costs no call."""
     usage, proposal = state["usage"].copy(), None
+
+    def check(answer: ToolFill) -> str | None:
+        return _NOT_ARGUMENTS if read_arguments(answer.arguments) is None else None
+
     if slots_of(state["tool"]):
         prompt, question = load_prompt("fill"), _question(state)
-        proposal = await deps.runner.ask(ToolFill, prompt, question, usage, _problem)
+        proposal = await deps.runner.ask(ToolFill, prompt, question, usage, check)
     return {"proposal": proposal, "usage": usage}
 
 
-def _problem(answer: ToolFill) -> str | None:
-    if read_arguments(answer.arguments) is not None:
-        return None
-    return "arguments is not one JSON object that follows the tool's schema"
-
-
 def _question(state: GroundingState) -> str:
-    tool = state["tool"]
+    tool, now = state["tool"], state["now"]
     return "\n".join(
         [
-            f"Now: {_with_weekday(state['now'])}",
+            f"Now: {datetime.fromisoformat(now):%A %Y-%m-%d %H:%M}" if now else "Now: unknown",
             f"Tool: {plain_id(tool.name)}: {as_data(tool.description)}",
             f"Schema: {plain_json(tool.schema)}",
             "Facts:",
             *map(_source_line, state["evidence"].sources),
         ]
     )
-
-
-def _with_weekday(now: str) -> str:
-    return f"{datetime.fromisoformat(now):%A %Y-%m-%d %H:%M}" if now else "unknown"
 
 
 def _source_line(source: Source) -> str:

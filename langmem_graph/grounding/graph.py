@@ -23,6 +23,7 @@ from langmem_graph.grounding.verify_values import verify
 from langmem_graph.llm.structured_calls import Usage, model_runner
 from langmem_graph.llm.tool_specs import tool_spec
 from langmem_graph.retrieval.facts import MemorySearch
+from langmem_graph.retrieval.search_common import check_choice
 from langmem_graph.runtime import OBJECTS, StateForm, Step, StepRun, as_node, configured_user
 from langmem_graph.schemas import GroundedCall, Origin
 from langmem_graph.storage.memory_services import Services
@@ -83,11 +84,7 @@ def grounding_request(
     trust: Collection[Any] = ("user",),
     model_may_choose: Collection[str] = (),
 ) -> GroundingState:
-    """The state that the graph starts from.
-
-    Raises:
-        InvalidInputError: an empty request, no tool, or an unknown policy or origin.
-    """
+    """The state that the graph starts from; InvalidInputError for what it cannot start from."""
     if not isinstance(request, str) or not request.strip():
         raise InvalidInputError(f"The request must be a text with words in it, not {request!r}.")
     checked_options(policy, trust, model_may_choose)
@@ -108,9 +105,7 @@ def grounding_request(
 
 def checked_options(policy: object, trust: object, model_may_choose: object) -> None:
     """Raise InvalidInputError for an unknown policy or origin, or a text where a list belongs."""
-    if policy not in get_args(Policy):
-        known = ", ".join(get_args(Policy))
-        raise InvalidInputError(f"policy must be one of {known}, not {policy!r}.")
+    check_choice("policy", policy, get_args(Policy))
     origins = get_args(Origin)
     if not _is_list(trust) or any(one not in origins for one in cast(Any, trust)):
         raise InvalidInputError(f"trust must be a list of {', '.join(origins)}, not {trust!r}.")

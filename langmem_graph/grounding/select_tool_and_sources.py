@@ -10,12 +10,10 @@ are then searched for ("seat number", "my seat", "Mei seat"), and records by the
 import asyncio
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from rapidfuzz import fuzz
 
-from langmem_graph.embeddings.embedder import Embedder
 from langmem_graph.errors import EmbeddingError
 from langmem_graph.grounding.evidence_sources import REQUEST, Evidence, Source, read_sources
 from langmem_graph.grounding.state import GroundingDependencies, GroundingState
@@ -29,25 +27,16 @@ from langmem_graph.retrieval.search_common import best_places, reciprocal_rank_f
 from langmem_graph.retrieval.stored_facts import by_attribute, subjects_in
 from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Fact
-from langmem_graph.storage.user_room import Room
 from langmem_graph.threads import in_thread
 
-SHOWN = 10
-"""Tools in the prompt (Mem2ActBench)."""
-FOR_REQUEST = 30
-"""Facts retrieved for the request; ours."""
-PER_SLOT = 5
-"""Facts retrieved for one slot (Mem2ActBench)."""
-BY_ATTRIBUTE = 3
-"""Records retrieved for one slot by attribute; ours."""
-MOST_SLOTS = 24
-"""Slots that are searched for; the first ones of a larger tool."""
-MOST_OWNERS = 2
-"""Entities named in the request, beside the user, whose slots are searched for; ours."""
-MOST_SEARCHES = 60
-"""Searches for slots and for their entities; ours."""
-MOST_FACTS = 60
-"""Facts in one prompt; ours."""
+SHOWN = 10  # tools in the prompt (Mem2ActBench)
+FOR_REQUEST = 30  # facts retrieved for the request; ours
+PER_SLOT = 5  # facts retrieved for one slot (Mem2ActBench)
+BY_ATTRIBUTE = 3  # records retrieved for one slot by attribute; ours
+MOST_SLOTS = 24  # slots that are searched for; the first ones of a larger tool
+MOST_OWNERS = 2  # named in the request, beside the user, whose slots are searched for; ours
+MOST_SEARCHES = 60  # searches for slots and for their entities; ours
+_NAME = re.compile(r"(?<=[\w,] )[^\W\d_a-z][\w'’-]+")  # capitalised, within a sentence
 
 
 async def select_tool(
@@ -64,9 +53,12 @@ async def select_tool(
 
 
 def _ranked(deps: GroundingDependencies, tools: Sequence[ToolSpec], request: str) -> list[ToolSpec]:
-    texts = [_described(tool) for tool in tools]
+    texts, embedder = [_described(tool) for tool in tools], deps.services.embedder
     words = np.array([fuzz.token_set_ratio(request, text) for text in texts], dtype=np.float64)
-    meaning = _likeness(deps.services.embedder, texts, request)
+    try:
+        meaning = (embedder.embed(texts) @ embedder.embed_query(request)).astype(np.float64)
+    except EmbeddingError:  # the tools are then ranked by words alone
+        meaning = np.zeros(len(texts))
     scores = reciprocal_rank_fusion([words, meaning], deps.services.settings.ranking.rrf_k)
     return [tools[place] for place in best_places(scores)]
 
@@ -74,13 +66,6 @@ def _ranked(deps: GroundingDependencies, tools: Sequence[ToolSpec], request: str
 def _described(tool: ToolSpec) -> str:
     parts = [f"{slot.name} {slot.description}" for slot in slots_of(tool)]
     return " ".join([tool.name.replace("_", " "), tool.description, *parts])
-
-
-def _likeness(embedder: Embedder, texts: Sequence[str], request: str) -> Any:
-    try:
-        return (embedder.embed(texts) @ embedder.embed_query(request)).astype(np.float64)
-    except EmbeddingError:  # the tools are then ranked by words alone
-        return np.zeros(len(texts))
 
 
 async def _pick(
@@ -99,17 +84,16 @@ async def retrieve_slots(
     """Find sources for all slots."""
     tool, slots, query = state["tool"], searched_slots(state["tool"]), state["query"]
     request = Source(REQUEST, query, at=state["now"], trusted=(query,))
-    warnings, facts = list(state["warnings"]), list[Fact]()
+    warnings, found = list(state["warnings"]), list[Source]()
     try:
         facts = await _searched(deps, run, tool, slots[:MOST_SLOTS], query)
-        sources = await read_sources(deps.services, run, request, facts, MOST_FACTS, state["trust"])
+        found = await read_sources(deps.services, run, facts, state["trust"])
     except Exception as error:  # noqa: BLE001  # the slots are then filled from the request alone
         failed = "memory could not be searched"
         warnings.append(f"{failed}: {run.problem(failed, error)}")
-        sources = [request]
-    shown = [source.fact for source in sources if source.fact]
+    shown = [source.fact for source in found]
     run.emit({"event": "memory_slots", "slots": len(slots), "facts": shown})
-    return {"evidence": Evidence(sources), "warnings": warnings}
+    return {"evidence": Evidence([request, *found]), "warnings": warnings}
 
 
 async def _searched(
@@ -117,21 +101,16 @@ async def _searched(
 ) -> list[Fact]:
     """The facts found for the request, for each slot, and for the entity that it belongs to."""
     about = f"{in_words(tool.name)} {tool.description} {request}"
-
-    def of_records(room: Room) -> tuple[list[list[Fact]], list[str]]:
-        resembling = by_attribute(room, [slot.about for slot in slots], about, BY_ATTRIBUTE)
-        return resembling, subjects_in(room, request)
-
-    nothing: tuple[list[list[Fact]], list[str]] = ([], [])
-    resembling, named = await deps.services.in_known_room(run.user, of_records, nothing)
-    owners = ["my", *dict.fromkeys([*named, *_names_in(request)])][: MOST_OWNERS + 1]
+    wanted, services = [slot.about for slot in slots], deps.services
+    resembling = await services.in_known_room(
+        run.user, lambda room: by_attribute(room, wanted, about, BY_ATTRIBUTE), list[list[Fact]]()
+    )
+    named = await services.in_known_room(
+        run.user, lambda room: subjects_in(room, request), list[str]()
+    )
+    owners = ["my", *dict.fromkeys([*named, *_NAME.findall(request)])][: MOST_OWNERS + 1]
     own = [f"{owner} {in_words(slot.path[-1])}" for slot in slots for owner in owners]
-    queries = dict.fromkeys([*(slot.about for slot in slots), *own][:MOST_SEARCHES])
+    queries = dict.fromkeys([*wanted, *own][:MOST_SEARCHES])
     searches = [(request, FOR_REQUEST), *((query, PER_SLOT) for query in queries)]
     found = await asyncio.gather(*(deps.search(query, k, "semantic", run) for query, k in searches))
     return interleaved([found[0], found[0][1:], *found[1:], *resembling])
-
-
-def _names_in(request: str) -> list[str]:
-    """Words of the request that begin with a capital letter within a sentence."""
-    return re.findall(r"(?<=[\w,] )[^\W\d_a-z][\w'’-]+", request)

@@ -30,14 +30,10 @@ class FilledValue:
     how: How
     value: Any = None
     derivation: str = ""
-    text: str = ""
-    """The words that it was taken from."""
-    sources: tuple[str, ...] = ()
-    """Aliases of the cited sources."""
-    reason: str = ""
-    """Why it is not sent."""
-    origin: Origin = "user"
-    """Whose words an offered value stands in."""
+    text: str = ""  # the words that it was taken from
+    sources: tuple[str, ...] = ()  # aliases of the cited sources
+    reason: str = ""  # why it is not sent
+    origin: Origin = "user"  # whose words an offered value stands in
 
     @property
     def name(self) -> str:
@@ -48,24 +44,17 @@ class FilledValue:
 class GroundingState(TypedDict, total=False):
     """State between the steps."""
 
-    query: str
-    """The request."""
+    query: str  # the request
     policy: Policy
-    trust: tuple[Origin, ...]
-    """Origins of messages from which values are taken unasked."""
-    model_may_choose: tuple[str, ...]
-    """Slots whose value may be the model's own choice."""
+    trust: tuple[Origin, ...]  # origins of messages from which values are taken unasked
+    model_may_choose: tuple[str, ...]  # slots whose value may be the model's own choice
     now: str
-    specs: list[ToolSpec]
-    """Specifications of the tools to choose from."""
-    tool: ToolSpec
-    """The chosen tool."""
+    specs: list[ToolSpec]  # specifications of the tools to choose from
+    tool: ToolSpec  # the chosen tool
     evidence: Evidence
-    proposal: ToolFill | None
-    """The model's answer; None where it could not be used."""
+    proposal: ToolFill | None  # the model's answer; None where it could not be used
     filled: list[FilledValue]
-    call: GroundedCall
-    """The result."""
+    call: GroundedCall  # the result
     usage: Usage
     warnings: list[str]
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from langmem_graph.llm.tool_specs import ToolSpec
 
-DEEPEST = 4
-"""Levels of nested objects whose parts are slots of their own; a deeper object is one slot."""
+DEEPEST = 4  # levels of nested objects whose parts are slots; a deeper object is one slot
 
 _ANYTHING: Mapping[str, Any] = {}
 _NOTHING: Mapping[str, Any] = {"not": {}}
@@ -25,8 +24,7 @@ class Slot:
 
     path: tuple[str, ...]
     schema: Mapping[str, Any]
-    required: bool
-    """It is required, and so is every object that it is a part of."""
+    required: bool  # it is required, and so is every object that it is a part of
 
     @property
     def name(self) -> str:
@@ -131,8 +129,7 @@ class Leaf:
 
     slot: Slot
     value: Any
-    free: tuple[str, ...] = ()
-    """Names on its path that the schema does not give."""
+    free: tuple[str, ...] = ()  # names on its path that the schema does not give
 
 
 def leaves(value: Any, schema: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[Leaf]:

@@ -13,9 +13,8 @@ from jsonschema.validators import extend
 
 from langmem_graph.grounding.tool_schema import Slot
 
-MOST_BRACKETS = 400
-"""Most opening brackets in arguments; a model in a repetition loop nests hundreds of them."""
-_JSON_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,30})(?:\.\d{1,30})?")
+MOST_BRACKETS = 400  # in arguments; a model in a repetition loop nests hundreds of them
+PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,30})(?:\.\d{1,30})?")
 
 
 def read_arguments(text: str) -> dict[str, Any] | None:
@@ -49,12 +48,11 @@ def converted(value: Any, slot: Slot) -> Any:
         plain = value.strip()
         if "boolean" in types and plain.casefold() in ("true", "false"):
             return plain.casefold() == "true"
-        if {"number", "integer"} & set(types) and _JSON_NUMBER.fullmatch(plain):
+        if {"number", "integer"} & set(types) and PLAIN_NUMBER.fullmatch(plain):
             return json.loads(plain)
-    if types and "string" in types and not {"number", "integer", "boolean"} & set(types):
-        return (
-            str(value) if isinstance(value, int | float) and value not in (True, False) else value
-        )
+    if "string" in types and not {"number", "integer", "boolean"} & set(types):
+        is_number = isinstance(value, int | float) and value not in (True, False)
+        return str(value) if is_number else value
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -64,11 +62,6 @@ _formats = FormatChecker()
 @_formats.checks("date-time", ValueError)
 def _is_time(value: object) -> bool:
     return not isinstance(value, str) or bool(datetime.fromisoformat(value))
-
-
-def problem_with(value: Any, slot: Slot) -> str | None:
-    """Why a value does not fit the slot's schema; None when it fits."""
-    return problem(value, slot.schema)
 
 
 def problem(value: Any, schema: Any) -> str | None:
@@ -82,9 +75,7 @@ def errors(value: Any, schema: Any) -> Iterator[ValidationError]:
     yield from _Validator(schema, format_checker=_formats).iter_errors(value)
 
 
-def _in_steps(
-    checker: Any, step: float, value: object, schema: object
-) -> Iterator[ValidationError]:
+def _in_steps(checker: Any, step: float, value: object, _: object) -> Iterator[ValidationError]:
     """`multipleOf` in exact arithmetic: in binary, 19.99 is not a multiple of 0.01."""
     if checker.is_type(value, "number") and Fraction(str(value)) % Fraction(str(step)):
         yield ValidationError(f"{value!r} is not a multiple of {step}")

@@ -16,15 +16,14 @@ from langmem_graph.grounding.derivations import Quoted, number_derivation, text_
 from langmem_graph.grounding.evidence_sources import REQUEST, Citation, Evidence
 from langmem_graph.grounding.state import FilledValue, GroundingDependencies, GroundingState, Policy
 from langmem_graph.grounding.tool_schema import Leaf, Slot, in_words, leaves
-from langmem_graph.grounding.type_conversion import converted, problem_with, read_arguments
+from langmem_graph.grounding.type_conversion import converted, problem, read_arguments
 from langmem_graph.llm.answer_schemas import ToolFill
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.times import zone_of
 from langmem_graph.values.matching import quoted_in, says, whole_in
 
 _SAYS_BOOLEAN = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-_SHORTEST = 4
-"""Characters of a text that is known to be taken up by the user, or found without its quote."""
+_SHORTEST = 4  # of a text that the user takes up, or that is found without its quote
 _OWN_CHOICE = "is the model's own choice: the quoted words do not say {!r}"
 
 
@@ -32,22 +31,22 @@ async def verify(
     deps: GroundingDependencies, state: GroundingState, run: StepRun
 ) -> GroundingState:
     """Check every value that the model proposed."""
-    proposal = state["proposal"]
+    proposal, chosen = state["proposal"], state["model_may_choose"]
     if proposal is None:
         return {"filled": []}
     check = ValueCheck(
         citations=_citations(proposal, state["evidence"]),
         evidence=state["evidence"],
-        may_choose=_chosen(state),
+        # of one tool of several, a slot is named `tool.slot`
+        may_choose=frozenset(name.removeprefix(f"{state['tool'].name}.") for name in chosen),
         policy=state["policy"],
         zone=deps.services.settings.time_zone,
     )
     arguments = read_arguments(proposal.arguments) or {}
     filled = [check.filled(leaf) for leaf in leaves(arguments, state["tool"].schema)]
     named = {one.path for one in filled}
-    rivals = [
-        check.conflict(path) for name in proposal.missing if (path := _path(name)) not in named
-    ]
+    missing = map(_path, proposal.missing)
+    rivals = [check.conflict(path) for path in missing if path not in named]
     return {"filled": [*filled, *(one for one in rivals if one)]}
 
 
@@ -64,12 +63,6 @@ def _path(written: str) -> tuple[str, ...]:
     """`lines[0].amount` and `$.lines.0.amount` are the path `lines.0.amount`."""
     plain = re.sub(r"\[(\d+)\]", r".\1", written.strip().removeprefix("$."))
     return tuple(plain.removeprefix("arguments.").split("."))
-
-
-def _chosen(state: GroundingState) -> frozenset[str]:
-    """The slots that the model may choose; of one tool of several, `tool.slot`."""
-    prefix = f"{state['tool'].name}."
-    return frozenset(name.removeprefix(prefix) for name in state["model_may_choose"])
 
 
 @dataclass(frozen=True)
@@ -89,8 +82,8 @@ class ValueCheck:
         is_given = isinstance(value, str) and slot.choices == (value,)
         if is_given or (slot.has_default and not cited and value == slot.schema["default"]):
             return FilledValue(slot.path, "default", value)
-        if problem := problem_with(value, slot):
-            return FilledValue(slot.path, "refused", reason=f"does not fit the schema: {problem}")
+        if wrong := problem(value, slot.schema):
+            return FilledValue(slot.path, "refused", reason=f"does not fit the schema: {wrong}")
         current = [one for one in cited if not _is_outdated(one, value)]
         for own in ([one for one in current if one.is_trusted], current):
             stands = all(any(quoted_in(name, one.words) for one in own) for name in leaf.free)
@@ -129,14 +122,16 @@ class ValueCheck:
             said = any(_SAYS_BOOLEAN.get(_ending(words)) is value for words in own)
             return (value, "") if said else None
         if isinstance(value, int | float):
-            how = "" if _stands(value, quotes) else number_derivation(value, slot.about, quotes)
+            digits = str(value) if isinstance(value, int) else ""  # a whole number, digit by digit
+            stands = any(whole_in(digits, one.words) is not None for one in quotes)
+            how = "" if stands else number_derivation(value, slot.about, quotes)
             return None if how is None else (value, how)
         if value in slot.choices:
             names = [name for name in slot.names_of(value) if _names(name, quotes)]
             return (value, "" if value in names else "choice") if names else None
         for one in quotes:
             if (words := quoted_in(value, one.words)) is not None:
-                return (value if problem_with(words, slot) else words), ""
+                return (value if problem(words, slot.schema) else words), ""
         derived = text_derivation(value, slot.about, quotes, self.zone)
         return (value, derived) if derived else None
 
@@ -197,13 +192,6 @@ def _names(name: str, quotes: Sequence[Quoted]) -> bool:
 def _ending(words: str) -> str:
     """What "insured: yes" says."""
     return re.split(r"[:=]", words)[-1].strip(" .!'\"").casefold()
-
-
-def _stands(value: float, quotes: Sequence[Quoted]) -> bool:
-    """Whether a whole number stands in the words digit by digit."""
-    return isinstance(value, int) and any(
-        whole_in(str(value), one.words) is not None for one in quotes
-    )
 
 
 def _citing(filled: FilledValue, cited: Sequence[Citation]) -> FilledValue:

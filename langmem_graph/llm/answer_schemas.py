@@ -21,11 +21,6 @@ def _one_line(text: str) -> str:
 _OneLine = AfterValidator(_one_line)
 
 
-def _first(most: int) -> BeforeValidator:
-    """Cut a list that is too long, where rejecting the answer would lose its good beginning."""
-    return BeforeValidator(lambda items: items[:most] if isinstance(items, list) else items)
-
-
 Alias = Annotated[str, Field(max_length=8), BeforeValidator(normal_alias), NEVER_CUT, _OneLine]
 """A short alias of an id, valid in one call: m3 is a message, r1 a record, a2 an attribute."""
 Name = Annotated[str, Field(max_length=80), _OneLine]
@@ -33,8 +28,7 @@ Time = Annotated[str, Field(max_length=40), _OneLine]
 Sentence = Annotated[str, Field(max_length=400), _OneLine]
 Statement = Annotated[str, Field(max_length=200), _OneLine]
 Quote = Annotated[str, Field(max_length=300), _OneLine]
-MOST_MEMORIES = 96
-"""Of one answer; with so many, the batch is halved and read again."""
+MOST_MEMORIES = 96  # of one answer; with so many, the batch is halved and read again
 VariableName = Annotated[str, Field(max_length=32), NEVER_CUT, _OneLine]
 
 
@@ -84,10 +78,8 @@ class ProposedChange(_Brief):
     since: Annotated[Time, Field(description="ISO day or month, if said; may lie ahead")] = ""
     message: Annotated[Alias, Field(description="m… that makes the change")]
     quote: Annotated[Quote, Field(description="its exact words, two or more")]
-    agreed_message: Annotated[
-        Alias, Field(description="if quote is the assistant's: the user's yes")
-    ] = ""
-    agreed_quote: Annotated[Quote, Field(description="words of that yes")] = ""
+    agreed_message: Alias = Field("", description="if quote is the assistant's: the user's yes")
+    agreed_quote: Quote = Field("", description="words of that yes")
 
 
 class Extraction(_Brief):
@@ -95,13 +87,9 @@ class Extraction(_Brief):
 
     memories: Annotated[list[NewMemory], Field(max_length=MOST_MEMORIES)]
     changes: Annotated[list[ProposedChange], Field(max_length=MOST_MEMORIES)] = []
-    look_for: Annotated[
-        list[Sentence],
-        Field(
-            max_length=4, description="records not shown that they end or change: what each may say"
-        ),
-        _first(4),
-    ] = []
+    look_for: list[Sentence] = Field(
+        [], max_length=4, description="records not shown that they end or change: what each may say"
+    )
 
 
 class Reconciliation(_Brief):
@@ -115,13 +103,12 @@ class CausalPair(_Brief):
 
     cause: Annotated[Alias, Field(description='the record that brought it about, as "r1"')]
     effect: Annotated[Alias, Field(description="the record of what came of it")]
-    mechanism: Annotated[
-        str, Field(max_length=160, description="how it did so, in a few words"), _OneLine
-    ] = ""
-    sure: Annotated[
-        Literal["yes", "maybe", "no"],
-        Field(description="yes: without the cause, hardly the effect"),
-    ] = "maybe"
+    mechanism: Annotated[str, Field(max_length=160), _OneLine] = Field(
+        "", description="how it did so, in a few words"
+    )
+    sure: Literal["yes", "maybe", "no"] = Field(
+        "maybe", description="yes: without the cause, hardly the effect"
+    )
 
 
 class CausalPairs(_Brief):
@@ -133,15 +120,13 @@ class CausalPairs(_Brief):
 class NewSubgoal(_Brief):
     """One statement to be proved, and how to look for it."""
 
-    atom: Annotated[
-        Statement,
-        Field(description='a variable for each unknown: "(w:person) liked (g:gift)"'),
-        NEVER_CUT,
-    ]
-    query: Annotated[Statement, Field(description="words to look for")]
-    relation: Annotated[
-        Relation, Field(description="entity: exact names or numbers; else semantic")
-    ] = "semantic"
+    atom: Annotated[Statement, NEVER_CUT] = Field(
+        description='a variable for each unknown: "(w:person) liked (g:gift)"'
+    )
+    query: Statement = Field(description="words to look for")
+    relation: Relation = Field(
+        "semantic", description="entity: exact names or numbers; else semantic"
+    )
 
 
 class FactAgainst(_Brief):
@@ -162,11 +147,9 @@ class NewRisk(_Brief):
     """What else could speak against it."""
 
     claim: Statement
-    examples: Annotated[
-        list[Statement],
-        Field(max_length=3, description="3 sentences the user may once have said in passing"),
-        _first(3),
-    ] = []
+    examples: list[Statement] = Field(
+        [], max_length=3, description="3 sentences the user may once have said in passing"
+    )
 
 
 class GoalPlan(_Brief):
@@ -179,12 +162,10 @@ class GoalPlan(_Brief):
     start: Annotated[Time, Field(description="ISO; of how long: the first day")] = ""
     end: Annotated[Time, Field(description="ISO; of how long: the last day")] = ""
     recurrence: Annotated[str, Field(max_length=120, description="RRULE"), NEVER_CUT] = ""
-    against: Annotated[list[FactAgainst], Field(max_length=8), _first(8)] = []
-    risks: Annotated[list[NewRisk], Field(max_length=5), _first(5)] = []
+    against: list[FactAgainst] = Field([], max_length=8)
+    risks: list[NewRisk] = Field([], max_length=5)
     subgoals: Annotated[list[NewSubgoal], Field(max_length=6, description="if not sure")] = []
-    answer: Annotated[
-        list[VariableName], Field(max_length=6, description="variables asked for")
-    ] = []
+    answer: list[VariableName] = Field([], max_length=6, description="variables asked for")
     central: Annotated[list[Name], Field(max_length=8)] = []
 
 
@@ -216,16 +197,14 @@ class Unification(_Brief):
     bindings: Annotated[list[ProposedBinding], Field(max_length=24)] = []
     grounded: Annotated[list[ProposedProof], Field(max_length=12)] = []
     disagree: Annotated[list[VariableName], Field(max_length=6)] = []
-    keep: Annotated[
-        list[Alias], Field(max_length=12, description="other facts that may be a link")
-    ] = []
-    look_for: Annotated[list[RefinedSubgoal], Field(max_length=8), _first(8)] = []
+    keep: list[Alias] = Field([], max_length=12, description="other facts that may be a link")
+    look_for: list[RefinedSubgoal] = Field([], max_length=8)
 
 
 class Consequences(_Brief):
     """Which of the facts really speak against doing what is asked."""
 
-    against: Annotated[list[FactAgainst], Field(max_length=8), _first(8)] = []
+    against: list[FactAgainst] = Field([], max_length=8)
 
 
 class GroundedAnswer(Answer):
@@ -239,26 +218,18 @@ class GroundedAnswer(Answer):
 class TrackEdit(_Brief):
     """What changes in a topic track, or a new one."""
 
-    name: Annotated[Name, Field(description="the track's name; of a new one words-with-hyphens")]
-    title: Annotated[Name, Field(description="a few words; empty: as before")] = ""
-    summary: Annotated[Sentence, Field(description="one sentence: where things stand now")] = ""
-    append: Annotated[
-        str, Field(max_length=4_000, description="sentences to add at the narrative's end")
-    ] = ""
-    narrative: Annotated[
-        str,
-        Field(
-            max_length=4_000,
-            description="the whole story, at most 2,000 characters; only of a new track or one"
-            " whose narrative is shown; empty: as before",
-        ),
-    ] = ""
-    evidence: Annotated[
-        list[Alias], Field(max_length=40, description='records it rests on, as ["r1"]')
-    ] = []
-    absorbs: Annotated[
-        list[Name], Field(max_length=4, description="names of tracks that end in it")
-    ] = []
+    name: Name = Field(description="the track's name; of a new one words-with-hyphens")
+    title: Name = Field("", description="a few words; empty: as before")
+    summary: Sentence = Field("", description="one sentence: where things stand now")
+    append: str = Field("", max_length=4_000, description="sentences to add at the narrative's end")
+    narrative: str = Field(
+        "",
+        max_length=4_000,
+        description="the whole story, at most 2,000 characters; only of a new track or one"
+        " whose narrative is shown; empty: as before",
+    )
+    evidence: list[Alias] = Field([], max_length=40, description='records it rests on, as ["r1"]')
+    absorbs: list[Name] = Field([], max_length=4, description="names of tracks that end in it")
 
 
 class TopicRound(_Brief):
@@ -270,12 +241,12 @@ class TopicRound(_Brief):
 class ProfileText(_Brief):
     """The whole profile."""
 
-    text: Annotated[
-        str, Field(max_length=2_000, description="Markdown, at most 2,000 characters"), NEVER_CUT
-    ]
-    topics: Annotated[
-        list[Name], Field(max_length=20, description="names of the tracks that it rests on")
-    ] = []
+    text: Annotated[str, NEVER_CUT] = Field(
+        max_length=2_000, description="Markdown, at most 2,000 characters"
+    )
+    topics: list[Name] = Field(
+        [], max_length=20, description="names of the tracks that it rests on"
+    )
 
 
 def _as_json(value: object) -> object:
@@ -288,26 +259,21 @@ class Taken(_Brief):
 
     path: Annotated[str, Field(max_length=400, description="seat, guest.email, lines.0.amount")]
     fact: Annotated[Alias, Field(description="f0 is the request")]
-    quote: Annotated[
-        str, Field(max_length=1_000, description="the exact words of that fact"), NEVER_CUT
-    ]
+    quote: Annotated[str, NEVER_CUT] = Field(
+        max_length=1_000, description="the exact words of that fact"
+    )
 
 
 class ToolFill(_Brief):
     """The arguments of a tool call, each with where it comes from."""
 
-    arguments: Annotated[
-        str,
-        Field(max_length=20_000, description="one JSON object, in the form of the tool's schema"),
-        BeforeValidator(_as_json),
-        NEVER_CUT,
-    ]
-    sources: Annotated[list[Taken], _first(400), Field(description="for every single value")] = []
-    missing: Annotated[
-        list[Annotated[str, Field(max_length=400)]],
-        _first(400),
-        Field(description="paths of what nobody said, or of which facts disagree"),
-    ] = []
+    arguments: Annotated[str, BeforeValidator(_as_json), NEVER_CUT] = Field(
+        max_length=20_000, description="one JSON object, in the form of the tool's schema"
+    )
+    sources: list[Taken] = Field([], max_length=400, description="for every single value")
+    missing: list[Annotated[str, Field(max_length=400)]] = Field(
+        [], max_length=400, description="paths of what nobody said, or of which facts disagree"
+    )
 
 
 class ToolChoice(Answer):

@@ -48,32 +48,20 @@ def load_chat_model(
 
 
 def as_chat_model(model: Any) -> BaseChatModel:
-    """The chat model of a name that `init_chat_model` takes, or the given one, checked.
-
-    Raises:
-        ChatModelError: it is neither, cannot be made, or does not support structured output.
-    """
-    if isinstance(model, BaseChatModel):
-        return _answering_in_a_schema(model)
-    if not isinstance(model, str):
+    """The chat model of a name, or the given one; ChatModelError for one that cannot be used."""
+    made = load_chat_model(model) if isinstance(model, str) else model
+    if not isinstance(made, BaseChatModel):
         raise ChatModelError(
             f"model must be a name such as 'openai:gpt-4o-mini' or a chat model, not {model!r}."
         )
-    made = load_chat_model(model)
-    assert made is not None  # only without a name
-    return _answering_in_a_schema(made)
-
-
-def _answering_in_a_schema(model: BaseChatModel) -> BaseChatModel:
-    """Check for structured output now; later, each call would just count as unusable."""
-    try:
-        model.with_structured_output(GroundedAnswer, include_raw=True)
+    try:  # now: later, each call would just count as unusable
+        made.with_structured_output(GroundedAnswer, include_raw=True)
     except NotImplementedError as error:
         raise ChatModelError(
-            f"{type(model).__name__} cannot be memory's model: it has no with_structured_output. "
+            f"{type(made).__name__} cannot be memory's model: it has no with_structured_output. "
             "Give a chat model with tool calling or JSON answers."
         ) from error
-    return model
+    return made
 
 
 def _first_model(base_url: str, key: str) -> str:

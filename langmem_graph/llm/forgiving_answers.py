@@ -8,6 +8,7 @@ schema that the model is sent stays the same.
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import NoneType
@@ -26,13 +27,10 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 T = TypeVar("T", bound=BaseModel)
-NEVER_CUT = "never cut"
-"""Metadata of a text whose beginning would say something else, such as a value or a rule."""
-MOST_TRIED = 50
-"""Places of a text at which a JSON object is looked for."""
+NEVER_CUT = "never cut"  # of a text whose beginning would say something else: a value, a rule
+MOST_TRIED = 50  # places of a text at which a JSON object is looked for
 _CONFIG = ConfigDict(coerce_numbers_to_str=True)
-_NESTED = {"nested": True}
-"""The validation context of answers within another one."""
+_NESTED = {"nested": True}  # the validation context of answers within another one
 _ALIAS = re.compile(r"(?<![^\W_])[a-z]{1,3}[0-9]{1,6}(?![^\W_])", re.IGNORECASE)
 
 
@@ -71,17 +69,15 @@ class Answer(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _read(
-        cls, given: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo
-    ) -> Self:
+    def _read(cls, given: Any, make: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
         given = _decoded(given)
         if not isinstance(given, dict):
-            return handler(given)
+            return make(given)
         reading = _Reading(cls)
         reading.read_fields(given)
         if info.context != _NESTED:
             reading.read_as_whole(given)
-        answer = handler(reading.kept)
+        answer = make(reading.kept)
         answer._dropped, answer._places = reading.dropped, reading.places
         return answer
 
@@ -91,15 +87,12 @@ class _Field:
     """How a field's value, or each item of its list, is read."""
 
     adapter: TypeAdapter[Any]
-    choices: tuple[Any, ...]
-    """The values of a Literal."""
+    choices: tuple[Any, ...]  # the values of a Literal
     may_be_cut: bool
     is_list: bool
-    most: int | None
-    """Items that a list may have."""
+    most: int | None  # items that a list may have
     required: bool
-    optional: bool
-    """Null is a value."""
+    optional: bool  # null is a value
 
     @classmethod
     def of(cls, info: FieldInfo) -> Self:
@@ -144,13 +137,10 @@ class _Reading:
     def read_fields(self, given: dict[Any, Any]) -> None:
         """Read the fields that are given; what cannot be read has its default afterwards."""
         for name, defined in _fields(self.schema).items():
-            value = given.get(name)
-            if name not in given or (value is None and not defined.optional):
+            if name not in given or (given[name] is None and not defined.optional):
                 continue
-            if defined.is_list:
-                self.kept[name] = self._items(name, defined, value)
-            else:
-                self._read_one(name, defined, value)
+            read = self._read_items if defined.is_list else self._read_one
+            read(name, defined, given[name])
 
     def read_as_whole(self, given: dict[Any, Any]) -> None:
         """Of the outermost object: say if nothing in it is known; missing lists are empty."""
@@ -172,8 +162,9 @@ class _Reading:
             else:
                 self._drop(name, error, "the default is taken")
 
-    def _items(self, name: str, defined: _Field, value: Any) -> list[Any]:
+    def _read_items(self, name: str, defined: _Field, value: Any) -> None:
         items, kept = _as_list(value), list[Any]()
+        self.kept[name] = kept
         places = self.places[name] = list[int | None]([None] * len(items))
         for place, item in enumerate(items):
             if len(kept) == defined.most:
@@ -184,7 +175,6 @@ class _Reading:
                 places[place] = len(kept) - 1
             except ValidationError as error:
                 self._drop(f"{name}[{place}]", error, "left out")
-        return kept
 
     def _part(self, defined: _Field, value: Any, place: str) -> Any:
         try:
@@ -226,10 +216,8 @@ def cut(text: str, most: int) -> str:
 def _decoded(value: Any) -> Any:
     """The JSON in a text, where an object or list is asked for; any other value as it is."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-        try:
+        with suppress(ValueError, RecursionError):
             return json.loads(value)
-        except (ValueError, RecursionError):
-            return value
     return value
 
 
@@ -255,10 +243,8 @@ def read_text(schema: type[T], text: str) -> T | None:
     """
     for found in reversed(list(_objects(text))):
         if any(name in schema.model_fields for name in found):
-            try:
+            with suppress(ValidationError):
                 return schema.model_validate(found)
-            except ValidationError:
-                continue
     return None
 
 

@@ -15,8 +15,7 @@ from langmem_graph.errors import explain
 from langmem_graph.llm.forgiving_answers import Answer, read_text
 
 T = TypeVar("T", bound=BaseModel)
-LONGEST_ANSWER = 60_000
-"""Characters of a raw answer; a longer one is a repetition loop and is not sent back."""
+LONGEST_ANSWER = 60_000  # characters; a longer answer is a repetition loop, and not sent back
 LONGEST_DETAIL = 200
 
 
@@ -25,14 +24,10 @@ class Reply(Generic[T]):
     """What came of one call."""
 
     answer: T | None = None
-    problem: str | None = None
-    """Why there is no answer, without any word of it."""
-    detail: str = ""
-    """The beginning of an unusable answer, or the whole error; for the report alone."""
-    text: str = ""
-    """All that the model wrote."""
-    refused: list[str] = field(default_factory=list)
-    """Parts of the answer that were left out or cut."""
+    problem: str | None = None  # why there is no answer, without any word of it
+    detail: str = ""  # beginning of an unusable answer, or the error; for the report alone
+    text: str = ""  # all that the model wrote
+    refused: list[str] = field(default_factory=list)  # parts left out or cut
 
     def checked(self, check: Callable[[T], str | None]) -> Self:
         """The reply, without the answer where the step that asked finds a problem in it."""
@@ -58,24 +53,15 @@ def read_reply(schema: type[T], answer: dict[str, Any]) -> Reply[T]:
             error = problem
     if not isinstance(parsed, schema):
         parsed = read_text(schema, text)
-    return _unreadable(error, text) if parsed is None else _usable(parsed, text)
-
-
-def _unreadable(error: Any, text: str) -> Reply[Any]:
-    why = explain(error) if isinstance(error, ValidationError) else "no such JSON object"
-    detail = text[:LONGEST_DETAIL] or "no answer"
-    return Reply(problem=f"not in the schema: {why}", detail=detail, text=text)
-
-
-def _usable(parsed: T, text: str) -> Reply[T]:
-    """The reply with the answer, unless everything in it had to be dropped."""
-    if not isinstance(parsed, Answer):
-        return Reply(parsed, text=text)
-    dropped = parsed.dropped
-    if parsed.is_usable():
-        return Reply(parsed, text=text, refused=dropped)
-    problem = f"nothing in it could be used: {'; '.join(dropped)}"
-    return Reply(problem=problem, text=text, refused=dropped)
+    if parsed is None:
+        why = explain(error) if isinstance(error, ValidationError) else "no such JSON object"
+        detail = text[:LONGEST_DETAIL] or "no answer"
+        return Reply(problem=f"not in the schema: {why}", detail=detail, text=text)
+    dropped = parsed.dropped if isinstance(parsed, Answer) else []
+    if isinstance(parsed, Answer) and not parsed.is_usable():
+        nothing = f"nothing in it could be used: {'; '.join(dropped)}"
+        return Reply(problem=nothing, text=text, refused=dropped)
+    return Reply(parsed, text=text, refused=dropped)
 
 
 def text_of(raw: Any) -> str:

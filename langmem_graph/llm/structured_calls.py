@@ -10,7 +10,8 @@ import json
 import logging
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from copy import deepcopy
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.resources import files
@@ -40,10 +41,8 @@ from langmem_graph.tracing import labelled, span
 _log = logging.getLogger(__name__)
 T = TypeVar("T", bound=BaseModel)
 LONGEST_ERROR = 600
-LONGEST_SHOWN = 2_000
-"""Characters of an unusable answer that the model is shown in the repair."""
-MOST_DROPPED = 50
-"""Lines of `Usage.dropped`."""
+LONGEST_SHOWN = 2_000  # characters of an unusable answer that the model is shown in the repair
+MOST_DROPPED = 50  # lines of `Usage.dropped`
 _UNREACHABLE = re.compile("Connect|Timeout|RateLimit|Auth|Permission|Unavailable|Internal|Overload")
 """Matches the names of errors that mean that the server gave no answer."""
 PURPOSES = {
@@ -67,30 +66,19 @@ class Usage:
     """What model calls have cost so far, and what went wrong."""
 
     calls: int = 0
-    repairs: int = 0
-    """Second calls after an unusable answer; they are part of `calls`."""
+    repairs: int = 0  # second calls after an unusable answer; they are part of `calls`
     input_tokens: int = 0
     output_tokens: int = 0
-    tokens_exact: bool = True
-    """False if the server does not count tokens and they were estimated."""
+    tokens_exact: bool = True  # false if the server does not count tokens and they were estimated
     milliseconds: float = 0.0
-    unreachable: int = 0
-    """Calls without an answer: no connection, time-out, no permission, or too many requests."""
-    problems: list[str] = field(default_factory=list)
-    """Answers that could not be used, one line each."""
-    dropped: list[str] = field(default_factory=list)
-    """Parts of usable answers that were left out or cut, one line each; the first 50."""
-    calls_made: list[CallNote] = field(default_factory=list)
-    """A note of each call, in order."""
+    unreachable: int = 0  # calls without an answer: no connection, permission or time
+    problems: list[str] = field(default_factory=list)  # unusable answers, a line each
+    dropped: list[str] = field(default_factory=list)  # parts left out or cut; the first 50
+    calls_made: list[CallNote] = field(default_factory=list)  # a note of each call, in order
 
     def copy(self) -> "Usage":
         """A copy, to which calls can be added without changing this one."""
-        return replace(
-            self,
-            problems=list(self.problems),
-            dropped=list(self.dropped),
-            calls_made=list(self.calls_made),
-        )
+        return deepcopy(self)
 
     def add(self, other: "Usage") -> None:
         """Add what other calls have cost; the tokens are exact if those of both are."""
@@ -106,13 +94,16 @@ class Usage:
         both.add(other)
         return both
 
+    def counts(self) -> dict[str, Any]:
+        """What the report of a recall says of it."""
+        same = ("repairs", "input_tokens", "output_tokens", "problems", "dropped")
+        return {"llm_calls": self.calls, **{name: getattr(self, name) for name in same}}
+
     def note_refused(self, schema: type[BaseModel], reasons: Sequence[str]) -> None:
         """Add to the note of the latest call for this schema what a step did not take of it."""
-        for place in reversed(range(len(self.calls_made))):
-            note = self.calls_made[place]
+        for note in reversed(self.calls_made):
             if note.purpose == purpose_of(schema):
-                refused = [*note.refused, *reasons]
-                self.calls_made[place] = note.model_copy(update={"refused": refused})
+                note.refused.extend(reasons)
                 return
 
 
@@ -122,8 +113,7 @@ class Limits:
 
     calls: int
     tokens: int
-    seconds: float
-    """The time limit of a single call."""
+    seconds: float  # the time limit of a single call
 
 
 class ModelRunner:
@@ -220,32 +210,27 @@ class ModelRunner:
             **{name: getattr(spent, name) for name in counted},
         )
 
-    async def _once(
-        self, schema: type[T], messages: Sequence[BaseMessage], spent: Usage
-    ) -> Reply[T]:
+    async def _once(self, schema: type[T], asked: Sequence[BaseMessage], spent: Usage) -> Reply[T]:
         start = perf_counter()
         try:
-            asked: Any = self._model.with_structured_output(
-                schema, include_raw=True, **self._method
-            )
-            structured = _in_one_thread(asked)
-            config = labelled(schema.__name__)
-            call = in_thread(structured.invoke, list(messages), config)
+            asks: Any = self._model.with_structured_output(schema, include_raw=True, **self._method)
+            invoke = _in_one_thread(asks).invoke
+            call = in_thread(invoke, list(asked), labelled(schema.__name__))
             answer: Any = await asyncio.wait_for(call, self._limits.seconds)
         except TimeoutError:
             spent.unreachable += 1
-            await self._count(spent, None, schema, messages)
+            await self._count(spent, None, schema, asked)
             return Reply(problem=f"no answer within {self._limits.seconds:.0f} seconds")
         except Exception as error:  # noqa: BLE001  # every provider raises errors of its own
             spent.unreachable += _is_unreachable(error)
-            await self._count(spent, None, schema, messages)
+            await self._count(spent, None, schema, asked)
             detail = explain(error) if isinstance(error, ValidationError) else str(error)
             return Reply(problem=type(error).__name__, detail=detail)
         finally:
             spent.milliseconds += (perf_counter() - start) * 1_000
         if not (isinstance(answer, dict) and "parsed" in answer):
             answer = {"raw": None, "parsed": answer}
-        await self._count(spent, answer.get("raw"), schema, messages)
+        await self._count(spent, answer.get("raw"), schema, asked)
         return read_reply(schema, answer)
 
     async def _count(
@@ -304,8 +289,7 @@ def purpose_of(schema: type[BaseModel]) -> str:
 def _name_of(model: BaseChatModel) -> str:
     """The name of the model as its class gives it, else the name of the class."""
     given = (getattr(model, name, None) for name in ("model_name", "model"))
-    names = (name for name in given if isinstance(name, str) and name)
-    return next(names, type(model).__name__)
+    return next((name for name in given if isinstance(name, str) and name), type(model).__name__)
 
 
 def prompt_tokens(

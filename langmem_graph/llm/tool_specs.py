@@ -14,9 +14,9 @@ from langchain_core.utils.json_schema import dereference_refs
 
 from langmem_graph.errors import InvalidInputError
 
-MOST_PARTS = 20_000
-"""Most parts of a schema with its references replaced; a few lines can expand to millions."""
+MOST_PARTS = 20_000  # of a schema, its references replaced; a few lines can expand to millions
 _DEFINED = ("$defs", "definitions")
+_INVALID = (SchemaError, LookupError, TypeError, AttributeError, ValueError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,7 @@ class ToolSpec:
 
     name: str
     description: str
-    schema: dict[str, Any]
-    """JSON schema of the arguments: an object, without references."""
+    schema: dict[str, Any]  # JSON schema of the arguments: an object, without references
 
 
 def tool_spec(tool: Any) -> ToolSpec:
@@ -97,14 +96,7 @@ def _resolved(parameters: Any, name: str) -> dict[str, Any]:
         schema = dereference_refs(given)
         schema = {key: part for key, part in schema.items() if key not in _DEFINED}
         Draft202012Validator.check_schema(schema)
-    except (
-        SchemaError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        ValueError,
-        RecursionError,
-    ) as error:
+    except _INVALID as error:
         why = getattr(error, "message", str(error))
         raise InvalidInputError(f"The arguments' schema of {name!r} is not valid: {why}") from error
     if schema.get("type", "object") != "object":

@@ -5,8 +5,8 @@ value, and the profile; where the facts are not sure to suffice, also the best o
 called.
 """
 
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from time import time
 
@@ -30,7 +30,7 @@ from langmem_graph.retrieval.what_is_ahead import (
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.model_written_times import read_day
 from langmem_graph.schedule.times import between
-from langmem_graph.schemas import Fact, Label, MessageHit, Reasoning, Recall, RecallReport, Risk
+from langmem_graph.schemas import Fact, Label, MessageHit, Reasoning, Recall, RecallReport
 from langmem_graph.settings import Settings
 from langmem_graph.storage import record_queries
 from langmem_graph.storage.superseded_labels import labels_of_records
@@ -49,101 +49,95 @@ async def context(
     deps: ReasoningDependencies, state: ReasoningState, run: StepRun
 ) -> ReasoningState:
     """Compose the context and the outcome of the recall."""
-    services = deps.services
-    found = _Found.of(state)
-    at = datetime.fromisoformat(state["now"]) if is_vague(state) else None
+    services, settings = deps.services, deps.services.settings
+    facts = _quotable(state)
+    is_vague = (state["proof"].intent or state["intent"]) == "vague"
+    at = datetime.fromisoformat(state["now"]) if is_vague else None
     stored, warnings = _Stored(), list(state["warnings"])
     try:
         stored = await services.in_known_room(
-            run.user,
-            lambda room: _read(room, list(found.facts.values()), at, services.settings),
-            _Stored(),
+            run.user, lambda room: _read(room, facts, at, settings), stored
         )
     except Exception as error:
         if deps.fail_closed:
             raise
         warnings.append(run.problem("the context is made without what is stored", error))
-    found = found.without(stored.gone).with_labels(stored.labels)
-    state = {**state, "warnings": warnings}
-    counter = await in_thread(token_counter, services.settings.encoding)  # loads a table
-    budget = state["max_tokens"] or services.settings.context.max_tokens
-    others = state["k"] or services.settings.context.k
-    builder = _written(found, stored.vague, counter, budget, others, seen=state["in_view"])
+    found = _Found.of(state, facts, stored)
+    counter = await in_thread(token_counter, settings.encoding)  # loads a table
+    builder = ContextBuilder(
+        counter, (state["max_tokens"] or settings.context.max_tokens) - counter.count(framed([]))
+    )
+    _write(builder, found, state, state["k"] or settings.context.k)
     text = framed(builder.lines, URGENT) if builder.lines else ""
+    quoted = list(builder.quoted.values())
+    kept = [e for e in state["trace"] if not stored.gone or e["event"] not in _WITH_VALUES]
     outcome = Recall(
         context=text,
-        evidence=evidence(builder.quoted.values(), stored.messages),
-        report=_report(state, found, builder, text, counter),
-        facts=list(builder.quoted.values()),
+        evidence=evidence(quoted, stored.messages),
+        report=_report({**state, "warnings": warnings}, found, len(quoted), text, counter),
+        facts=quoted,
         reasoning=found.reasoning,
-        trace=[
-            event
-            for event in state["trace"]
-            if not stored.gone or event["event"] not in _WITH_VALUES
-        ],
+        trace=kept,
     )
     return {"recall": outcome}
 
 
+def _quotable(state: ReasoningState) -> list[Fact]:
+    """All facts that the earlier steps found, without what the model sees anyway."""
+    conflicting = [conflict.fact for conflict in state["conflicts"]]
+    further = state["consequences"].facts
+    every = (*state["proof"].facts, *state["recalled"], *further, *conflicting)
+    return not_in_view({fact.id: fact for fact in every}.values(), state["in_view"])
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """The content of the ledger at the time of this step."""
+
+    vague: VagueTurnContext = field(default_factory=VagueTurnContext)
+    """The profile; for a vague turn also projects and schedule."""
+    messages: dict[str, MessageHit] = field(default_factory=dict)  # the messages behind the facts
+    gone: set[str] = field(default_factory=set)  # forgotten or superseded since found
+    labels: dict[str, list[Label]] = field(default_factory=dict)  # by the facts' ids
+
+
 @dataclass(frozen=True)
 class _Found:
-    """Results of the earlier steps."""
+    """Results of the earlier steps, as far as they are still stored."""
 
-    facts: dict[str, Fact]
-    recalled: list[Fact]
-    retrieved: list[Fact]
-    """Facts that the goal loop found beyond those that the planning call saw."""
+    facts: dict[str, Fact]  # with the labels as they are now: what one quotes may be forgotten
     proof: Proof
-    reasoning: Reasoning
     conflicts: list[ScheduleConflict]
+    reasoning: Reasoning
+    vague: VagueTurnContext
 
     @classmethod
-    def of(cls, state: ReasoningState) -> "_Found":
-        proof, recalled, conflicts = state["proof"], state["recalled"], state["conflicts"]
-        further = state["consequences"].facts
-        every = (*proof.facts, *recalled, *further, *(conflict.fact for conflict in conflicts))
-        facts = {fact.id: fact for fact in not_in_view(every, state["in_view"])}
-        reasoning = _reasoning(proof, [*proof.against, *state["consequences"].risks], conflicts)
-        known = {fact.id for fact in recalled}
-        retrieved = [fact for fact in proof.facts if fact.id not in known]
-        return cls(facts, recalled, retrieved, proof, reasoning, conflicts)
-
-    def without(self, gone: set[str]) -> "_Found":
-        """Without facts that were forgotten or superseded since they were found."""
-        facts = {n: f for n, f in self.facts.items() if n not in gone}
-        conflicts = [conflict for conflict in self.conflicts if conflict.fact.id not in gone]
-        proof = self.proof.without(gone)
-        risks = [risk for risk in self.reasoning.risks if not gone & set(risk.facts)]
-        reasoning = _reasoning(proof, risks, conflicts)
-        return replace(self, facts=facts, proof=proof, conflicts=conflicts, reasoning=reasoning)
-
-    def with_labels(self, labels: Mapping[str, list[Label]]) -> "_Found":
-        """With the labels as they are now: what one quotes may have been forgotten meanwhile."""
-        labelled = {
-            n: fact.model_copy(update={"labels": labels.get(n, fact.labels)})
-            for n, fact in self.facts.items()
+    def of(cls, state: ReasoningState, facts: Sequence[Fact], stored: _Stored) -> "_Found":
+        gone, labels = stored.gone, stored.labels
+        known = {
+            fact.id: fact.model_copy(update={"labels": labels.get(fact.id, fact.labels)})
+            for fact in facts
+            if fact.id not in gone
         }
-        return replace(self, facts=labelled)
+        proof = state["proof"].without(gone)
+        conflicts = [conflict for conflict in state["conflicts"] if conflict.fact.id not in gone]
+        risks = [r for r in state["consequences"].risks if gone.isdisjoint(r.facts)]
+        reasoning = Reasoning(
+            status=proof.status,
+            bindings={name: b.entity for row in proof.joined()[:1] for name, b in row.items()},
+            rows=proof.found_rows(),
+            complete=True if proof.complete else "unknown",
+            spans=spans(proof),
+            unresolved=proof.unresolved(),
+            conflicts=proof.conflicts,
+            risks=[*proof.against, *risks],
+            overlaps=[conflict.text for conflict in conflicts],
+        )
+        return cls(known, proof, conflicts, reasoning, stored.vague)
 
-    def named(self, ids: Sequence[str]) -> list[Fact]:
+    def named(self, ids: Iterable[str]) -> list[Fact]:
         """The facts with these ids that may be quoted."""
         return [self.facts[fact_id] for fact_id in ids if fact_id in self.facts]
-
-
-def _reasoning(
-    proof: Proof, risks: Sequence[Risk], conflicts: Sequence[ScheduleConflict]
-) -> Reasoning:
-    return Reasoning(
-        status=proof.status,
-        bindings={name: b.entity for row in proof.joined()[:1] for name, b in row.items()},
-        rows=proof.found_rows(),
-        complete=True if proof.complete else "unknown",
-        spans=spans(proof),
-        unresolved=proof.unresolved(),
-        conflicts=proof.conflicts,
-        risks=list(risks),
-        overlaps=[conflict.text for conflict in conflicts],
-    )
 
 
 def spans(proof: Proof) -> list[str]:
@@ -157,34 +151,22 @@ def spans(proof: Proof) -> list[str]:
     return [between(*sorted(day for day in days if day))]
 
 
-def is_vague(state: ReasoningState) -> bool:
-    """True for a turn that continues without naming a subject."""
-    return (state["proof"].intent or state["intent"]) == "vague"
-
-
-def _written(
-    found: _Found,
-    vague: VagueTurnContext,
-    counter: TokenCounter,
-    budget: int,
-    others: int,
-    seen: Sequence[str],
-) -> ContextBuilder:
-    builder = ContextBuilder(counter, budget - counter.count(framed([])))
+def _write(builder: ContextBuilder, found: _Found, state: ReasoningState, others: int) -> None:
+    """Write the sections; of the first look-up's facts at most `others`."""
     builder.add(AGAINST, _against(found))
     builder.add(_proved_title(found), _proved(found))
     unresolved = map(as_data, found.reasoning.unresolved)
     builder.add("Not found in memory:", [(variable, []) for variable in unresolved])
-    vague_first = bool(vague.projects or vague.upcoming)
+    vague_first = bool(found.vague.projects or found.vague.upcoming)
     if vague_first:
-        vague.write(builder, seen)
+        found.vague.write(builder, state["in_view"])
     if not found.proof.sufficient:
-        looked = [*found.recalled[:others], *found.retrieved]
-        rest = first_chains(found.named([fact.id for fact in looked]), len(looked))
-        builder.add(ALSO, [("", [fact]) for fact in rest])
+        recalled = [fact.id for fact in state["recalled"]]
+        retrieved = (fact.id for fact in found.proof.facts if fact.id not in recalled)
+        looked = found.named([*recalled[:others], *retrieved])
+        builder.add(ALSO, [("", [fact]) for fact in first_chains(looked, len(looked))])
     if not vague_first:
-        vague.write(builder, seen)
-    return builder
+        found.vague.write(builder, state["in_view"])
 
 
 def _against(found: _Found) -> list[tuple[str, list[Fact]]]:
@@ -220,27 +202,10 @@ def _proved_title(found: _Found) -> str:
     return f"Facts for the request{what}:"
 
 
-@dataclass(frozen=True)
-class _Stored:
-    """The content of the ledger at the time of this step."""
-
-    vague: VagueTurnContext = field(default_factory=VagueTurnContext)
-    """The profile; for a vague turn also projects and schedule."""
-    messages: dict[str, MessageHit] = field(default_factory=dict)
-    """The messages behind the facts."""
-    gone: set[str] = field(default_factory=set)
-    """Facts whose message or record was forgotten or superseded since it was found."""
-    labels: dict[str, list[Label]] = field(default_factory=dict)
-    """What does not hold of the facts, by their ids."""
-
-
 def _read(room: Room, facts: Sequence[Fact], at: datetime | None, settings: Settings) -> _Stored:
     with room.database.read_transaction() as connection:
-        vague = (
-            read_vague_turn_context(connection, at, settings)
-            if at
-            else VagueTurnContext(read_profile(connection, settings))
-        )
+        profile = VagueTurnContext(read_profile(connection, settings))
+        vague = read_vague_turn_context(connection, at, settings) if at else profile
         quotable = (*facts, *vague.facts())
         messages = hits_by_id(connection, quotable)
         records = record_queries.numbers_of(connection, (f.record_id for f in facts if f.record_id))
@@ -249,24 +214,14 @@ def _read(room: Room, facts: Sequence[Fact], at: datetime | None, settings: Sett
     current = {record for record, n in records.items() if n in active}
     labels = {f"record:{record}": of_records.get(n, []) for record, n in records.items()}
     labels |= {f"message:{message_id}": hit.labels for message_id, hit in messages.items()}
-    gone = {fact.id for fact in facts if not _is_stored(fact, messages, current, labels)}
-    return _Stored(vague, messages, gone, labels)
-
-
-def _is_stored(
-    fact: Fact,
-    messages: Mapping[str, MessageHit],
-    records: Set[str],
-    labels: Mapping[str, list[Label]],
-) -> bool:
-    """True where the fact is still stored, and holds if it held when it was found."""
-    if fact.record_id:
-        return fact.record_id in records or (fact.outdated and bool(labels.get(fact.id)))
-    return all(message_id in messages for message_id in fact.message_ids)
+    stored = {f"message:{message_id}" for message_id in messages}
+    stored |= {f"record:{record}" for record in current}
+    outdated = {fact.id for fact in facts if fact.outdated and labels.get(fact.id)}
+    return _Stored(vague, messages, {fact.id for fact in facts} - stored - outdated, labels)
 
 
 def _report(
-    state: ReasoningState, found: _Found, builder: ContextBuilder, text: str, counter: TokenCounter
+    state: ReasoningState, found: _Found, quoted: int, text: str, counter: TokenCounter
 ) -> RecallReport:
     usage, warnings = state["usage"], state["warnings"]
     spent = {**state["milliseconds"], "model": usage.milliseconds}
@@ -276,14 +231,9 @@ def _report(
         status="degraded" if warnings or usage.problems else "ok",
         warnings=warnings,
         considered=len(found.facts),
-        quoted=len(builder.quoted),
-        llm_calls=usage.calls,
-        repairs=usage.repairs,
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        problems=usage.problems,
-        dropped=usage.dropped,
+        quoted=quoted,
         context_tokens=counter.count(text),
         tokens_exact=counter.exact,
         milliseconds=spent,
+        **usage.counts(),
     )

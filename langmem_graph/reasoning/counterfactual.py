@@ -2,23 +2,18 @@
 
 The planning call has named what could speak against it beyond the facts in its view. Each of these
 risks is searched for by hypothetical example sentences (HyDE-style expansion): examples of what the
-user may have said. Only their vectors are compared, since their words are arbitrary, and they are
-embedded as statements, not as questions. The results are merged, then expanded along the graph's
-edges, and one model call names those of the new facts that really speak against the request.
-General knowledge binds no variable, and nothing of this step is stored.
+user may have said. The results are merged, then expanded along the graph's edges, and one model
+call names those of the new facts that really speak against the request. General knowledge binds no
+variable, and nothing of this step is stored.
 """
 
 from collections.abc import Sequence
+from itertools import chain
 
 from langmem_graph.llm.answer_schemas import Consequences
 from langmem_graph.llm.structured_calls import load_prompt
 from langmem_graph.reasoning.goal_loop import risks_of
-from langmem_graph.reasoning.state import (
-    FoundRisks,
-    PossibleRisk,
-    ReasoningDependencies,
-    ReasoningState,
-)
+from langmem_graph.reasoning.state import FoundRisks, ReasoningDependencies, ReasoningState
 from langmem_graph.retrieval.example_search import linked_facts, nearest_to_examples
 from langmem_graph.retrieval.facts import by_reciprocal_rank
 from langmem_graph.retrieval.quoted_context import FactAliases, as_data, now_line, request_line
@@ -26,8 +21,7 @@ from langmem_graph.retrieval.search_common import UserSearch
 from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Fact, Risk
 
-DEEPER = 3
-"""Candidates of each search, as a multiple of the facts kept of all searches; ours."""
+DEEPER = 3  # candidates of each search, as a multiple of the facts kept of all searches; ours
 
 
 async def counterfactual(
@@ -36,8 +30,11 @@ async def counterfactual(
     """Search with the risks, and ask which of the facts that are new speak against the request."""
     usage, recorder = state["usage"].copy(), run.recorder(state["trace"])
     possible = state["proof"].risks[: deps.services.settings.reasoning.risks]
+    # a risk without examples is searched for by its claim
+    examples = ([e for e in risk.examples if e.strip()] or [risk.claim] for risk in possible)
+    queries = list(dict.fromkeys(chain.from_iterable(examples)))
     try:
-        fresh = await _search(deps, run, possible, _seen(state))
+        fresh = await _search(deps, run, queries, state["proof"].facts or state["recalled"])
     except Exception as error:  # noqa: BLE001  # the context is still useful without risks
         failed = "looking for risks failed"
         warning = f"{failed}: {run.problem(failed, error)}"
@@ -55,16 +52,10 @@ async def counterfactual(
     return {"usage": usage, "trace": recorder.trace, "consequences": FoundRisks(risks, fresh)}
 
 
-def _seen(state: ReasoningState) -> list[Fact]:
-    """The facts that a model has seen; without a goal loop, those of the first look-up."""
-    return state["proof"].facts or state["recalled"]
-
-
 async def _search(
-    deps: ReasoningDependencies, run: StepRun, risks: Sequence[PossibleRisk], seen: Sequence[Fact]
+    deps: ReasoningDependencies, run: StepRun, queries: list[str], seen: Sequence[Fact]
 ) -> list[Fact]:
-    """The facts near to the risks, and their neighbours in the graph, that no model has seen."""
-    queries = list(dict.fromkeys(query for risk in risks for query in _queries(risk)))
+    """The facts near to the queries, and their neighbours in the graph, that no model has seen."""
     services = deps.services
     return await services.in_known_room(
         run.user, lambda room: _unseen(UserSearch.of(services, room), queries, seen), []
@@ -85,8 +76,3 @@ def _unseen(search: UserSearch, queries: list[str], seen: Sequence[Fact]) -> lis
     linked = linked_facts(search, seeds, queries) if seeds and options.graph_facts else []
     fresh = {fact.id: fact for fact in (*merged, *linked) if fact.id not in known}
     return list(fresh.values())
-
-
-def _queries(risk: PossibleRisk) -> list[str]:
-    """The sentences to search for: the risk's examples, or without examples its claim."""
-    return [example for example in risk.examples if example.strip()] or [risk.claim]

@@ -11,7 +11,7 @@ typed variables, and a query for each.
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
@@ -30,11 +30,12 @@ from langmem_graph.reasoning.state import (
     GoalInput,
     GoalOutput,
     GoalState,
+    GoalStep,
     PossibleRisk,
     Proof,
     ProposedTime,
     Subgoal,
-    working_copies,
+    once,
 )
 from langmem_graph.reasoning.unify_facts import unify
 from langmem_graph.retrieval.quoted_context import (
@@ -44,51 +45,46 @@ from langmem_graph.retrieval.quoted_context import (
     now_line,
     request_line,
 )
-from langmem_graph.runtime import OBJECTS, StateForm, StepRun, TraceRecorder, as_node
+from langmem_graph.runtime import OBJECTS, StateForm, StepRun, as_node
 from langmem_graph.schemas import Risk
-from langmem_graph.settings import Settings
 from langmem_graph.threads import in_thread
 from langmem_graph.tokens import token_counter
 
-_NOTHING_TO_PROVE = ("act", "chat", "vague")
-"""Intents that need no subgoal."""
-ITEM = "item"
-"""The name of what is asked for, in rows that no statement has a variable for."""
+_NOTHING_TO_PROVE = ("act", "chat", "vague")  # intents that need no subgoal
+ITEM = "item"  # the name of what is asked for, in rows that no statement has a variable for
 
 
 async def plan(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalState:
     """Ask for the facts that answer the request, or for the goal, and keep what is usable."""
     state = _begun(state, alone=deps.alone)
-    proof, usage = working_copies(state)
-    recorder = run.recorder(state.get("trace") or [])
+    step = GoalStep(deps, state, run)
+    proof, options = step.proof, step.options
     counter = await in_thread(token_counter, deps.settings.encoding)  # loads a table
-    most, tokens = deps.settings.reasoning.plan_facts, deps.settings.reasoning.plan_tokens
-    shown = best_in_order((state.get("recalled") or [])[:most], counter, tokens)
-    if not proof.facts:
-        proof.facts = list(shown)
-    unreachable = usage.unreachable
-    aliases = FactAliases.of(shown)
-    goal_plan = await _ask(deps, _question(state, proof, aliases), usage)
-    if goal_plan is None and usage.unreachable > unreachable:
+    recalled = (state.get("recalled") or [])[: options.plan_facts]
+    aliases = FactAliases.of(best_in_order(recalled, counter, options.plan_tokens))
+    proof.facts = proof.facts or list(aliases.facts.values())
+    unreachable = step.usage.unreachable
+    answer = await _ask(step, aliases)
+    if answer is None and step.usage.unreachable > unreachable:
         proof.status, proof.ended = "exhausted", True  # the model does not answer at all
-        proof.take_best()
-    elif goal_plan is None:
-        _take_subgoals(GoalPlan(), state["query"], deps.settings, proof)
-    else:
-        _take(goal_plan, aliases, proof)
-        if not proof.ended:
-            _take_subgoals(goal_plan, state["query"], deps.settings, proof)
-    if not proof.ended and deps.is_over(state, usage):
+    elif answer is not None:
+        _take(answer, aliases, proof)
+    if not proof.ended:
+        _take_subgoals(answer or GoalPlan(), step)
+    if not proof.ended and step.is_over():
         proof.status, proof.ended = "budget", True
     if proof.ended and not proof.sure:
         proof.take_best()
-    _record(proof, recorder)
+    _record(step)
     begun: GoalState = {"started": state["started"], "query": state["query"], "found": None}
-    return {**begun, "proof": proof, "usage": usage, "trace": recorder.trace}
+    return {**begun, **step.update()}
 
 
-async def _ask(deps: GoalDependencies, question: str, usage: Usage) -> GoalPlan | None:
+async def _ask(step: GoalStep, aliases: FactAliases) -> GoalPlan | None:
     """The plan; after a repair in vain, what can be used of it."""
+    tried = [f"Split before, in vain: {'; '.join(atoms)}" for atoms in step.proof.tried]
+    lines = [now_line(step.state.get("now", "")), "Remembered:", *aliases.lines(), *tried]
+    question = "\n".join([*lines, request_line(step.state["query"])])
     usable: list[GoalPlan] = []
 
     def check(answer: GoalPlan) -> str | None:
@@ -97,7 +93,7 @@ async def _ask(deps: GoalDependencies, question: str, usage: Usage) -> GoalPlan 
         usable.append(answer)
         return _malformed(answer)
 
-    answer = await deps.runner.ask(GoalPlan, load_prompt("plan"), question, usage, check)
+    answer = await step.deps.runner.ask(GoalPlan, load_prompt("plan"), question, step.usage, check)
     return answer or next(reversed(usable), None)
 
 
@@ -106,9 +102,8 @@ def _malformed(plan: GoalPlan) -> str | None:
     atoms = [] if plan.sure else _atoms(plan)
     names = {variable.name for atom in atoms for variable in atom.variables}
     if bad := next((atom for atom in atoms if atom.is_malformed), None):
-        return (
-            f'a variable cannot be read in "{bad}": write (name:type), as "(w:person) lives here"'
-        )
+        form = 'write (name:type), as "(w:person) lives here"'
+        return f'a variable cannot be read in "{bad}": {form}'
     if atoms and plan.answer and not names & set(plan.answer):
         return f"no subgoal has a variable {plan.answer[0]}: write ({plan.answer[0]}:type) in one"
     return None
@@ -136,19 +131,13 @@ def _begun(state: GoalState, *, alone: bool) -> GoalState:
     return {**fresh, "started": fresh.get("started") or time.time()}
 
 
-def _question(state: GoalState, proof: Proof, aliases: FactAliases) -> str:
-    tried = [f"Split before, in vain: {'; '.join(atoms)}" for atoms in proof.tried]
-    lines = [now_line(state.get("now", "")), "Remembered:", *aliases.lines(), *tried]
-    return "\n".join([*lines, request_line(state["query"])])
-
-
 def _take(plan: GoalPlan, aliases: FactAliases, proof: Proof) -> None:
     """What the plan says of the request and of the facts in view."""
     proof.intent, proof.central = plan.intent, plan.central
     rows = [(row.item, [fact.id for fact in aliases.resolve(row.facts)]) for row in plan.rows]
     rows = [(item, facts) for item, facts in rows if item.strip() and facts]
     named = [fact.id for fact in aliases.resolve(plan.facts)]
-    proof.named = proof.kept = list(dict.fromkeys([*named, *(f for _, own in rows for f in own)]))
+    proof.named = proof.kept = once([*named, *(fact for _, own in rows for fact in own)])
     name = plan.answer[0] if len(plan.answer) == 1 else ITEM
     proof.rows = [{name: Bound(entity=item, facts=facts)} for item, facts in rows]
     proof.proposed = ProposedTime(plan.start, plan.end, plan.recurrence)
@@ -171,23 +160,24 @@ def risks_of(against: Sequence[FactAgainst], aliases: FactAliases) -> list[Risk]
     ]
 
 
-def _take_subgoals(plan: GoalPlan, query: str, settings: Settings, proof: Proof) -> None:
+def _take_subgoals(plan: GoalPlan, step: GoalStep) -> None:
     """The statements that can be read; else the request itself, where something is to be proved."""
-    if not settings.reasoning.use_goals:
+    proof, options = step.proof, step.options
+    if not options.use_goals:
         proof.ended = True
         return
     for planned, atom in zip(plan.subgoals, _atoms(plan), strict=True):
-        if (planned.query.strip() or planned.atom.strip()) and not atom.is_malformed:
-            words = planned.query.strip() or planned.atom
+        words = planned.query.strip() or planned.atom
+        if words.strip() and not atom.is_malformed:
             own = f"s{proof.counted + len(proof.subgoals) + 1}"
             goal = Subgoal(id=own, atom=str(atom), query=words, relation=planned.relation)
             proof.subgoals.append(goal)
-    proof.subgoals = proof.subgoals[: settings.reasoning.subgoals]
+    proof.subgoals = proof.subgoals[: options.subgoals]
     if not proof.subgoals:
         if proof.intent in _NOTHING_TO_PROVE:
             proof.ended = True
             return
-        plain = " ".join(query.split())[:LONGEST_REQUEST]
+        plain = " ".join(step.state["query"].split())[:LONGEST_REQUEST]
         proof.subgoals = [Subgoal(id=f"s{proof.counted + 1}", atom=plain, query=plain, plain=True)]
     types = proof.types()
     proof.answer = [name for name in dict.fromkeys(plan.answer) if name in types] or list(types)
@@ -195,20 +185,15 @@ def _take_subgoals(plan: GoalPlan, query: str, settings: Settings, proof: Proof)
     proof.round += 1
 
 
-def _record(proof: Proof, recorder: TraceRecorder) -> None:
-    recorder.record(
-        "memory_goal",
-        rows=len(proof.rows),
-        subgoals=len(proof.subgoals),
-        **proof.model_dump(
-            include=set("intent sure answer central sufficient named status".split())
-        ),
-    )
+def _record(step: GoalStep) -> None:
+    proof, record = step.proof, step.recorder.record
+    told = set("intent sure answer central sufficient named status".split())
+    counted = {"rows": len(proof.rows), "subgoals": len(proof.subgoals)}
+    record("memory_goal", **counted, **proof.model_dump(include=told))
     for risk in proof.against:
-        recorder.record("memory_risk", **risk.model_dump())
+        record("memory_risk", **risk.model_dump())
     for goal in proof.initial():
-        fields = goal.model_dump(include={"id", "atom", "query", "relation", "parent", "depth"})
-        recorder.record("memory_subgoal", **fields)
+        record("memory_subgoal", **goal.shown())
 
 
 _STEPS = (plan, retrieve, unify, refine)
@@ -220,15 +205,14 @@ def build(
     given: type = GoalInput,
     *,
     form: StateForm = OBJECTS,
-    checkpointer: Literal[False] | None = False,
+    shown: bool = False,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """The compiled loop.
 
     Args:
         given: schema of the input.
         form: form of the state between steps; `JSON` where a checkpointer may save it.
-        checkpointer: False keeps its steps out of a parent's checkpoints (and out of Studio's
-            picture of the parent); None is LangGraph's default.
+        shown: Studio's picture of a parent shows its steps; a checkpointer then saves them.
     """
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(
         GoalState, input_schema=given, output_schema=GoalOutput
@@ -244,7 +228,8 @@ def build(
             return END
         if not proof.subgoals:
             return "plan"
-        goals, left = {goal.id: goal for goal in proof.subgoals}, deps.left(state)
+        goals = {goal.id: goal for goal in proof.subgoals}
+        left = max(deps.left(state), 0.05)
         searches = [
             RetrieveInput(subgoal=goal, query=query, round=proof.round, seconds=left)
             for goal in (goals[own] for own in proof.due)
@@ -252,16 +237,13 @@ def build(
         ]
         return [Send("retrieve", form.dump(search)) for search in searches]
 
+    def after_unify(state: GoalState) -> Any:
+        proof = state["proof"]
+        return "refine" if proof.subgoals and not proof.ended else following(state)
+
     route = form.route(following)
     builder.add_conditional_edges("plan", route, ["retrieve", END])
     builder.add_edge("retrieve", "unify")
-    builder.add_conditional_edges("unify", form.route(_after_unify), ["refine", "plan", END])
+    builder.add_conditional_edges("unify", form.route(after_unify), ["refine", "plan", END])
     builder.add_conditional_edges("refine", route, ["retrieve", "plan", END])
-    return builder.compile(checkpointer=checkpointer, name="goals")
-
-
-def _after_unify(state: GoalState) -> str:
-    proof = state["proof"]
-    if proof.ended:
-        return END
-    return "refine" if proof.subgoals else "plan"
+    return builder.compile(checkpointer=None if shown else False, name="goals")

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from functools import wraps
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
@@ -82,9 +82,7 @@ def build(
     *timed, last = map(_timed, steps)
     for step in (route, *timed, _ending(last, finish)):
         builder.add_node(step.__name__, as_node(form.step(step), deps, user_of))
-    checkpointer: Literal[False] | None = None if show_loop else False
-    loop = goal_loop.build(deps.goals, user_of, form=form, checkpointer=checkpointer)
-    builder.add_node("goals", loop)
+    builder.add_node("goals", goal_loop.build(deps.goals, user_of, form=form, shown=show_loop))
 
     def after_route(state: Any) -> str:
         return "first_lookup" if state["query"].strip() else "context"
@@ -113,32 +111,28 @@ def build(
 
 
 def _fresh(asked: RecallRequest, zone: str | None) -> ReasoningState:
-    """The state of a new request, which replaces that of an earlier one on the same thread."""
+    """The state of a new request, which replaces that of an earlier one on the same thread.
+
+    Its time is that of the user's clock, so that "tomorrow" is the user's.
+    """
     query = asked.query.encode("utf-8", "replace").decode()
+    now = datetime.fromisoformat(asked.now) if asked.now else datetime.now(UTC)
+    nothing: ReasoningState = {"recalled": [], "conflicts": [], "trace": [], "warnings": []}
     return {
         "query": query,
         "mode": asked.mode,
         "k": asked.k,
         "max_tokens": asked.max_tokens,
         "in_view": list(asked.in_view),
-        "now": _now(asked.now, zone),
+        "now": now.astimezone(zone_of(zone)).isoformat(timespec="minutes"),
         "started": time.time(),
         "intent": intent_of(asked.query) if asked.query.strip() else "chat",
-        "recalled": [],
         "proof": Proof(),
         "consequences": FoundRisks(),
-        "conflicts": [],
         "usage": Usage(),
-        "trace": [],
-        "warnings": [],
         "milliseconds": {},
+        **nothing,
     }
-
-
-def _now(given: str | None, zone: str | None) -> str:
-    """The time of the request on the user's clock, so that "tomorrow" is the user's."""
-    now = datetime.fromisoformat(given) if given else datetime.now(UTC)
-    return now.astimezone(zone_of(zone)).isoformat(timespec="minutes")
 
 
 def _timed(step: Any) -> Step:

@@ -6,7 +6,7 @@ where facts contradict each other no call is made, and all of them are quoted.
 
 from langmem_graph.llm.answer_schemas import GroundedAnswer
 from langmem_graph.llm.structured_calls import load_prompt
-from langmem_graph.reasoning.state import ReasoningDependencies, ReasoningState
+from langmem_graph.reasoning.state import ReasoningDependencies, ReasoningState, once
 from langmem_graph.retrieval.quoted_context import (
     FactAliases,
     as_data,
@@ -17,6 +17,8 @@ from langmem_graph.retrieval.quoted_context import (
 )
 from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Fact, Reasoning, Recall
+
+_NAMES_NO_FACT = "an answer names the facts it uses (f…), or sets known to false"
 
 
 async def answer(
@@ -30,33 +32,23 @@ async def answer(
         text, used = _contradiction(outcome, reasoning), [fact.id for fact in outcome.facts]
     else:
         aliases = FactAliases.of(outcome.facts)
-        question = _question(state, reasoning, aliases)
-        given = await deps.runner.ask(
-            GroundedAnswer,
-            load_prompt("answer"),
-            question,
-            usage,
-            lambda proposed: _problem(proposed, aliases),
-        )
+
+        def check(proposed: GroundedAnswer) -> str | None:
+            names_none = proposed.known and not aliases.resolve(proposed.facts)
+            return _NAMES_NO_FACT if names_none else None
+
+        prompt, question = load_prompt("answer"), _question(state, reasoning, aliases)
+        given = await deps.runner.ask(GroundedAnswer, prompt, question, usage, check)
         used = [fact.id for fact in aliases.resolve(given.facts)] if given and given.known else []
-        shown = {fact.id for fact in outcome.facts} if used else set()
-        used = list(
-            dict.fromkeys([*used, *(f for row in reasoning.rows for f in row.facts if f in shown)])
-        )
+        if used:
+            shown = {fact.id for fact in outcome.facts}
+            of_rows = (fact_id for row in reasoning.rows for fact_id in row.facts)
+            used = once([*used, *(fact_id for fact_id in of_rows if fact_id in shown)])
         text = given.answer if given and used else _unknown(given, reasoning)
     recorder.record("memory_answer", facts=used)
-    counted = ("repairs", "problems", "dropped", "input_tokens", "output_tokens")
-    spent = {name: getattr(usage, name) for name in counted}
-    report = outcome.report.model_copy(update={"llm_calls": usage.calls, **spent})
+    report = outcome.report.model_copy(update=usage.counts())
     answered = {"answer": text, "answer_facts": used, "trace": recorder.trace, "report": report}
     return {"recall": outcome.model_copy(update=answered), "usage": usage}
-
-
-def _problem(given: GroundedAnswer, aliases: FactAliases) -> str | None:
-    """What the model is told about an answer that names no fact of the prompt; else None."""
-    if given.known and not aliases.resolve(given.facts):
-        return "an answer names the facts it uses (f…), or sets known to false"
-    return None
 
 
 def _question(state: ReasoningState, reasoning: Reasoning, aliases: FactAliases) -> str:
@@ -66,11 +58,10 @@ def _question(state: ReasoningState, reasoning: Reasoning, aliases: FactAliases)
         rows = " | ".join(", ".join(row.values.values()) for row in reasoning.rows)
         known = [f"{len(reasoning.rows)} ({more}): {' '.join(rows.split())}"]
     known += reasoning.spans
-    against = [
-        f"- {as_data(risk.claim)} (shown by {', '.join(_aliases_of(risk.facts, aliases))})"
-        for risk in reasoning.risks
-        if risk.facts
-    ]
+    against = []
+    for risk in (risk for risk in reasoning.risks if risk.facts):
+        shown = [alias for alias, fact in aliases.facts.items() if fact.id in risk.facts]
+        against.append(f"- {as_data(risk.claim)} (shown by {', '.join(shown) or 'nothing'})")
     against += [f"- {as_data(text)}" for text in reasoning.overlaps]
     return "\n".join(
         [
@@ -84,10 +75,6 @@ def _question(state: ReasoningState, reasoning: Reasoning, aliases: FactAliases)
             request_line(state["query"]),
         ]
     )
-
-
-def _aliases_of(ids: list[str], aliases: FactAliases) -> list[str]:
-    return [alias for alias, fact in aliases.facts.items() if fact.id in ids] or ["nothing"]
 
 
 def _unknown(given: GroundedAnswer | None, reasoning: Reasoning) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from typing_extensions import TypedDict
@@ -40,7 +41,7 @@ async def first_lookup(
 
     Where a model is asked they are many: tokens cost less than calls one after another.
     """
-    services, notes = deps.services, SearchNotes()
+    services, notes, query = deps.services, SearchNotes(), state["query"]
     k = state["k"] or services.settings.context.k
     if reasons(state):
         k = max(k, services.settings.reasoning.plan_facts)
@@ -49,11 +50,7 @@ async def first_lookup(
     warnings: list[str] = []
     try:
         facts = await services.in_known_room(
-            run.user,
-            lambda room: find_facts(
-                UserSearch(room, services.embedder, services.settings, notes), state["query"], k
-            ),
-            [],
+            run.user, lambda room: find_facts(UserSearch.of(services, room, notes), query, k), []
         )
     except Exception as error:
         if deps.fail_closed:
@@ -70,8 +67,7 @@ class RetrieveInput(TypedDict):
     subgoal: Subgoal
     query: str
     round: int
-    seconds: float
-    """Time limit of the search."""
+    seconds: float  # time limit of the search
 
 
 async def retrieve(deps: GoalDependencies, state: RetrieveInput, run: StepRun) -> GoalState:
@@ -155,9 +151,7 @@ def proposal(proposed: ProposedTime, zone: str | None) -> EventTime | None:
     A whole month or year is no proposal. A recurrence rule that cannot be used is ignored.
     """
     for rule in dict.fromkeys((proposed.recurrence, "")):
-        try:
+        with suppress(InvalidInputError):  # what a model writes need not be a time
             event = written_event(proposed.start, proposed.end, rule, zone)
-        except InvalidInputError:  # what a model writes need not be a time
-            continue
-        return event if event.granularity not in ("month", "year") else None
+            return event if event.granularity not in ("month", "year") else None
     return None

@@ -7,11 +7,8 @@ names are compared by what they spell. Nothing here calls a model.
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from itertools import groupby
-
-from langmem_graph.errors import InvalidInputError
 
 _NAME = r"[^\W\d][\w-]{0,31}"
 _PLAIN_TYPE = r"[^()\[\]{}<>:\s][^()\[\]{}<>:]{0,59}"
@@ -30,21 +27,10 @@ _DETERMINER = re.compile(r"^(?:a|an|the|my|his|her|their|our)\s+")
 
 @dataclass(frozen=True)
 class Variable:
-    """An unknown entity: a short name, and a noun for its type.
-
-    Raises:
-        InvalidInputError: for a name that is no word, or a type with brackets or colons.
-    """
+    """An unknown entity: a short name, and a noun for its type."""
 
     name: str
     type: str = "thing"
-
-    def __post_init__(self) -> None:
-        if not _VARIABLE.fullmatch(str(self)) or self.type != self.type.strip():
-            raise InvalidInputError(
-                f"{str(self)[:100]!r} is no variable. Write (name:type): a word of up to 32 "
-                "letters, and a type of up to 60 characters without brackets and colons."
-            )
 
     def __str__(self) -> str:
         return f"({self.name}:{self.type})"
@@ -52,60 +38,43 @@ class Variable:
 
 @dataclass(frozen=True)
 class Atom:
-    """One statement, as text and variables in turn."""
+    """One statement; each `(name:type)` in its text is a variable."""
 
-    parts: tuple[str | Variable, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", tuple(_joined(self.parts)))
+    text: str
+    plain: bool = False  # it is the user's own text: what looks like a variable in it is none
 
     @classmethod
     def parse(cls, text: str) -> "Atom":
         """Read the in-line form; what only looks like a variable stays text."""
-        parts: list[str | Variable] = []
-        end = 0
-        for found in _VARIABLE.finditer(text):
-            parts += [text[end : found.start()], Variable(found[1], found[2].strip())]
-            end = found.end()
-        return cls((*parts, text[end:]))
+        return cls(_VARIABLE.sub(lambda found: f"({found[1]}:{found[2].strip()})", text))
 
     @property
     def variables(self) -> tuple[Variable, ...]:
         """Each variable once, in the order of its first place."""
-        return tuple(dict.fromkeys(part for part in self.parts if isinstance(part, Variable)))
-
-    @property
-    def is_ground(self) -> bool:
-        """True when no variable is left."""
-        return not self.variables
+        found = [] if self.plain else _VARIABLE.findall(self.text)
+        return tuple(dict.fromkeys(Variable(name, kind) for name, kind in found))
 
     @property
     def is_malformed(self) -> bool:
         """True when something in the text looks like a variable and cannot be read as one."""
-        return any(isinstance(part, str) and _LEFT_OVER.search(part) for part in self.parts)
+        return bool(_LEFT_OVER.search(_VARIABLE.sub("()", self.text)))
 
     def apply(self, entities: Mapping[str, str]) -> "Atom":
         """The atom with entities in the place of the variables that they are bound to."""
-        return Atom(
-            tuple(
-                entities.get(part.name, part) if isinstance(part, Variable) else part
-                for part in self.parts
-            )
-        )
+        if self.plain:
+            return self
+        return Atom(_VARIABLE.sub(lambda found: entities.get(found[1], found[0]), self.text))
 
     def canonical(self) -> str:
         """The same text for atoms that differ only in their variables' names, case or articles."""
-        order: dict[str, str] = {}
-        for variable in self.variables:
-            order.setdefault(variable.name, f"v{len(order) + 1}")
-        texts = [
-            f" {order[part.name]} {_bare(part.type)} " if isinstance(part, Variable) else part
-            for part in self.parts
-        ]
-        return _bare(" ".join(texts))
+        if self.plain:
+            return _bare(self.text)
+        names = list(dict.fromkeys(variable.name for variable in self.variables))
+        numbered = _VARIABLE.sub(lambda v: f" v{names.index(v[1]) + 1} {v[2]} ", self.text)
+        return _bare(numbered)
 
     def __str__(self) -> str:
-        return "".join(map(str, self.parts))
+        return self.text
 
 
 def in_line_form(text: str, names: Collection[str] = ()) -> str:
@@ -122,15 +91,6 @@ def in_line_form(text: str, names: Collection[str] = ()) -> str:
         return f"({name}:{kind})" if marked or name in names else found[0]
 
     return _LOOSE.sub(written, text)
-
-
-def _joined(parts: Iterable[str | Variable]) -> Iterable[str | Variable]:
-    """The parts with neighbouring texts joined and empty ones dropped."""
-    for is_text, run in groupby(parts, key=lambda part: isinstance(part, str)):
-        if not is_text:
-            yield from run
-        elif text := "".join(map(str, run)):
-            yield text
 
 
 def _bare(text: str) -> str:

@@ -9,87 +9,74 @@ import re
 from collections.abc import Sequence
 
 from langmem_graph.reasoning.nl_logic import Atom
-from langmem_graph.reasoning.state import (
-    GoalDependencies,
-    GoalState,
-    Proof,
-    Subgoal,
-    working_copies,
-)
+from langmem_graph.reasoning.state import GoalDependencies, GoalState, GoalStep, Subgoal
 from langmem_graph.reasoning.unify_facts import settle
-from langmem_graph.runtime import StepRun, TraceRecorder
+from langmem_graph.runtime import StepRun
 
 
 async def refine(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalState:
     """Begin the next round, or end the loop where there is nothing left to search for."""
-    proof, usage = working_copies(state)
-    recorder = run.recorder(state.get("trace") or [])
+    step = GoalStep(deps, state, run)
+    proof, options = step.proof, step.options
     proof.depth += not proof.more
-    settings = deps.settings.reasoning
-    again = _changed_goals(proof, recorder, settings.refinements)
+    again = _changed_goals(step)
     again += [goal for goal in proof.subgoals if goal.id in proof.more and goal not in again]
-    fresh = await _accepted(deps, run, proof, recorder)
+    fresh = await _accepted(step)
     proof.subgoals += fresh
-    due = [goal.id for goal in (*again, *fresh)][: settings.subgoals * settings.refinements]
-    if not due or deps.is_over(state, usage):
-        settle(deps, state, usage, proof, recorder, hopeless=True)
+    due = [goal.id for goal in (*again, *fresh)][: options.subgoals * options.refinements]
+    if not due or step.is_over():
+        settle(step, hopeless=True)
     if not proof.ended:
         proof.due = due
         proof.round += 1
-    return {"proof": proof, "usage": usage, "trace": recorder.trace}
+    return step.update()
 
 
-def _changed_goals(proof: Proof, recorder: TraceRecorder, most: int) -> list[Subgoal]:
+def _changed_goals(step: GoalStep) -> list[Subgoal]:
     """Open subgoals of which a variable was bound since they were last searched for."""
-    changed = []
+    proof, changed = step.proof, []
     for goal in proof.open():
         names = [variable.name for variable in goal.parsed().variables]
         rows = [[row[name].entity for name in names if name in row] for row in proof.joined()]
-        known = list(dict.fromkeys(" ".join(row) for row in rows if row))
-        fresh = [entities for entities in known if entities not in goal.searched][:most]
+        known = dict.fromkeys(" ".join(row) for row in rows if row)
+        fresh = [entities for entities in known if entities not in goal.searched]
+        fresh = fresh[: step.options.refinements]
         if not fresh:
             continue
         goal.searched += fresh
         goal.queries = [f"{entities} {goal.query}" for entities in fresh]
         changed.append(goal)
+        atom = str(proof.resolved(goal))
         for query in goal.queries:
-            atom = str(proof.resolved(goal))
-            recorder.record("memory_subgoal", id=goal.id, atom=atom, query=query, again=True)
+            step.recorder.record("memory_subgoal", id=goal.id, atom=atom, query=query, again=True)
     return changed
 
 
-async def _accepted(
-    deps: GoalDependencies, run: StepRun, proof: Proof, recorder: TraceRecorder
-) -> list[Subgoal]:
-    accepted: list[Subgoal] = []
+async def _accepted(step: GoalStep) -> list[Subgoal]:
+    proof, accepted = step.proof, list[Subgoal]()
     for wanted in proof.wanted:
         known = [*proof.subgoals, *accepted]
         own = f"s{proof.counted + len(known) + 1}"
         goal = wanted.model_copy(update={"id": own, "depth": proof.depth})
-        reason = await objection(goal, known, proof, deps, run)
-        if reason:
+        if reason := await _objection(goal, known, step):
             proof.dropped.append(f"{goal.atom}: {reason}")
-            recorder.record("memory_refinement", atom=goal.atom, accepted=False, reason=reason)
+            refused = {"atom": goal.atom, "accepted": False, "reason": reason}
+            step.recorder.record("memory_refinement", **refused)
             continue
         accepted.append(goal)
         parent = next(other for other in proof.subgoals if other.id == goal.parent)
-        recorder.record(
-            "memory_refinement",
-            rule=f"{parent.parsed()} ← {goal.parsed()}",
-            accepted=True,
-            **goal.model_dump(include={"id", "atom", "query", "relation", "parent", "depth"}),
-        )
+        rule = f"{parent.parsed()} ← {goal.parsed()}"
+        step.recorder.record("memory_refinement", rule=rule, accepted=True, **goal.shown())
     return accepted
 
 
-async def objection(
-    goal: Subgoal, known: Sequence[Subgoal], proof: Proof, deps: GoalDependencies, run: StepRun
-) -> str | None:
+async def _objection(goal: Subgoal, known: Sequence[Subgoal], step: GoalStep) -> str | None:
     """Why a proposed subgoal is rejected, in view of every subgoal so far; None if it is not."""
+    proof, options = step.proof, step.options
     if goal.parent not in {other.id for other in proof.open()}:
         return "is for no open statement"
     siblings = [o for o in known if (o.parent, o.depth) == (goal.parent, goal.depth)]
-    if len(siblings) >= deps.settings.reasoning.refinements:
+    if len(siblings) >= options.refinements:
         return "one too many for its statement"
     if not goal.atom.strip() or Atom.parse(goal.atom).is_malformed:
         return "it or a variable in it cannot be read: write (name:type)"
@@ -97,6 +84,6 @@ async def objection(
         return "was there before"
     numbers = re.findall(r"\d+", goal.query)  # another date asks for something else
     queries = [other.query for other in known if re.findall(r"\d+", other.query) == numbers]
-    if await deps.likeness(goal.query, queries, run) >= deps.settings.reasoning.same_goal:
+    if await step.deps.likeness(goal.query, queries, step.run) >= options.same_goal:
         return "asks for the same as before"
     return None

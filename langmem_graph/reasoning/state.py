@@ -1,15 +1,11 @@
-"""State of the reasoning graph and of its goal loop, and the dependencies of their steps.
-
-The module has three parts: the proof that the goal loop works on, the loop's own state, and the
-state of the graph around it. `JSON` is the form of both for graphs that an application serves.
-"""
+"""State of the reasoning graph and of its goal loop, and the dependencies of their steps."""
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from langmem_graph.llm.structured_calls import ModelRunner, Usage
@@ -45,31 +41,30 @@ class Subgoal(BaseModel):
     parent: str | None = None
     depth: int = 0
     grounded: bool = False
-    facts: list[str] = Field(default_factory=list)
-    """Ids of the facts that prove it."""
-    queries: list[str] = Field(default_factory=list)
-    """What to search for in this round, where that is not `query` alone."""
-    searched: list[str] = Field(default_factory=list)
-    """The entities of its variables with which it was searched for."""
-    page: int = 1
-    """How many times `Settings.reasoning.subgoal_facts` its next search looks for."""
-    plain: bool = False
-    """The atom is the user's own text: what looks like a variable in it is none."""
+    facts: list[str] = []  # ids of the facts that prove it
+    queries: list[str] = []  # what to search for in this round, where that is not `query` alone
+    searched: list[str] = []  # the entities of its variables with which it was searched for
+    page: int = 1  # how many times `Settings.reasoning.subgoal_facts` its next search looks for
+    plain: bool = False  # the atom is the user's own text: what looks like a variable in it is none
 
     def parsed(self) -> Atom:
         """The statement with its variables."""
-        return Atom((self.atom,)) if self.plain else Atom.parse(self.atom)
+        return Atom(self.atom, plain=True) if self.plain else Atom.parse(self.atom)
+
+    def shown(self) -> dict[str, Any]:
+        """The subgoal as the trace shows it."""
+        return self.model_dump(include={"id", "atom", "query", "relation", "parent", "depth"})
 
 
 class Bound(BaseModel):
     """The entity that a variable is bound to, and the ids of the facts that say so."""
 
     entity: str
-    facts: list[str] = Field(default_factory=list)
+    facts: list[str] = []
 
     def add(self, facts: Iterable[str]) -> None:
         """Add facts that say so too."""
-        self.facts = list(dict.fromkeys([*self.facts, *facts]))
+        self.facts = once([*self.facts, *facts])
 
 
 Bindings = dict[str, Bound]
@@ -79,7 +74,7 @@ class PossibleRisk(BaseModel):
     """What could speak against the request, and examples of how it may have been said."""
 
     claim: str
-    examples: list[str] = Field(default_factory=list)
+    examples: list[str] = []
 
 
 @dataclass(frozen=True)
@@ -97,52 +92,32 @@ class ProposedTime:
 class Proof(BaseModel):
     """What is to be proved, what is proved so far, and how the loop goes on."""
 
-    intent: Intent | None = None
-    """As the model sees the request; None where it has not said."""
-    sure: bool = False
-    """The facts that the planning call named are all that the request needs."""
-    named: list[str] = Field(default_factory=list)
-    """Facts that the planning call named for the request."""
-    sufficient: list[str] = Field(default_factory=list)
-    """The same, where they are sure to answer the request."""
-    against: list[Risk] = Field(default_factory=list)
-    """Facts in its view that speak against the request."""
-    risks: list[PossibleRisk] = Field(default_factory=list)
+    intent: Intent | None = None  # as the model sees the request
+    sure: bool = False  # the facts that the planning call named are all that the request needs
+    named: list[str] = []  # facts that the planning call named for the request
+    sufficient: list[str] = []  # the same, where they are sure to answer the request
+    against: list[Risk] = []  # facts in its view that speak against the request
+    risks: list[PossibleRisk] = []
     proposed: ProposedTime = ProposedTime()
-    central: list[str] = Field(default_factory=list)
-    answer: list[str] = Field(default_factory=list)
-    """Names of the variables that are asked for."""
-    subgoals: list[Subgoal] = Field(default_factory=list)
-    due: list[str] = Field(default_factory=list)
-    """Subgoals to be searched for in this round."""
-    more: list[str] = Field(default_factory=list)
-    """Subgoals of which a further page of facts is to be looked at."""
-    wanted: list[Subgoal] = Field(default_factory=list)
-    """Refinements that the last round asked for, not yet checked."""
-    bindings: Bindings = Field(default_factory=dict)
-    """Variables that have one value."""
-    rows: list[Bindings] = Field(default_factory=list)
-    """Of variables that have several, the values that belong together."""
-    conflicts: list[Conflict] = Field(default_factory=list)
-    facts: list[Fact] = Field(default_factory=list)
-    """Every fact shown or retrieved so far, each once."""
-    kept: list[str] = Field(default_factory=list)
-    """Facts that stay in view, as they may be part of the answer."""
-    dropped: list[str] = Field(default_factory=list)
-    """What of the model's last answer was not taken, and why."""
-    tried: list[list[str]] = Field(default_factory=list)
-    """Earlier decompositions of the request."""
-    counted: int = 0
-    """Subgoals of earlier decompositions, whose ids are not used again."""
-    best: "Proof | None" = None
-    """The earlier decomposition that proved most."""
-    depth: int = 0
-    """Rounds of refinement since the request was last decomposed."""
-    round: int = 0
-    """Rounds of retrieval since the beginning."""
+    central: list[str] = []
+    answer: list[str] = []  # names of the variables that are asked for
+    subgoals: list[Subgoal] = []
+    due: list[str] = []  # subgoals to be searched for in this round
+    more: list[str] = []  # subgoals of which a further page of facts is to be looked at
+    wanted: list[Subgoal] = []  # refinements that the last round asked for, not yet checked
+    bindings: Bindings = {}  # variables that have one value
+    rows: list[Bindings] = []  # of variables that have several, the values that belong together
+    conflicts: list[Conflict] = []
+    facts: list[Fact] = []  # every fact shown or retrieved so far, each once
+    kept: list[str] = []  # facts that stay in view, as they may be part of the answer
+    dropped: list[str] = []  # what of the model's last answer was not taken, and why
+    tried: list[list[str]] = []  # earlier decompositions of the request
+    counted: int = 0  # subgoals of earlier decompositions, whose ids are not used again
+    best: "Proof | None" = None  # the earlier decomposition that proved most
+    depth: int = 0  # rounds of refinement since the request was last decomposed
+    round: int = 0  # rounds of retrieval since the beginning
     status: GoalStatus | None = None
-    complete: bool = False
-    """Nothing that is asked for was seen to be missing."""
+    complete: bool = False  # nothing that is asked for was seen to be missing
     ended: bool = False
 
     def joined(self) -> list[Bindings]:
@@ -151,7 +126,13 @@ class Proof(BaseModel):
 
     def found_rows(self) -> list[Row]:
         """The rows where there are several values, with all facts that state them."""
-        return [_row(joined) for joined in self.joined()] if self.rows else []
+        return [
+            Row(
+                values={name: bound.entity for name, bound in row.items()},
+                facts=once(fact for bound in row.values() for fact in bound.facts),
+            )
+            for row in (self.joined() if self.rows else [])
+        ]
 
     def entities(self) -> dict[str, str]:
         """The entity of each variable that has one value, by the variable's name."""
@@ -164,10 +145,6 @@ class Proof(BaseModel):
     def resolved(self, goal: Subgoal) -> Atom:
         """The subgoal's statement with entities in the place of bound variables."""
         return goal.parsed().apply(self.entities())
-
-    def is_bound(self, goal: Subgoal) -> bool:
-        """True when each of the statement's variables has a value."""
-        return {variable.name for variable in goal.parsed().variables} <= self.bound()
 
     def open(self) -> list[Subgoal]:
         """Subgoals that are not proved yet."""
@@ -194,17 +171,11 @@ class Proof(BaseModel):
         """Ids of the facts that prove something, in the order in which they did."""
         ids = [*self.sufficient, *(fact for goal in self.subgoals for fact in goal.facts)]
         every = [value for row in (self.bindings, *self.rows) for value in row.values()]
-        return list(dict.fromkeys([*ids, *(fact for value in every for fact in value.facts)]))
+        return once([*ids, *(fact for value in every for fact in value.facts)])
 
-    def known_lines(self) -> list[str]:
-        """The bindings so far, as lines of a prompt."""
-        rows = (f"Row {n}: {_said(row)}" for n, row in enumerate(self.rows, 1))
-        return [f"Known: {_said(self.bindings) or 'nothing yet'}", *rows]
-
-    def statement_lines(self) -> list[str]:
-        """The statements that are open or searched further, as lines of a prompt."""
-        shown = [goal for goal in self.subgoals if not goal.grounded or goal.id in self.due]
-        return [f"{goal.id}: {self.resolved(goal)}" for goal in shown]
+    def outcome(self) -> GoalStatus:
+        """The status where not everything was proved."""
+        return "partial" if self.cited() else "exhausted"
 
     def take_best(self) -> None:
         """Return to an earlier decomposition, if that proved more."""
@@ -217,7 +188,7 @@ class Proof(BaseModel):
         """What is still proved without these facts."""
         left = self.model_copy(deep=True)
         for goal in left.subgoals:
-            goal.grounded = goal.grounded and not gone & set(goal.facts)
+            goal.grounded = goal.grounded and gone.isdisjoint(goal.facts)
             goal.facts = [fact for fact in goal.facts if fact not in gone]
         left.bindings = _rest(gone, self.bindings)
         left.rows = [row for row in (_rest(gone, row) for row in self.rows) if row]
@@ -227,19 +198,14 @@ class Proof(BaseModel):
         left.conflicts = [conflict for conflict in conflicts if conflict]
         disputed = {fact for c in self.conflicts for facts in c.values.values() for fact in facts}
         if gone & {*self.cited(), *disputed}:
-            proved: GoalStatus = "partial" if left.cited() else "exhausted"
-            left.status, left.complete = "conflict" if left.conflicts else proved, False
+            left.status = "conflict" if left.conflicts else left.outcome()
+            left.complete = False
         return left
 
 
-def _said(row: Bindings) -> str:
-    return "; ".join(f"{name} = {bound.entity}" for name, bound in row.items())
-
-
-def _row(joined: Bindings) -> Row:
-    facts = dict.fromkeys(fact for bound in joined.values() for fact in bound.facts)
-    values = {name: bound.entity for name, bound in joined.items()}
-    return Row(values=values, facts=list(facts))
+def once(ids: Iterable[str]) -> list[str]:
+    """The ids without repetitions."""
+    return list(dict.fromkeys(ids))
 
 
 def _rest(gone: set[str], row: Bindings) -> Bindings:
@@ -260,8 +226,7 @@ class Retrieved:
 
     round: int
     facts: list[Fact]
-    event: Event
-    """Its event, which joins the trace when all retrievals of the round are done."""
+    event: Event  # its event, which joins the trace when all retrievals of the round are done
 
 
 def _collected(old: list[Retrieved] | None, new: list[Retrieved] | None) -> list[Retrieved]:
@@ -273,22 +238,17 @@ class GoalQuestion(TypedDict, total=False):
     """Input of a loop that is a graph of its own, as JSON."""
 
     query: str
-    now: str
-    """ISO time of the request."""
-    recalled: list[dict[str, Any]]
-    """Facts found already."""
+    now: str  # ISO time of the request
+    recalled: list[dict[str, Any]]  # facts found already
 
 
 class GoalInput(TypedDict, total=False):
     """Input of the loop within a recall."""
 
     query: str
-    now: str
-    """ISO time of the request."""
-    recalled: list[Fact]
-    """Facts of the first look-up."""
-    started: float
-    """When the recall began, in seconds since 1970."""
+    now: str  # ISO time of the request
+    recalled: list[Fact]  # facts of the first look-up
+    started: float  # when the recall began, in seconds since 1970
     usage: Usage
     trace: list[Event]
 
@@ -304,8 +264,7 @@ class GoalOutput(TypedDict, total=False):
 class GoalState(GoalInput, GoalOutput, total=False):
     """State of the loop, which is private but for the output."""
 
-    found: Annotated[list[Retrieved] | None, _collected]
-    """Results of the parallel retrievals."""
+    found: Annotated[list[Retrieved] | None, _collected]  # results of the parallel retrievals
 
 
 @dataclass(frozen=True)
@@ -316,25 +275,30 @@ class GoalDependencies:
     settings: Settings
     search: Search
     likeness: Likeness
-    alone: bool = False
-    """The loop is a graph of its own and has a budget of its own."""
+    alone: bool = False  # the loop is a graph of its own and has a budget of its own
 
     def left(self, state: GoalInput) -> float:
-        """Seconds that are left, at least a moment."""
-        return max(self.settings.reasoning.seconds - _passed(state), 0.05)
+        """Seconds that are left; below zero where time is up."""
+        return self.settings.reasoning.seconds - (time.time() - state["started"])
 
-    def is_over(self, state: GoalInput, usage: Usage) -> bool:
+
+class GoalStep:
+    """What a step of the loop works on: copies of proof and usage that it may change."""
+
+    def __init__(self, deps: GoalDependencies, state: GoalState, run: StepRun) -> None:
+        self.deps, self.state, self.run = deps, state, run
+        self.options = deps.settings.reasoning
+        self.proof = state.get("proof", Proof()).model_copy(deep=True)
+        self.usage = state.get("usage", Usage()).copy()
+        self.recorder = run.recorder(state.get("trace") or [])
+
+    def is_over(self) -> bool:
         """True when calls, tokens or time are used up."""
-        return _passed(state) > self.settings.reasoning.seconds or self.runner.is_spent(usage)
+        return self.deps.left(self.state) < 0 or self.deps.runner.is_spent(self.usage)
 
-
-def _passed(state: GoalInput) -> float:
-    return time.time() - state.get("started", time.time())
-
-
-def working_copies(state: GoalState) -> tuple[Proof, Usage]:
-    """Copies of proof and usage that a step may change."""
-    return state.get("proof", Proof()).model_copy(deep=True), state.get("usage", Usage()).copy()
+    def update(self) -> GoalState:
+        """What of the state changes."""
+        return {"proof": self.proof, "usage": self.usage, "trace": self.recorder.trace}
 
 
 @dataclass(frozen=True)
@@ -342,8 +306,7 @@ class FoundRisks:
     """Outcome of the counterfactual step."""
 
     risks: list[Risk] = field(default_factory=list)
-    facts: list[Fact] = field(default_factory=list)
-    """Facts that the search found beyond those that the planning call saw."""
+    facts: list[Fact] = field(default_factory=list)  # beyond those that the planning call saw
 
 
 class ReasoningState(TypedDict, total=False):
@@ -353,42 +316,30 @@ class ReasoningState(TypedDict, total=False):
     mode: RecallMode
     k: int | None
     max_tokens: int | None
-    in_view: Sequence[str]
-    """Ids and texts of messages that the model sees anyway."""
-    now: str
-    """ISO time of the request, on the user's clock."""
-    started: float
-    """When the recall began, in seconds since 1970."""
+    in_view: Sequence[str]  # ids and texts of messages that the model sees anyway
+    now: str  # ISO time of the request, on the user's clock
+    started: float  # when the recall began, in seconds since 1970
     intent: Intent | None
     """Small talk or a vague turn by rules, which count where no model says what it is."""
-    recalled: list[Fact]
-    """Facts of the first look-up."""
-    proof: Proof
-    """Outcome of the goal loop."""
+    recalled: list[Fact]  # facts of the first look-up
+    proof: Proof  # outcome of the goal loop
     consequences: FoundRisks
-    conflicts: list[ScheduleConflict]
-    """Scheduled items at the time of the request."""
+    conflicts: list[ScheduleConflict]  # scheduled items at the time of the request
     usage: Usage
     trace: list[Event]
     warnings: list[str]
-    milliseconds: dict[str, float]
-    """Duration of each step."""
-    recall: Recall
-    """Outcome of the graph."""
+    milliseconds: dict[str, float]  # duration of each step
+    recall: Recall  # outcome of the graph
 
 
 @dataclass(frozen=True)
 class ReasoningDependencies:
-    """Dependencies of the reasoning graph's steps.
-
-    Attributes:
-        fail_closed: raise when the first look-up fails; else the recall is empty and says so.
-    """
+    """Dependencies of the reasoning graph's steps."""
 
     services: Services
     runner: ModelRunner
     goals: GoalDependencies
-    fail_closed: bool = True
+    fail_closed: bool = True  # raise when the first look-up fails; else the recall says so
 
 
 JSON = StateForm.json(

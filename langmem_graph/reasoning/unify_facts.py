@@ -1,10 +1,9 @@
 """The step `unify`: bind variables and prove atoms by the retrieved facts (Goal-Mem 2.2, step 4).
 
 One model call a round proposes bindings by the nine conditions of Goal-Mem 2.1, and says what else
-to look for (step 6). Code checks every proposal again and decides how the loop continues. A binding
-is accepted when its variable exists, it cites facts of the prompt that contain its words or its
-day, and it agrees with earlier bindings. A variable may have several values, in rows; where the
-model says that facts disagree, code decides by what holds, or notes a conflict.
+to look for (step 6). Code checks every proposal again and decides how the loop continues. A
+variable may have several values, in rows; where the model says that facts disagree, code decides by
+what holds, or notes a conflict.
 """
 
 import re
@@ -18,73 +17,62 @@ from typing import Any
 from rapidfuzz import fuzz
 
 from langmem_graph.llm.answer_schemas import Unification
-from langmem_graph.llm.structured_calls import Usage, load_prompt
+from langmem_graph.llm.structured_calls import load_prompt
 from langmem_graph.reasoning.nl_logic import in_line_form, plain_entity, same_entity
 from langmem_graph.reasoning.state import (
     Bound,
     GoalDependencies,
     GoalState,
+    GoalStep,
     Proof,
-    Retrieved,
     Subgoal,
-    working_copies,
+    once,
 )
 from langmem_graph.retrieval.facts import decide, first_chains, interleaved
 from langmem_graph.retrieval.quoted_context import FactAliases, now_line, request_line
-from langmem_graph.runtime import StepRun, TraceRecorder
+from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.worded_days import worded_days
-from langmem_graph.schemas import Conflict, Fact, GoalStatus
+from langmem_graph.schemas import Conflict, Fact
 
-SAME_NAME = 85.0
-"""Similarity in percent from which a text counts as containing a word (methods 2.3)."""
+SAME_NAME = 85.0  # percent of similarity from which a text counts as containing a word
 MOST_ROWS = 12
-MOST_PAGES = 3
-"""Pages of facts that are looked at for one statement whose variable has several values; ours."""
-_SPACED = re.compile("[^\u2e80-\uffff]")
-"""A letter of a script that puts spaces between words."""
+MOST_PAGES = 3  # pages of facts for a statement whose variable has several values; ours
+_SPACED = re.compile("[^\u2e80-\uffff]")  # a letter of a script that puts spaces between words
 
 
 async def unify(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalState:
     """Add the retrieved facts, ask what they prove, and keep the bindings that pass the checks."""
-    proof, usage = working_copies(state)
-    recorder = run.recorder(state.get("trace") or [])
-    fresh = _take_in(proof, state.get("found") or [], recorder)
+    step = GoalStep(deps, state, run)
+    proof = step.proof
+    fresh = _take_in(step)
     before = _progress(proof)
     proof.wanted, proof.more = [], []
     changed = any(goal.queries for goal in proof.subgoals if goal.id in proof.due)
     if fresh or (proof.facts and (proof.round == 1 or changed)):
-        await _ask(deps, state, fresh, proof, usage, recorder)
+        await _ask(step, fresh)
     nothing_new = not fresh and before == _progress(proof)
-    settle(deps, state, usage, proof, recorder, hopeless=nothing_new and proof.depth > 0)
-    return {"proof": proof, "usage": usage, "trace": recorder.trace}
+    settle(step, hopeless=nothing_new and proof.depth > 0)
+    return step.update()
 
 
-async def _ask(
-    deps: GoalDependencies,
-    state: GoalState,
-    fresh: list[Fact],
-    proof: Proof,
-    usage: Usage,
-    recorder: TraceRecorder,
-) -> None:
-    aliases = FactAliases.of(_to_show(proof, fresh, deps.settings.reasoning.round_facts))
-    question = _question(state, proof, aliases)
-    answer = await deps.runner.ask(
+async def _ask(step: GoalStep, fresh: list[Fact]) -> None:
+    proof = step.proof
+    aliases = FactAliases.of(_to_show(proof, fresh, step.options.round_facts))
+    answer = await step.deps.runner.ask(
         Unification,
         load_prompt("unify"),
-        question,
-        usage,
+        _question(step.state, proof, aliases),
+        step.usage,
         lambda given: given.loss_in("look_for"),  # together they are one rule's body
     )
     proof.dropped = []
     if answer is None:
         return
     for verdict in bind(proof, answer, aliases):
-        recorder.record("memory_binding", **verdict)
+        step.recorder.record("memory_binding", **verdict)
     for conflict in proof.conflicts:
-        recorder.record("memory_conflict", **conflict.model_dump())
-    kept = [fact.id for fact in aliases.resolve(answer.keep)]
-    proof.kept = list(dict.fromkeys([*proof.kept, *kept]))
+        step.recorder.record("memory_conflict", **conflict.model_dump())
+    proof.kept = once([*proof.kept, *(fact.id for fact in aliases.resolve(answer.keep))])
     proof.wanted = [
         Subgoal(
             id="",
@@ -102,12 +90,13 @@ def _progress(proof: Proof) -> tuple[int, int, int]:
     return len(proof.bindings), sum(map(len, proof.rows)), len(proof.open())
 
 
-def _take_in(proof: Proof, found: list[Retrieved], recorder: TraceRecorder) -> list[Fact]:
+def _take_in(step: GoalStep) -> list[Fact]:
     """Add this round's facts to the proof; returns the new ones, each subgoal's best first."""
-    retrieved = [result for result in found if result.round == proof.round]
-    recorder.trace += [result.event for result in retrieved]  # each was emitted when it happened
+    proof = step.proof
+    retrieved = [one for one in step.state.get("found") or [] if one.round == proof.round]
+    step.recorder.trace += [one.event for one in retrieved]  # each was emitted when it happened
     seen = {fact.id for fact in proof.facts}
-    facts = [*proof.facts, *interleaved([result.facts for result in retrieved])]
+    facts = [*proof.facts, *interleaved([one.facts for one in retrieved])]
     fresh = [fact for fact in first_chains(facts, len(facts)) if fact.id not in seen]
     proof.facts += fresh
     return fresh
@@ -122,14 +111,20 @@ def _to_show(proof: Proof, fresh: list[Fact], most: int) -> list[Fact]:
 
 
 def _question(state: GoalState, proof: Proof, aliases: FactAliases) -> str:
+    known, *rows = (
+        "; ".join(f"{name} = {bound.entity}" for name, bound in row.items())
+        for row in (proof.bindings, *proof.rows)
+    )
+    shown = [goal for goal in proof.subgoals if not goal.grounded or goal.id in proof.due]
     return "\n".join(
         [
             now_line(state.get("now", "")),
             request_line(state["query"]),
             f"It is about: {', '.join(proof.central) or 'not said'}",
-            *proof.known_lines(),
+            f"Known: {known or 'nothing yet'}",
+            *(f"Row {n}: {row}" for n, row in enumerate(rows, 1)),
             "Statements:",
-            *proof.statement_lines(),
+            *(f"{goal.id}: {proof.resolved(goal)}" for goal in shown),
             "Looked for already:",
             *(f"- {query}" for goal in proof.subgoals for query in goal.queries or [goal.query]),
             *(f"Not taken: {line}" for line in proof.dropped),
@@ -139,40 +134,31 @@ def _question(state: GoalState, proof: Proof, aliases: FactAliases) -> str:
     )
 
 
-def settle(
-    deps: GoalDependencies,
-    state: GoalState,
-    usage: Usage,
-    proof: Proof,
-    recorder: TraceRecorder,
-    *,
-    hopeless: bool = False,
-) -> None:
+def settle(step: GoalStep, *, hopeless: bool = False) -> None:
     """Decide whether the loop ends, and with which status; the proof is changed.
 
-    Args:
-        hopeless: nothing new can be found; another decomposition of the request may still help.
+    Where nothing new can be found (`hopeless`), another decomposition may still help.
     """
-    settings = deps.settings
+    proof, options, is_over = step.proof, step.options, step.is_over()
     proof.due = []
     proved = set(proof.answer) <= proof.bound() and all(goal.grounded for goal in proof.initial())
     if proof.conflicts:
         proof.status = "conflict"
-    elif proved and (not proof.more or hopeless or deps.is_over(state, usage)):
+    elif proved and (not proof.more or hopeless or is_over):
         proof.status, proof.complete = "grounded", not proof.more
-    elif deps.is_over(state, usage):
+    elif is_over:
         proof.status = "budget"
-    elif not hopeless and (proof.more or proof.depth < settings.reasoning.depth):
+    elif not hopeless and (proof.more or proof.depth < options.depth):
         return
-    elif len(proof.tried) + 1 < settings.reasoning.breadth:
+    elif len(proof.tried) + 1 < options.breadth:
         _begin_again(proof)
         return
     else:
-        proof.status = "partial" if proof.cited() else "exhausted"
+        proof.status = proof.outcome()
     proof.ended = True
     if proof.status not in ("grounded", "conflict"):
         proof.take_best()
-    recorder.record(
+    step.recorder.record(
         "memory_proof",
         status=proof.status,
         bindings=proof.entities(),
@@ -187,8 +173,8 @@ def _begin_again(proof: Proof) -> None:
     """Drop the decomposition of the request, and keep the retrieved facts."""
     proof.tried.append([goal.atom for goal in proof.initial()])
     if proof.best is None or len(proof.cited()) > len(proof.best.cited()):
-        status: GoalStatus = "partial" if proof.cited() else "exhausted"
-        proof.best = proof.model_copy(update={"best": None, "status": status}, deep=True)
+        earlier = {"best": None, "status": proof.outcome()}
+        proof.best = proof.model_copy(update=earlier, deep=True)
     proof.counted += len(proof.subgoals)
     proof.subgoals, proof.bindings, proof.rows, proof.answer = [], {}, [], []
     proof.depth = 0
@@ -207,11 +193,7 @@ class _Proposal:
 
 
 def bind(proof: Proof, answer: Unification, aliases: FactAliases) -> list[dict[str, Any]]:
-    """Add the bindings that pass the checks to the proof.
-
-    Returns:
-        For the trace, every proposal, and why it was rejected.
-    """
+    """Add the bindings that pass the checks; returns every proposal and its fate, for the trace."""
     proposals = [
         _Proposal(
             one.variable.strip("?(){} "),
@@ -353,9 +335,9 @@ def _ask_for_pages(proof: Proof, before: int) -> None:
 
 def _ground(proof: Proof, answer: Unification, aliases: FactAliases) -> None:
     """Mark subgoals as proved that have no open variable and cite facts."""
-    goals = {goal.id: goal for goal in proof.subgoals}
+    goals, bound = {goal.id: goal for goal in proof.subgoals}, proof.bound()
     for proposed in answer.grounded:
         goal, facts = goals.get(proposed.subgoal), aliases.resolve(proposed.facts)
-        if goal and facts and proof.is_bound(goal):
+        if goal and facts and bound.issuperset(v.name for v in goal.parsed().variables):
             goal.grounded = True
-            goal.facts = list(dict.fromkeys([*goal.facts, *(fact.id for fact in facts)]))
+            goal.facts = once([*goal.facts, *(fact.id for fact in facts)])

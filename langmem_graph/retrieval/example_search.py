@@ -26,11 +26,7 @@ from langmem_graph.storage.tables_and_migrations import MESSAGES, RECORDS
 def nearest_to_examples(
     search: UserSearch, sentences: Sequence[str], depth: int
 ) -> dict[str, list[Fact]]:
-    """For each sentence the `depth` facts nearest to it, best first, with their likeness.
-
-    Raises:
-        EmbeddingError: the embedder fails.
-    """
+    """For each sentence the `depth` nearest facts, best first; EmbeddingError where that fails."""
     search.room.check_embedder(search.embedder.name)
     vectors = search.embedder.embed(list(sentences))
     search.room.check_dimension(vectors.shape[1])
@@ -87,8 +83,11 @@ def linked_facts(search: UserSearch, ids: Sequence[str], queries: Sequence[str])
     options = search.settings.reasoning
     with search.room.database.read_transaction() as connection:
         seeds = list(record_queries.numbers_of(connection, ids).values())
-        causal = _linked(connection, seeds, CAUSAL) if options.use_causal_edges else []
-        similar = _linked(connection, seeds, SEMANTIC) if options.use_semantic_edges else []
+        kinds = {CAUSAL: options.use_causal_edges, SEMANTIC: options.use_semantic_edges}
+        causal, similar = (
+            [n for n, _ in neighbours(connection, seeds, kind)] if used else []
+            for kind, used in kinds.items()
+        )
         rows = vector_rows.vectors_of(connection, similar, RECORDS)
     wanted = [vector for query in queries if (vector := search.vector(query)) is not None]
     if wanted and len(rows):
@@ -96,7 +95,3 @@ def linked_facts(search: UserSearch, ids: Sequence[str], queries: Sequence[str])
         best = dict(zip(rows.items.tolist(), cosines.tolist(), strict=True))
         similar.sort(key=lambda n: -best.get(n, -1.0))
     return facts_by_number(search.room, [*causal, *similar])[: options.graph_facts]
-
-
-def _linked(connection: Connection, seeds: Sequence[int], kind: str) -> list[int]:
-    return [number for number, _ in neighbours(connection, seeds, kind)]

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 Search = Callable[[str, int, Relation, "StepRun"], Awaitable[list[Fact]]]
 """Searches a memory: query, number of facts, relation, run."""
 
-LONGEST = 600
-"""Characters of a fact; a longer message is cut to its best part."""
+LONGEST = 600  # characters of a fact; a longer message is cut to its best part
 
 
 def find_facts(
@@ -76,9 +75,7 @@ def _fused(
     records: Sequence[Record], hits: Sequence[MessageHit], likeness: dict[str, float], rrf_k: int
 ) -> list[Fact]:
     facts = [fact_of_record(one, likeness.get(one.record_id, 0.0)) for one in records]
-    of_message: dict[str, Fact] = {}
-    for fact in facts:
-        of_message |= {m: of_message.get(m, fact) for m in fact.message_ids}
+    of_message = {m: fact for fact in reversed(facts) for m in fact.message_ids}
     found = [of_message.get(hit.message_id) or fact_of_message(hit) for hit in hits]
     return by_reciprocal_rank([facts, found], rrf_k)
 
@@ -123,8 +120,7 @@ def _chain(fact: Fact) -> str:
 
 def _by_time(facts: Sequence[Fact], k: int) -> list[Fact]:
     """The `k` best facts, of which events come before others; then in the order of time."""
-    dated = [fact for fact in facts if fact.kind == "event"]
-    best = first_chains([*dated, *(fact for fact in facts if fact.kind != "event")], k)
+    best = first_chains(sorted(facts, key=lambda fact: fact.kind != "event"), k)
     return sorted(best, key=lambda fact: fact.at or datetime.min.replace(tzinfo=UTC))
 
 
@@ -192,14 +188,13 @@ def _passing(
 def _newest(values: Mapping[str, Sequence[Fact]]) -> str | None:
     """The newest, where all are about one attribute and the dates differ."""
     about = {(f.subject, f.attribute) for facts in values.values() for f in facts}
-    if len(about) != 1 or None in next(iter(about)) or "" in next(iter(about)):
+    if len(about) != 1 or not all(next(iter(about))):
         return None
     latest = {
         value: max(fact.at or datetime.min.replace(tzinfo=UTC) for fact in facts)
         for value, facts in values.items()
     }
-    last = max(latest.values())
-    newest = [value for value, at in latest.items() if at == last]
+    newest = [value for value, at in latest.items() if at == max(latest.values())]
     return newest[0] if len(newest) == 1 else None
 
 

@@ -11,12 +11,8 @@ from typing import get_args
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.messages import to_utc
+from langmem_graph.retrieval import message_search
 from langmem_graph.retrieval.facts import evidence, hits_by_id
-from langmem_graph.retrieval.message_search import (
-    search_different,
-    search_messages,
-    search_sessions,
-)
 from langmem_graph.retrieval.quoted_context import (
     AGAINST,
     ALSO,
@@ -30,6 +26,7 @@ from langmem_graph.retrieval.request_intent import intent_of
 from langmem_graph.retrieval.search_common import (
     SearchNotes,
     UserSearch,
+    check_choice,
     check_query,
     check_request,
 )
@@ -45,7 +42,7 @@ from langmem_graph.settings import RankingMethod
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.tokens import token_counter
 
-_SEARCHES = {"message": search_messages, "session": search_sessions}
+_SEARCHES = {"message": message_search.search_messages, "session": message_search.search_sessions}
 
 
 def search_conversation(
@@ -57,18 +54,12 @@ def search_conversation(
     explain: bool,
     ranking: RankingMethod | None,
 ) -> list[MessageHit]:
-    """The best messages or sessions for a query, best first.
-
-    Raises:
-        InvalidInputError: the query or an option cannot be used.
-    """
+    """The best messages or sessions for a query, best first; the options are checked."""
     if by not in _SEARCHES:
         raise InvalidInputError(f"by must be 'message' or 'session', not {by!r}.")
     check_query(query, k)
-    if ranking is not None and ranking not in get_args(RankingMethod):
-        raise InvalidInputError(
-            f"ranking must be one of {', '.join(get_args(RankingMethod))}, not {ranking!r}."
-        )
+    if ranking is not None:
+        check_choice("ranking", ranking, get_args(RankingMethod))
     with services.known_room(user_id) as room:
         if room is None:
             return []
@@ -88,9 +79,6 @@ def fast_recall(
     """Search, then quote what fits the budget and is not in view already.
 
     A vague turn has no words to search for: projects and schedule come first in its context.
-
-    Raises:
-        InvalidInputError: the query, the number or the budget cannot be used.
     """
     start, notes = perf_counter(), SearchNotes()
     settings, seen = services.settings, set(in_view)
@@ -101,8 +89,8 @@ def fast_recall(
     vague, messages = VagueTurnContext(), {}
     with services.known_room(user_id) as room:
         if room is not None:
-            search = UserSearch(room, services.embedder, settings, notes)
-            found, _ = search_different(search, query, k + len(seen))
+            search = UserSearch.of(services, room, notes)
+            found, _ = message_search.search_different(search, query, k + len(seen))
             hits = [hit for hit in found if not {hit.text, hit.message_id} & seen][:k]
             with notes.stage("schedule"):
                 asked = spoken_time(query, now, settings.time_zone)
@@ -119,13 +107,11 @@ def fast_recall(
         vague.write(builder, seen)
         shown = {(i, fact.text) for fact in builder.quoted.values() for i in fact.message_ids}
         rest = [hit for hit in hits if (hit.message_id, hit.text) not in shown]
+        per_quote = settings.context.excerpt_tokens
         context, quoted = build_context(
-            rest,
-            counter,
-            budget=budget,
-            per_quote=settings.context.excerpt_tokens,
-            before=builder.lines,
+            rest, counter, budget=budget, per_quote=per_quote, before=builder.lines
         )
+    overlaps = [conflict.text for conflict in conflicts]
     behind = evidence(builder.quoted.values(), messages)
     known = {hit.message_id for hit in behind}
     notes.milliseconds["total"] = (perf_counter() - start) * 1_000
@@ -142,7 +128,5 @@ def fast_recall(
             milliseconds=notes.milliseconds,
         ),
         facts=list(builder.quoted.values()),
-        reasoning=Reasoning(overlaps=[conflict.text for conflict in conflicts])
-        if conflicts
-        else None,
+        reasoning=Reasoning(overlaps=overlaps) if overlaps else None,
     )

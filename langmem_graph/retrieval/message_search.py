@@ -5,27 +5,22 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from langmem_graph.retrieval.ranking import NOT_FOUND, Candidates, rank_messages, rank_sessions
 from langmem_graph.retrieval.record_search import RankedRecords, rank_records
-from langmem_graph.retrieval.search_common import Depths, Ranking, UserSearch, Vector
+from langmem_graph.retrieval.search_common import Depths, Ranking, UserSearch, Vector, as_scores
 from langmem_graph.schemas import Message, MessageHit
-from langmem_graph.storage import (
-    full_text,
-    message_queries,
-    record_queries,
-    superseded_labels,
-    vector_rows,
-)
+from langmem_graph.storage import full_text, message_queries, record_queries, vector_rows
 from langmem_graph.storage.full_text import query_terms, telling_terms
 from langmem_graph.storage.message_queries import Facts
+from langmem_graph.storage.superseded_labels import labelled_messages
 from langmem_graph.storage.tables_and_migrations import MESSAGES
 from langmem_graph.storage.user_room import LedgerFolder
 from langmem_graph.storage.vector_rows import VectorRows
 
-ATTEMPTS, DEEPER = 3, 8
-"""Searches where most candidates have the same text, and the factor of depth between them."""
+ATTEMPTS, DEEPER = 3, 8  # searches where most texts are equal, each so many times as deep
 
 
 def search_messages(search: UserSearch, query: str, k: int) -> list[MessageHit]:
@@ -110,7 +105,11 @@ def gather(search: UserSearch, query: str, depths: Depths) -> Candidates:
             rows = vector_rows.vectors_of(connection, items if vector is not None else [])
             facts = message_queries.facts_of(connection, items)
     stored = [facts[n] for n in items if n in facts]
-    return _columns(query, vector, stored, words, cited, rows, ranked)
+    dense, spans = _best_pieces(stored, rows, vector)
+    sessions = np.array([fact.session for fact in stored], dtype=np.int64)
+    by_words = as_scores(words.get(fact.n, 0.0) for fact in stored)
+    by_records = as_scores(cited.get(fact.n, 0.0) for fact in stored)
+    return Candidates(query, vector, stored, sessions, dense, by_words, spans, by_records, ranked)
 
 
 def _cited(connection: Connection, ranked: RankedRecords, depth: int) -> dict[int, float]:
@@ -131,15 +130,10 @@ def _by_words(connection: Connection, query: str, depth: int) -> dict[int, float
     return dict(full_text.words_search(connection, chosen, depth)) if chosen else {}
 
 
-def _columns(
-    query: str,
-    vector: Vector | None,
-    facts: list[Facts],
-    words: dict[int, float],
-    cited: dict[int, float],
-    rows: VectorRows,
-    ranked: RankedRecords,
-) -> Candidates:
+def _best_pieces(
+    facts: list[Facts], rows: VectorRows, vector: Vector | None
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Of each message the greatest cosine of its pieces, and where that piece begins and ends."""
     places = {fact.n: place for place, fact in enumerate(facts)}
     dense, spans = np.zeros(len(facts)), np.zeros((len(facts), 2), dtype=np.int64)
     if vector is not None and len(rows):
@@ -147,10 +141,7 @@ def _columns(
             place = places.get(int(item))
             if place is not None and (cosine > dense[place] or not spans[place].any()):
                 dense[place], spans[place] = cosine, span
-    by_words = np.array([words.get(fact.n, 0.0) for fact in facts], dtype=np.float64)
-    by_records = np.array([cited.get(fact.n, 0.0) for fact in facts], dtype=np.float64)
-    sessions = np.array([fact.session for fact in facts], dtype=np.int64)
-    return Candidates(query, vector, facts, sessions, dense, by_words, spans, by_records, ranked)
+    return dense, spans
 
 
 def _hits(
@@ -159,7 +150,7 @@ def _hits(
     best = [place for place in best if ranking.scores[place] != NOT_FOUND]
     numbers = [found.facts[place].n for place in best]
     with room.database.read_transaction() as connection:
-        messages = superseded_labels.labelled_messages(connection, numbers)
+        messages = labelled_messages(connection, numbers)
     hits = []
     for place, n in zip(best, numbers, strict=True):
         message = messages.get(n)

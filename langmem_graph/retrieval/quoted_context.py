@@ -14,22 +14,16 @@ from langmem_graph.schedule.times import with_weekday
 from langmem_graph.schemas import ChangeRelation, Fact, Label, Message, MessageHit
 from langmem_graph.tokens import TokenCounter, estimate
 
-OPENING = "<memory>\nQuotes from this user's earlier conversations"
-"""How a context begins."""
-NOTED = "\nNote from memory:\n"
-"""How a note below a tool's answer begins; lines with a dash follow, up to the end."""
+OPENING = "<memory>\nQuotes from this user's earlier conversations"  # how a context begins
+NOTED = "\nNote from memory:\n"  # how a note below a tool's answer begins; its lines have a dash
 AGAINST = "Check this before acting on the request:"
 ALSO = "Also remembered:"
 URGENT = "most urgent first"
-LONGEST_NAME = 80
-"""Characters of a speaker's name."""
+LONGEST_NAME = 80  # characters of a speaker's name
 ALIAS_TOKENS = 4
-LONGEST_REQUEST = 4_000
-"""Characters of a request in a prompt."""
-LABEL_TEXTS = 45
-"""Estimated tokens of the texts in one label; its own words are about 15 more."""
-MOST_LABELS = 3
-"""Labels beside one text; of more, only the number is given."""
+LONGEST_REQUEST = 4_000  # characters of a request in a prompt
+LABEL_TEXTS = 45  # estimated tokens of the texts in one label; its own words are about 15 more
+MOST_LABELS = 3  # labels beside one text; of more, only the number is given
 
 _HAPPENED: dict[ChangeRelation, str] = {
     "ended": "ended",
@@ -66,8 +60,8 @@ def build_context(
         per_quote: tokens of one quote; longer messages are cut to their best part.
         before: lines that precede the quotes.
     """
-    order = URGENT if before else "oldest first"
-    left = budget - counter.count(framed([*before, ALSO] if before else [], order))
+    order, also = (URGENT, [ALSO]) if before else ("oldest first", [])
+    left = budget - counter.count(framed([*before, *also], order))
     quotes: dict[str, str] = {}
     for hit in hits:
         line = quote(hit, counter, per_quote)
@@ -76,12 +70,10 @@ def build_context(
             quotes[hit.message_id] = line
             left -= cost
     quoted = [hit for hit in hits if hit.message_id in quotes]
-    if not quoted and not before:
-        return "", []
+    if not quoted:
+        return (framed(before, order) if before else ""), []
     by_time = sorted(quoted, key=lambda hit: (hit.at, hit.position))
-    also = [ALSO] if before and quoted else []
-    lines = [*before, *also, *(quotes[hit.message_id] for hit in by_time)]
-    return framed(lines, order), quoted
+    return framed([*before, *also, *(quotes[hit.message_id] for hit in by_time)], order), quoted
 
 
 def framed(lines: Iterable[str], order: str = "oldest first") -> str:
@@ -105,15 +97,9 @@ def quote(message: MessageHit | Message, counter: TokenCounter, limit: int) -> s
     words = as_data(message.text)
     room = max(limit - counter.count(label), limit // 2) if label else limit
     if counter.count(words) > room:
-        words = _cut(best, counter, room)
+        kept = _beginning(best, room, counter.count)
+        words = as_data(f"… {best if kept == best else kept.rsplit(' ', 1)[0]} …")
     return head + words
-
-
-def _cut(text: str, counter: TokenCounter, limit: int) -> str:
-    """The longest beginning of the text that fits as data, cut at a space where there is one."""
-    kept = _beginning(text, limit, counter.count)
-    whole_words = text if kept == text else kept.rsplit(" ", 1)[0]
-    return as_data(f"… {whole_words} …")
 
 
 def _beginning(text: str, limit: int, count: Callable[[str], int]) -> str:

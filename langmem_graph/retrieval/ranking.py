@@ -15,6 +15,7 @@ from langmem_graph.retrieval.search_common import (
     Ranking,
     Scores,
     Vector,
+    as_scores,
     best_places,
     reciprocal_rank_fusion,
     share_of_best,
@@ -25,12 +26,10 @@ from langmem_graph.settings import Settings
 from langmem_graph.storage.message_queries import Facts
 from langmem_graph.storage.vector_rows import Centroids
 
-SESSION_BEST = 3
-"""Best cosines of a session that are averaged; 3, 5 and 16 differ by less than half a point."""
+SESSION_BEST = 3  # best cosines of a session that are averaged; 5 and 16 differ little
 TOP_DENSE, TOP_WORDS, TOP_RECORDS, PROFILE = 3, 8, 3, 8
 """A session's averaged cosines, BM25 and record scores, and the sessions in the profile signal."""
-NOT_FOUND = -np.inf
-"""Score of a candidate that a method with one signal did not find; it is no hit."""
+NOT_FOUND = -np.inf  # score of a candidate that a method with one signal did not find; it is no hit
 
 
 @dataclass(frozen=True)
@@ -40,18 +39,12 @@ class Candidates:
     query: str
     vector: Vector | None
     facts: list[Facts]
-    sessions: NDArray[np.int64]
-    """Each message's session, by number."""
-    dense: Scores
-    """Cosine of the best piece; 0 where there is no vector."""
-    words: Scores
-    """BM25, higher is better; 0 where the word search did not find the message."""
-    spans: NDArray[np.int64]
-    """Start and end of the best piece; 0, 0 where there is no vector."""
-    records: Scores
-    """Score of the best record that cites the message; 0 where none does."""
-    ranked_records: RankedRecords
-    """The records that were ranked for the query."""
+    sessions: NDArray[np.int64]  # each message's session, by number
+    dense: Scores  # cosine of the best piece; 0 where there is no vector
+    words: Scores  # BM25, higher is better; 0 where the word search did not find the message
+    spans: NDArray[np.int64]  # start and end of the best piece; 0, 0 where there is no vector
+    records: Scores  # score of the best record that cites the message; 0 where none does
+    ranked_records: RankedRecords  # the records that were ranked for the query
 
 
 def rank_messages(found: Candidates, settings: Settings) -> Ranking:
@@ -62,21 +55,20 @@ def rank_messages(found: Candidates, settings: Settings) -> Ranking:
         return Ranking(weighted_sum(signals, MESSAGE_WEIGHTS), signals)
     signals = {"dense": found.dense, "words": found.words}
     if method == "rrf":
-        return Ranking(
-            reciprocal_rank_fusion(list(signals.values()), settings.ranking.rrf_k), signals
-        )
+        return Ranking(reciprocal_rank_fusion(signals.values(), settings.ranking.rrf_k), signals)
     return Ranking(np.where(signals[method] != 0, signals[method], NOT_FOUND), signals)
 
 
 def _message_signals(found: Candidates) -> dict[str, Scores]:
+    named = named_days(found.query)
     return {
         "dense": found.dense,
         "words": share_of_best(found.words),
         "records": found.records,
         "session": _session_likeness(found),
-        "date": _dates(found),
+        "date": as_scores(day_fit(named, fact.at.date()) for fact in found.facts),
         "length": np.log1p([fact.chars for fact in found.facts]),
-        "question": np.array([float(fact.is_question) for fact in found.facts]),
+        "question": as_scores(fact.is_question for fact in found.facts),
     }
 
 
@@ -86,11 +78,6 @@ def _session_likeness(found: Candidates) -> Scores:
         members = found.sessions == session
         likeness[members] = np.sort(found.dense[members])[-SESSION_BEST:].mean()
     return likeness
-
-
-def _dates(found: Candidates) -> Scores:
-    named = named_days(found.query)
-    return np.array([day_fit(named, fact.at.date()) for fact in found.facts], dtype=np.float64)
 
 
 def rank_sessions(
@@ -103,31 +90,21 @@ def rank_sessions(
         best messages, the best session first.
     """
     numbers, session_of = np.unique(found.sessions, return_inverse=True)
-    scores, signals = _scores(found, numbers, session_of, centroids, settings)
-    spread = Ranking(
-        scores[session_of], {name: values[session_of] for name, values in signals.items()}
-    )
+    method = settings.ranking.method
+    if method == "hybrid":
+        signals = _session_signals(found, numbers, session_of, centroids)
+        weights = SESSION_WEIGHTS | {"age": settings.ranking.session_age_weight}
+        scores = weighted_sum(signals, weights)
+    else:
+        columns = {"dense": found.dense, "words": found.words}
+        signals = {name: _best(values, session_of, 1) for name, values in columns.items()}
+        fused = reciprocal_rank_fusion(signals.values(), settings.ranking.rrf_k)
+        scores = fused if method == "rrf" else signals[method]
+    spread = {name: values[session_of] for name, values in signals.items()}
     best_of: dict[int, int] = {}  # by session: the place of its best message
     for place in messages.best():
         best_of.setdefault(int(session_of[place]), place)
-    return spread, [best_of[session] for session in best_places(scores)]
-
-
-def _scores(
-    found: Candidates,
-    numbers: NDArray[np.int64],
-    session_of: NDArray[np.int64],
-    centroids: Centroids,
-    settings: Settings,
-) -> tuple[Scores, dict[str, Scores]]:
-    best = {"dense": _best(found.dense, session_of, 1), "words": _best(found.words, session_of, 1)}
-    if settings.ranking.method == "rrf":
-        return reciprocal_rank_fusion(list(best.values()), settings.ranking.rrf_k), best
-    if settings.ranking.method != "hybrid":
-        return best[settings.ranking.method], best
-    signals = _session_signals(found, numbers, session_of, centroids)
-    weights = SESSION_WEIGHTS | {"age": settings.ranking.session_age_weight}
-    return weighted_sum(signals, weights), signals
+    return Ranking(scores[session_of], spread), [best_of[n] for n in best_places(scores)]
 
 
 def _session_signals(
@@ -139,7 +116,9 @@ def _session_signals(
     dense = _best(found.dense, session_of, TOP_DENSE, missing=float(found.dense.min(initial=0.0)))
     words = share_of_best(_best(found.words, session_of, TOP_WORDS))
     unit = _unit_centroids(numbers, centroids)
-    first_pass = _standard(dense) + _standard(words) + _standard(_likeness(unit, found.vector))
+    first_pass = _standard(dense) + _standard(words)
+    if found.vector is not None and unit.size:
+        first_pass += _standard(np.asarray(unit @ found.vector, dtype=np.float64))
     ages = len(centroids.sessions) - np.searchsorted(centroids.sessions, numbers)
     return {
         "dense": dense,
@@ -166,12 +145,6 @@ def _unit_centroids(numbers: NDArray[np.int64], centroids: Centroids) -> NDArray
     unit[has] = centroids.matrix[np.searchsorted(centroids.sessions, numbers[has])]
     lengths = np.linalg.norm(unit, axis=1, keepdims=True)
     return np.asarray(unit / np.maximum(lengths, 1e-9), dtype=np.float32)
-
-
-def _likeness(unit: NDArray[np.float32], vector: NDArray[np.float32] | None) -> Scores:
-    if vector is None or not unit.size:
-        return np.zeros(len(unit))
-    return np.asarray(unit @ vector, dtype=np.float64)
 
 
 def _likeness_to_best(first_pass: Scores, unit: NDArray[np.float32]) -> Scores:

@@ -15,6 +15,7 @@ from langmem_graph.retrieval.search_common import (
     Scores,
     UserSearch,
     Vector,
+    as_scores,
     best_cosines,
     best_places,
     check_query,
@@ -23,7 +24,7 @@ from langmem_graph.retrieval.search_common import (
     weighted_sum,
 )
 from langmem_graph.schedule.time_phrases import day_fit, named_days
-from langmem_graph.schemas import Label, Record, RecordHit
+from langmem_graph.schemas import RecordHit
 from langmem_graph.storage import record_queries, superseded_labels, vector_rows
 from langmem_graph.storage.full_text import RECORD_WORDS, query_terms, telling_terms
 from langmem_graph.storage.memory_services import Services
@@ -31,8 +32,8 @@ from langmem_graph.storage.record_writes import naive
 from langmem_graph.storage.superseded_labels import PAST
 from langmem_graph.storage.tables_and_migrations import RECORDS
 
-MOST_PAST = 2_048
-"""Records that no longer hold whose vectors are compared; ours."""
+_SHOWN = set("record_id kind text message_ids facet subject attribute confirmation status".split())
+MOST_PAST = 2_048  # records that no longer hold whose vectors are compared; ours
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,7 @@ class RankedRecords(Ranking):
     """The ranking of records, which are known by their numbers."""
 
     numbers: list[int]
-    past: frozenset[int] = frozenset()
-    """Those that no longer hold."""
+    past: frozenset[int] = frozenset()  # those that no longer hold
 
     def best_numbers(self, signal: str | None = None) -> list[int]:
         """Numbers of the records, best first; by one signal, only those that it found."""
@@ -59,12 +59,7 @@ def rank_records(
     depths: Depths,
     as_of: datetime | None = None,
 ) -> RankedRecords:
-    """Score the records that may matter for a query.
-
-    Args:
-        vector: None where the embedder fails.
-        as_of: rank the records that were true then (naive UTC); None is now.
-    """
+    """Score the records for a query that hold now, or held at a time (`as_of`, naive UTC)."""
     if not record_queries.newest_record(connection):
         return RankedRecords(np.zeros(0), {}, [])
     allowed = record_queries.true_now(connection)
@@ -77,16 +72,12 @@ def rank_records(
     candidates = {*words, *near}
     active = record_queries.active(connection, candidates) if allowed is None else allowed
     past = _past(connection, terms, vector, depths.past) if depths.past else {}
-    items = sorted(candidates & active | past.keys())
-    words |= past
-    facts = record_queries.facts_of(connection, items)
-    named = named_days(query)
+    items, words = sorted(candidates & active | past.keys()), words | past
+    facts, named = record_queries.facts_of(connection, items), named_days(query)
     signals = {
         "dense": _cosines(connection, items, vector),
-        "words": share_of_best(np.array([words.get(n, 0.0) for n in items], dtype=np.float64)),
-        "date": np.array(
-            [day_fit(named, facts[n].said_at.date()) for n in items], dtype=np.float64
-        ),
+        "words": share_of_best(as_scores(words.get(n, 0.0) for n in items)),
+        "date": as_scores(day_fit(named, facts[n].said_at.date()) for n in items),
     }
     return RankedRecords(weighted_sum(signals, RECORD_WEIGHTS), signals, items, frozenset(past))
 
@@ -141,7 +132,7 @@ def _cosines(connection: Connection, items: list[int], vector: Vector | None) ->
     best: dict[int, float] = {}
     if vector is not None:
         best = best_cosines([vector_rows.vectors_of(connection, items, RECORDS)], vector)
-    return np.array([max(0.0, best.get(n, 0.0)) for n in items], dtype=np.float64)
+    return as_scores(max(0.0, best.get(n, 0.0)) for n in items)
 
 
 def search_records(
@@ -149,8 +140,7 @@ def search_records(
 ) -> list[RecordHit]:
     """The best records for a query, best first; what no longer holds is labelled.
 
-    Raises:
-        InvalidInputError: the query or the number cannot be used.
+    Each has the score of the best record of its chain.
     """
     check_query(query, k)
     then = naive(to_utc(as_of)) if as_of is not None else None
@@ -164,38 +154,21 @@ def search_records(
             chains = ranked_chains(connection, ranked, k)
             numbers = [n for chain in chains for n in chain]
             found = record_queries.records_by_number(connection, numbers)
-            labelled = (
-                superseded_labels.labels_of_records(connection, numbers) if then is None else {}
-            )
+            labelled = superseded_labels.labels_of_records(connection, [] if then else numbers)
     places = {n: place for place, n in enumerate(ranked.numbers)}
-    return [
-        _hit(found[n], ranked, places.get(n), places[chain[-1]], labelled.get(n, []), explain)
-        for chain in chains
-        for n in chain
-    ]
-
-
-def _hit(
-    record: Record,
-    ranked: RankedRecords,
-    own: int | None,
-    best: int,
-    labelled: list[Label],
-    explain: bool,
-) -> RecordHit:
-    """A record as a hit, with the score of the best record of its chain.
-
-    Its own place is None where it is the newest of a chain and was not found itself.
-    """
-    signals = ranked.signals_of(own) if own is not None else {}
-    shown = "record_id kind text message_ids facet subject attribute confirmation status"
-    return RecordHit(
-        at=record.said_at,
-        score=float(ranked.scores[best]),
-        signals=signals if explain else None,
-        labels=labelled,
-        **record.model_dump(include=set(shown.split())),
-    )
+    hits = []
+    for n, best in ((n, chain[-1]) for chain in chains for n in chain):
+        # the newest of a chain may not have been found itself
+        signals = ranked.signals_of(places[n]) if n in places else {}
+        hit = RecordHit(
+            at=found[n].said_at,
+            score=float(ranked.scores[places[best]]),
+            signals=signals if explain else None,
+            labels=labelled.get(n, []),
+            **found[n].model_dump(include=_SHOWN),
+        )
+        hits.append(hit)
+    return hits
 
 
 def ranked_chains(
@@ -207,16 +180,10 @@ def ranked_chains(
     return best_of_chains(numbers, newest, k)
 
 
-def best_of_chains(
-    numbers: Iterable[int], newest: Mapping[int, int], k: int
-) -> list[tuple[int, ...]]:
-    """The `k` best chains: of each its newest record, then the best one where that is another.
-
-    Args:
-        newest: the newest record of the chain of those that no longer hold.
-    """
+def best_of_chains(best: Iterable[int], newest: Mapping[int, int], k: int) -> list[tuple[int, ...]]:
+    """The `k` best chains: of each its `newest` record, then the best one where that is another."""
     chains: dict[int, tuple[int, ...]] = {}
-    for n in numbers:
+    for n in best:
         last = newest.get(n, n)
         if last not in chains:
             if len(chains) == k:

@@ -7,8 +7,7 @@ import re
 from typing import Literal
 
 Intent = Literal["lookup", "act", "vague", "chat"]
-LONGEST = 300
-"""Characters of a request that the rules read: its intent is stated early."""
+LONGEST = 300  # characters of a request that the rules read: its intent is stated early
 _CHAT = re.compile(
     r"(?>(?:hi|hello|hey|thanks?|thank you|thx|ok(?:ay)?|great|cool|nice|perfect|wow|bye|goodbye|"
     r"good (?:morning|night|evening)|sure|yes|no|yep|nope|lol|haha+)"

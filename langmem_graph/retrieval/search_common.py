@@ -57,24 +57,16 @@ class RecallRequest:
 
     query: str
     mode: RecallMode = "auto"
-    k: int | None = None
-    """Number of facts of the first look-up."""
-    max_tokens: int | None = None
-    """Token budget of the context."""
-    in_view: Sequence[str] = ()
-    """Ids and texts of messages that the model sees anyway; they are not quoted again."""
-    now: str | None = None
-    """ISO time of the request; None is the present."""
+    k: int | None = None  # number of facts of the first look-up
+    max_tokens: int | None = None  # token budget of the context
+    in_view: Sequence[str] = ()  # ids and texts that the model sees anyway; not quoted again
+    now: str | None = None  # ISO time of the request; None is the present
 
 
 def check_request(
     settings: Settings, query: object, k: int | None, max_tokens: int | None
 ) -> tuple[int, int]:
-    """Number of facts and token budget, with the defaults filled in.
-
-    Raises:
-        InvalidInputError: the query or one of the two cannot be used.
-    """
+    """Number of facts and token budget, by default those of the settings; all are checked."""
     k = settings.context.k if k is None else k
     budget = settings.context.max_tokens if max_tokens is None else max_tokens
     check_query(query, k)
@@ -92,26 +84,21 @@ def recall_request(
     in_view: Sequence[str],
     at: object,
 ) -> RecallRequest:
-    """The checked request of a recall with a model.
-
-    Raises:
-        InvalidInputError: an unusable query or option.
-    """
+    """The request of a recall with a model; InvalidInputError for a query or option of no use."""
     now = None if at is None else to_utc(at).isoformat(timespec="minutes")
     check_request(settings, query, k, max_tokens)
-    if mode not in get_args(RecallMode):
-        raise InvalidInputError(
-            f"mode must be one of {', '.join(get_args(RecallMode))}, not {mode!r}."
-        )
+    check_choice("mode", mode, get_args(RecallMode))
     return RecallRequest(query, mode, k, max_tokens, in_view, now)
 
 
-def check_query(query: object, k: object) -> None:
-    """Check a query and the number of hits.
+def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    """Raise InvalidInputError for an option that is none of the choices."""
+    if value not in choices:
+        raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, not {value!r}.")
 
-    Raises:
-        InvalidInputError: the query has no words, or the number cannot be used.
-    """
+
+def check_query(query: object, k: object) -> None:
+    """Raise InvalidInputError for a query without words, or a number of hits that is none."""
     if not isinstance(query, str) or not query.strip():
         raise InvalidInputError(f"The query must be a text with words in it, not {query!r}.")
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_K:
@@ -163,8 +150,7 @@ class Depths:
 
     dense: int
     words: int
-    past: int = 0
-    """Of each list of records that no longer hold."""
+    past: int = 0  # of each list of records that no longer hold
 
 
 @dataclass(frozen=True)
@@ -177,9 +163,9 @@ class UserSearch:
     notes: SearchNotes = field(default_factory=SearchNotes)
 
     @classmethod
-    def of(cls, services: Services, room: Room) -> "UserSearch":
+    def of(cls, services: Services, room: Room, notes: SearchNotes | None = None) -> "UserSearch":
         """With the memory's embedder and settings."""
-        return cls(room, services.embedder, services.settings)
+        return cls(room, services.embedder, services.settings, notes or SearchNotes())
 
     def by(self, method: RankingMethod | None) -> "UserSearch":
         """The same with another ranking method; None is that of the settings."""
@@ -208,10 +194,8 @@ class UserSearch:
             self.notes.warn(error)
             return None
 
-    def near(
-        self, connection: Connection, layer: str, vector: Vector | None, depth: int
-    ) -> list[int]:
-        """The layer's items with the nearest vectors: Chroma's, and those it does not have yet.
+    def near(self, connection: Connection, layer: str, vector: Vector | None, k: int) -> list[int]:
+        """The layer's items with the `k` nearest vectors: Chroma's, and those it does not have yet.
 
         Without Chroma, or with few vectors, all are compared exactly: Chroma's search is
         approximate. An embedded one without any vectors is not even opened, which takes a while.
@@ -224,12 +208,12 @@ class UserSearch:
             index = self.room.index
             needed = not index.embedded or vector_rows.is_any_indexed(connection)
             if needed and not self.room.read_only:
-                found = index.query(layer, vector, depth)
-                if vector_rows.newest_vector(connection) > depth:
+                found = index.query(layer, vector, k)
+                if vector_rows.newest_vector(connection) > k:
                     exact = [vector_rows.waiting_vectors(connection, layer)]
         except IndexUnavailableError as error:
             self.notes.warn(error)
-        return [*vector_rows.items_of_vectors(connection, found), *nearest(exact, vector, depth)]
+        return [*vector_rows.items_of_vectors(connection, found), *nearest(exact, vector, k)]
 
 
 def nearest(blocks: Iterable[VectorRows], vector: Vector, depth: int | None) -> list[int]:
@@ -248,24 +232,27 @@ def best_cosines(blocks: Iterable[VectorRows], vector: Vector) -> dict[int, floa
     return best
 
 
+def as_scores(values: Iterable[float]) -> Scores:
+    """The values as one array."""
+    return np.fromiter(values, dtype=np.float64)
+
+
 def best_places(values: Scores) -> list[int]:
     """The places of the values, the greatest first."""
     places: list[int] = np.argsort(-values, kind="stable").tolist()
     return places
 
 
-def reciprocal_rank_fusion(signals: Sequence[Scores], k: int) -> Scores:
+def reciprocal_rank_fusion(signals: Iterable[Scores], k: int) -> Scores:
     """Sum of `1 / (k + rank)` over the signals; ranks count from 1.
 
     A score of 0 means that the signal did not find the item; it then adds nothing.
     """
-    return np.sum([_reciprocal_ranks(signal, k) for signal in signals], axis=0)  # type: ignore[no-any-return]
-
-
-def _reciprocal_ranks(signal: Scores, k: int) -> Scores:
-    ranks = np.empty(len(signal))
-    ranks[np.argsort(-signal, kind="stable")] = np.arange(1, len(signal) + 1)
-    return np.where(signal > 0, 1.0 / (k + ranks), 0.0)
+    shares = []
+    for signal in signals:
+        ranks = 1 + np.argsort(best_places(signal))
+        shares.append(np.where(signal > 0, 1.0 / (k + ranks), 0.0))
+    return np.sum(shares, axis=0)  # type: ignore[no-any-return]
 
 
 def weighted_sum(signals: dict[str, Scores], weights: dict[str, float]) -> Scores:

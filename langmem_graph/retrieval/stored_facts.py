@@ -13,8 +13,7 @@ from langmem_graph.storage.user_room import Room
 from langmem_graph.values.content_words import content
 from langmem_graph.values.matching import says
 
-AROUND = 0.5
-"""Weight of a word of what all is about relative to one of what is looked for; ours."""
+AROUND = 0.5  # weight of a word of what all is about relative to one of what is looked for; ours
 
 
 @dataclass(frozen=True)
@@ -23,10 +22,8 @@ class StoredFacts:
 
     messages: dict[str, Message] = field(default_factory=dict)
     records: dict[str, Record] = field(default_factory=dict)
-    current: set[str] = field(default_factory=set)
-    """Ids of the records that are true now."""
-    outdated: set[str] = field(default_factory=set)
-    """Ids of the messages of whose records none is true now."""
+    current: set[str] = field(default_factory=set)  # ids of the records that are true now
+    outdated: set[str] = field(default_factory=set)  # messages of whose records none is true
     superseded: dict[str, list[str]] = field(default_factory=dict)
     """By message: texts of records made of it that are no longer true."""
 
@@ -75,16 +72,12 @@ def by_attribute(room: Room, wanted: Sequence[str], about: str, k: int) -> list[
     """For each text, the `k` current records whose subject and attribute resemble it most.
 
     The text of a record may share neither a word nor a meaning with what is looked for, while its
-    attribute resembles it ("shop", "bike shop"). Rare words among the user's attributes count more.
-
-    Args:
-        about: what all of it is about; its words count less.
+    attribute resembles it ("shop", "bike shop"). Rare words among the user's attributes count more,
+    words of what all of it is `about` count less.
     """
     with room.database.read_transaction() as connection:
         named = record_queries.with_attributes(connection)
-    attributes = [
-        (n, content(name.replace("_", " ")), content(subject)) for n, subject, name in named
-    ]
+    attributes = [(n, content(name.replace("_", " ")), content(whose)) for n, whose, name in named]
     seen = Counter(word for _, name, subject in attributes for word in name | subject)
     weight = {word: math.log(1 + len(attributes) / count) for word, count in seen.items()}
     around, found = content(about), []

@@ -33,37 +33,23 @@ from langmem_graph.schedule.times import (
 from langmem_graph.schedule.worded_days import worded_days
 from langmem_graph.schemas import Fact, Record
 from langmem_graph.settings import Settings
-from langmem_graph.storage import (
-    message_queries,
-    record_queries,
-    superseded_labels,
-    topic_file_rows,
-)
+from langmem_graph.storage import message_queries, record_queries, topic_file_rows
+from langmem_graph.storage.superseded_labels import labelled_messages
 from langmem_graph.storage.user_room import Room
 from langmem_graph.topics.track_and_profile_files import PROFILE, ProfileFile, parse
 
-MOST = 5
-"""Conflicts in one result."""
-MOST_RECURRING = 200
-"""Recurring items that are expanded; of more, the newest."""
-IDS = 3
-"""Message ids beside one conflict."""
-LONGEST = timedelta(days=366)
-"""Part of a longer proposal that is compared, from its start."""
-AHEAD = timedelta(days=92)
-"""Part of a recurring proposal that is compared; ours."""
-PROJECTS = 3
-"""Projects in a context, the ones last mentioned first; ours."""
-PER_PROJECT = 3
-"""Newest statements about each project; ours."""
-NEXT = 5
-"""Items of the schedule in a context; ours."""
-SOON = timedelta(days=14)
-"""The part of the schedule that is read for a vague turn, from now; ours."""
+MOST = 5  # conflicts in one result
+MOST_RECURRING = 200  # recurring items that are expanded; of more, the newest
+IDS = 3  # message ids beside one conflict
+LONGEST = timedelta(days=366)  # part of a longer proposal that is compared, from its start
+AHEAD = timedelta(days=92)  # part of a recurring proposal that is compared; ours
+PROJECTS = 3  # projects in a context, the ones last mentioned first; ours
+PER_PROJECT = 3  # newest statements about each project; ours
+NEXT = 5  # items of the schedule in a context; ours
+SOON = timedelta(days=14)  # the part of the schedule that is read for a vague turn, from now; ours
 MOST_SAID, LONGEST_SAID = 2_000, 1_000
 """The user's newest messages that are read for a day, and characters of each; ours."""
-MOST_DAYS = 14
-"""Days of a proposal that are compared with messages; ours."""
+MOST_DAYS = 14  # days of a proposal that are compared with messages; ours
 _YEAR = timedelta(days=366)
 _MOMENT = timedelta(seconds=1)
 _TIMES_COMPARED = 10_000
@@ -111,14 +97,10 @@ def planned_items(
 class ScheduleConflict:
     """A scheduled item at the time of the request."""
 
-    text: str
-    """Time and text of the item."""
-    line: str
-    """Time, ids and subject of the item, for the context."""
-    span: Span
-    """In UTC: the item's own time, of a recurring one the occurrence that conflicts."""
-    fact: Fact
-    """The record of the item."""
+    text: str  # time and text of the item
+    line: str  # time, ids and subject of the item, for the context
+    span: Span  # in UTC: the item's own time, of a recurring one the occurrence that conflicts
+    fact: Fact  # the record of the item
 
 
 def conflicts_at(room: Room, asked: EventTime, settings: Settings) -> list[ScheduleConflict]:
@@ -126,24 +108,20 @@ def conflicts_at(room: Room, asked: EventTime, settings: Settings) -> list[Sched
     begin = first_span(asked, default_minutes=settings.event_minutes)[0]
     with room.database.read_transaction() as connection:
         dated = planned_items(connection, begin, settings, None)
-        items = [item for item in dated if not (fills_days(item) or is_vast(item))]
+        exact = [item for item in dated if item.event.granularity not in ("month", "year")]
+        items = [item for item in exact if not _fills_days(item)]
         found = sorted(met(asked, items, settings.event_minutes))[:MOST]
         records = record_queries.records_by_number(connection, [n for _, _, n in found])
     events = {item.n: item.event for item in items}
     return [_conflict(records[n], events[n], span) for _, span, n in found]
 
 
-def fills_days(item: PlannedItem) -> bool:
+def _fills_days(item: PlannedItem) -> bool:
     """True for a routine of every day without a time of day, which says nothing about any time."""
     if item.event.granularity != "day" or item.event.recurrence is None:
         return False
     first = occurrences(item.event, item.event.start, item.event.start + AHEAD, 2)
     return len(first) == 2 and first[0][1] >= first[1][0]
-
-
-def is_vast(item: PlannedItem) -> bool:
-    """True for what is known to a month or a year only."""
-    return item.event.granularity in ("month", "year")
 
 
 def said_of_days(
@@ -162,9 +140,13 @@ def said_of_days(
     with room.database.read_transaction() as connection:
         said = message_queries.said_by_user(connection, now - _YEAR, now, MOST_SAID)
         near = [n for n, text, at in said if _names_day(text, at.astimezone(zone), asked, days)]
-        found = superseded_labels.labelled_messages(connection, near[:MOST])
-    facts = [fact_of_message(as_hit(message, n)) for n, message in found.items()]
-    return [_said_conflict(fact, first, span) for fact in facts if not fact.outdated]
+        found = labelled_messages(connection, near[:MOST])
+    conflicts, when = [], with_weekday(first)
+    for fact in (fact_of_message(as_hit(message, n)) for n, message in found.items()):
+        line = f"Said of that day: {when} [{', '.join(map(plain_id, fact.message_ids))}]"
+        if not fact.outdated:
+            conflicts.append(ScheduleConflict(f"{when}: {fact.text}", line, span, fact))
+    return conflicts
 
 
 def _names_day(text: str, at: datetime, asked: EventTime, days: set[date]) -> bool:
@@ -175,26 +157,16 @@ def _names_day(text: str, at: datetime, asked: EventTime, days: set[date]) -> bo
         timed = spoken_time(sentence, at, asked.time_zone)
         if timed is None or asked.granularity != "minute":
             return True
-        spans = (first_span(one) for one in (asked, timed))
-        (begin, end), (other, until) = spans
-        return begin < until and other < end
+        return any(meetings([first_span(asked)], [first_span(timed)]))
     return False
-
-
-def _said_conflict(fact: Fact, day: date, span: Span) -> ScheduleConflict:
-    when, ids = with_weekday(day), ", ".join(map(plain_id, fact.message_ids))
-    return ScheduleConflict(
-        text=f"{when}: {fact.text}", line=f"Said of that day: {when} [{ids}]", span=span, fact=fact
-    )
 
 
 def met(
     asked: EventTime, items: Sequence[PlannedItem], minutes: int
 ) -> Iterator[tuple[bool, Span, int]]:
-    """The items that conflict with a proposed time; without an end they last some minutes.
+    """Of each item that conflicts with a proposed time: if it recurs, when first, and its number.
 
-    Yields:
-        Whether the item recurs, its first conflicting time, and its number.
+    Without an end they last some minutes.
     """
     begin = first_span(asked, default_minutes=minutes)[0]
     end = ends_at(asked, default_minutes=minutes)
@@ -215,12 +187,8 @@ def _conflict(record: Record, event: EventTime, span: Span) -> ScheduleConflict:
     ids = ", ".join(map(plain_id, record.message_ids[:IDS]))
     subject = record.subject or ""
     about = "" if subject.casefold().strip() in _USER else f", about {as_data(subject)}"
-    return ScheduleConflict(
-        text=f"{when}: {record.text}",
-        line=f"The schedule has something at that time: {when} [{ids}]{about}",
-        span=span,
-        fact=fact_of_record(record),
-    )
+    line = f"The schedule has something at that time: {when} [{ids}]{about}"
+    return ScheduleConflict(f"{when}: {record.text}", line, span, fact_of_record(record))
 
 
 def _when(event: EventTime, span: Span) -> str:
@@ -256,9 +224,8 @@ class VagueTurnContext:
         upcoming = [(when, not_in_view([fact], seen)) for when, fact in self.upcoming]
         projects = [(as_data(name), not_in_view(facts, seen)) for name, facts in self.projects]
         builder.add("Next on the schedule:", [item for item in upcoming if item[1]])
-        builder.add(
-            "Open projects, what was said last first:", [item for item in projects if item[1]]
-        )
+        projects = [item for item in projects if item[1]]
+        builder.add("Open projects, what was said last first:", projects)
         if self.profile:
             builder.add("Profile:", [(as_data(self.profile), [])])
 

@@ -39,20 +39,18 @@ class Recurrence:
 
     rule: str
     clock: time | None = None
-    start: str = ""
-    """Of a DTSTART line, in ISO 8601."""
-    zone: str | None = None
-    """The zone of that line."""
-    skipped: tuple[str, ...] = ()
-    """Of EXDATE lines, in ISO 8601."""
+    start: str = ""  # of a DTSTART line, in ISO 8601
+    zone: str | None = None  # the zone of that line
+    skipped: tuple[str, ...] = ()  # of EXDATE lines, in ISO 8601
+
+    @property
+    def is_timed(self) -> bool:
+        """True for what takes place at a time of day."""
+        return bool(self.clock or "BYHOUR" in self.rule)
 
 
 def read_recurrence(text: str) -> Recurrence | None:
-    """The recurrence that a model wrote; None where it wrote that there is none.
-
-    Raises:
-        InvalidInputError: it is neither a rule nor a phrase with one meaning.
-    """
+    """The recurrence that a model wrote, None for none; InvalidInputError for any other text."""
     plain = " ".join(text.split())
     if plain.casefold() in NONE:
         return None
@@ -76,9 +74,8 @@ def _rule_in_words(phrase: str) -> str | None:
     if found is None or period is None:
         return None
     days, dates = found["days"], found["dates"]
-    if (days and not period.startswith(("DAILY", "WEEKLY"))) or (
-        dates and not period.startswith("MONTHLY")
-    ):
+    misplaced = days and not period.startswith(("DAILY", "WEEKLY"))
+    if misplaced or (dates and not period.startswith("MONTHLY")):
         return None
     on_days = f";BYDAY={_weekdays(days)}" if days else ""
     on_dates = f";BYMONTHDAY={','.join(re.findall('[0-9]+', dates))}" if dates else ""

@@ -5,6 +5,7 @@ what cannot be read is refused with the form that is asked for.
 """
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
@@ -66,7 +67,7 @@ def written_event(
     if not start:
         repeated = _routine(when, repeated)
         start, zone = repeated.start, repeated.zone or zone
-    if repeated and (not start or _is_day_of_timed(start, repeated)):
+    if repeated and (not start or (repeated.is_timed and _granularity_of(start) == "day")):
         begin = date.fromisoformat(start) if start else today
         start = _first_time(repeated, begin, zone) if begin else ""
     try:
@@ -87,10 +88,9 @@ def read_day(text: str, zone: str | None = None) -> datetime | None:
         zone: the zone of a text without an offset; UTC for None.
     """
     plain, zone = _zone_apart(text, zone)
-    try:
+    with suppress(InvalidInputError):
         return first_span(_once(_moment(plain, None)[0], "", zone))[0]
-    except InvalidInputError:
-        return None
+    return None
 
 
 def _zone_apart(text: str, zone: str | None) -> tuple[str, str | None]:
@@ -122,10 +122,9 @@ def _moment(text: str, today: date | None) -> tuple[str, str]:
     is_range = ranged and ranged[1] < ranged[2]  # otherwise the second one is an offset
     if _granularity_of(plain) != "minute" or (_is_moment(plain) and not is_range):
         return plain, ""
-    try:
+    with suppress(ValueError):  # the 31st of June, 25:00
         return only_time(text, today) or ("", "")
-    except ValueError:  # the 31st of June, 25:00
-        return "", ""
+    return "", ""
 
 
 def _end(text: str, start: str) -> str:
@@ -144,10 +143,9 @@ def _end(text: str, start: str) -> str:
 
 def _last_day(whole: str) -> str:
     """The last day of a week, month or year; empty where there is none."""
-    try:
+    with suppress(InvalidInputError):
         return (first_span(_once(whole, "", None))[1] - _SECOND).date().isoformat()
-    except InvalidInputError:
-        return ""
+    return ""
 
 
 def _granularity_of(when: str) -> Granularity:
@@ -157,11 +155,10 @@ def _granularity_of(when: str) -> Granularity:
 
 def _is_moment(text: str) -> bool:
     """True for a date and time in ISO 8601, with an offset that exists or without one."""
-    try:
+    with suppress(ValueError):
         offset = datetime.fromisoformat(text).utcoffset()
-    except ValueError:
-        return False
-    return offset is None or abs(offset) <= _LARGEST_OFFSET
+        return offset is None or abs(offset) <= _LARGEST_OFFSET
+    return False
 
 
 def _once(start: str, until: str, zone: str | None) -> EventTime:
@@ -198,11 +195,6 @@ def _routine(when: str, repeated: Recurrence | None) -> Recurrence:
     return replace(repeated, clock=clock)
 
 
-def _is_day_of_timed(start: str, repeated: Recurrence) -> bool:
-    """True for a mere day of what takes place at a time of day."""
-    return _granularity_of(start) == "day" and bool(repeated.clock or "BYHOUR" in repeated.rule)
-
-
 def _first_time(repeated: Recurrence, begin: date, zone: str | None) -> str:
     """The first day, or day and time, from `begin` on that fits the rule."""
     midnight = datetime.combine(begin, repeated.clock or time.min)
@@ -210,7 +202,7 @@ def _first_time(repeated: Recurrence, begin: date, zone: str | None) -> str:
         first = next(iter(read_rule(repeated.rule, midnight, zone_of(zone))))
     except InvalidInputError as error:
         raise InvalidInputError(f"recurrence: {error}") from error
-    if repeated.clock or "BYHOUR" in repeated.rule:
+    if repeated.is_timed:
         return first.isoformat(timespec="minutes")
     # what recurs within a day needs the time of its first occurrence
     return "" if "HOURLY" in repeated.rule else first.date().isoformat()

@@ -6,13 +6,13 @@ understands the text: of "7 May" the dates before and after the day on which it 
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import date, time, timedelta
 
-from langmem_graph.schedule.time_phrases import split_days
+from langmem_graph.schedule.time_phrases import WEEKDAYS, split_days
 
 _DAY = timedelta(days=1)
-_WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
-_WEEKDAY = re.compile(rf"\b(?:(last|next) )?({'|'.join(_WEEKDAYS)})\b")
+_WEEKDAY = re.compile(rf"\b(?:(last|next) )?({'|'.join(WEEKDAYS)})\b")
 _RELATIVE = {"day after tomorrow": 2, "tomorrow": 1, "today": 0, "tonight": 0, "yesterday": -1}
 _RELATIVE_DAY = re.compile(rf"\b({'|'.join(_RELATIVE)})\b")
 _DAY_OF_MONTH = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th)\b")
@@ -35,7 +35,7 @@ def days_in(words: str, said: date | None) -> set[date]:
         return days
     days |= {said + _RELATIVE[name] * _DAY for name in _RELATIVE_DAY.findall(lower)}
     for which, name in _WEEKDAY.findall(lower):
-        days |= _weekdays(which, _WEEKDAYS.index(name), said)
+        days |= _weekdays(which, WEEKDAYS.index(name), said)
     if not days:
         later = (said.year + said.month // 12, said.month % 12 + 1)
         months = ((said.year, said.month), later)
@@ -56,12 +56,10 @@ def _dated(year: int | None, month: int, day: int, said: date | None) -> set[dat
 
 
 def _existing(parts: Iterable[tuple[int, int, int]]) -> list[date]:
-    days = []
+    days = list[date]()
     for year, month, day in parts:
-        try:
+        with suppress(ValueError):  # the 31st of June
             days.append(date(year, month, day))
-        except ValueError:  # the 31st of June
-            continue
     return days
 
 

@@ -39,11 +39,7 @@ _HOURLY_PARTS = {"FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST", "BYDAY", "BYHOUR"
 
 
 def read_rule(text: str, first: datetime, zone: tzinfo) -> rrule:
-    """The rule over wall-clock times, beginning at `first`.
-
-    Raises:
-        InvalidInputError: a part cannot be used, or the rule never occurs; the message says which.
-    """
+    """The rule over wall-clock times from `first` on; InvalidInputError says why it is none."""
     parts = _parts(text)
     try:
         rule = _rule(parts, first, zone)

@@ -20,8 +20,7 @@ from langmem_graph.schedule.times import (
     zone_of,
 )
 
-_AHEAD = timedelta(days=366 * 9)
-"""How far the next occurrence is looked for: a 29 February may be eight years away."""
+_AHEAD = timedelta(days=366 * 9)  # a 29 February may be eight years away
 
 
 def with_skipped(

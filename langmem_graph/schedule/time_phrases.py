@@ -1,12 +1,11 @@
 """Times in words: dates that a text names, and the time that a request proposes.
 
-`named_days` finds the dates that a query names, for the ranking of messages. `spoken_time` reads
-the time to come that a request names, and gives up on everything that is ambiguous. `only_time`
-reads a text that is a time and nothing else.
+Everything that is ambiguous is left alone.
 """
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
@@ -14,19 +13,16 @@ from langmem_graph.errors import InvalidInputError
 from langmem_graph.messages import to_utc
 from langmem_graph.schedule.times import EventTime, zone_of
 
-LONGEST = 500
-"""Characters; a longer request is not searched for a time."""
+LONGEST = 500  # characters; a longer request is not searched for a time
 _DAY = timedelta(days=1)
-_NEAR = timedelta(days=183)
-"""A day that is named without its year lies within this time."""
-_TALKED_ABOUT = range(-3, 15)
-"""Days after an event on which people talk about it."""
-_NAMES = (
+_NEAR = timedelta(days=183)  # a day that is named without its year lies within this time
+_TALKED_ABOUT = range(-3, 15)  # days after an event on which people talk about it
+MONTHS = (
     "january february march april may june july august september october november december".split()
 )
-_MONTHS = {name: number for number, name in enumerate(_NAMES, 1)}
-_FULL = "|".join(_NAMES)
-_ANY = rf"(?P<month>{_FULL}|sept|{'|'.join(name[:3] for name in _NAMES)})\.?"
+_MONTHS = {name: number for number, name in enumerate(MONTHS, 1)}
+_FULL = "|".join(MONTHS)
+_ANY = rf"(?P<month>{_FULL}|sept|{'|'.join(name[:3] for name in MONTHS)})\.?"
 _DAY_OF_MONTH = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>\d{4})"
 _BEFORE_MONTH = "in|of|since|by|during|last|this|early|late|mid|until|before|after"
@@ -47,9 +43,9 @@ _PLAIN_STAMP = r"\b\d{4}-\d\d-\d\dt\d\d:\d\d(?::\d\d)?"
 _OFFSET = r"(?:z|[+-](?:0\d|1[0-4]):?\d\d)"
 _STAMP = re.compile(rf"{_PLAIN_STAMP}{_OFFSET}(?![\w:])")
 _STAMPS = re.compile(rf"({_PLAIN_STAMP}{_OFFSET}?){_TO}({_PLAIN_STAMP}{_OFFSET}?)(?![\w:])")
-_WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
+WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
 _RELATIVE = {"day after tomorrow": 2, "tomorrow": 1, "today": 0, "tonight": 0}
-_DAY_WORDS = re.compile(rf"\b(?:the )?({'|'.join([*_RELATIVE, *_WEEKDAYS])})\b(?!'s)")
+_DAY_WORDS = re.compile(rf"\b(?:the )?({'|'.join([*_RELATIVE, *WEEKDAYS])})\b(?!'s)")
 _CLOCK = r"(\d{1,2})(?::(\d\d)(?::\d\d)?)?(?:\s?([ap])\.?m\b\.?)?"
 _CLOCKS = re.compile(
     rf"(?<![\w:.,$€£/+-]){_CLOCK}(?:{_TO}{_CLOCK})?(\s?(?:utc|gmt)\b|z\b)?(?![\w:/%€£$+-])"
@@ -125,13 +121,7 @@ def _fit(named: NamedDay, said: date) -> float:
 
 
 def spoken_time(request: str, now: datetime, zone: str | None = None) -> EventTime | None:
-    """The time to come that a request names; None where there is none, or more than one reading.
-
-    Args:
-        request: the user's words.
-        now: when they are said.
-        zone: the zone of the times in it; UTC for None.
-    """
+    """The time to come that a request names, read in a zone; None for none, or several readings."""
     if len(request) > LONGEST:
         return None
     try:
@@ -227,7 +217,7 @@ def _day(named: Sequence[NamedDay], words: set[str], today: date) -> date | None
     """The one day that is meant; None where the words name none, or several."""
     days = {_dated(day, today) for day in named}
     days |= {today + _RELATIVE[word] * _DAY for word in words if word in _RELATIVE}
-    weekdays = {_WEEKDAYS.index(word) for word in words if word in _WEEKDAYS}
+    weekdays = {WEEKDAYS.index(word) for word in words if word in WEEKDAYS}
     if not days and len(weekdays) == 1:
         ahead = (min(weekdays) - today.weekday()) % 7
         days = {today + ahead * _DAY if ahead else None}  # today's weekday: today, or in a week
@@ -236,14 +226,11 @@ def _day(named: Sequence[NamedDay], words: set[str], today: date) -> date | None
 
 
 def only_time(text: str, today: date | None) -> tuple[str, str] | None:
-    """Start and end of the one time that is all a text names; None for anything else.
+    """Start and end (or "") in ISO 8601 of the one time that is all a text names, else None.
 
     Args:
         text: "3 February 2026 9:15", "Tuesday, 3 February", "tomorrow 9-10 am", "March 2026".
         today: when it was written; without it, a day counts only with its year.
-
-    Returns:
-        Both in ISO 8601; the end is empty where none is named.
     """
     named, days, clocks, rest = _parts(text)
     if len(clocks) > 1 or re.search(r"[^\W_]", re.sub(r"\b(?:on|the|of|at)\b", " ", rest)):
@@ -271,10 +258,9 @@ def take_clock(text: str) -> tuple[time | None, str]:
     clocks, rest = _taken(_CLOCKS, words, _is_clock)
     if len(clocks) != 1 or clocks[0][4]:
         return None, words
-    try:
+    with suppress(ValueError):  # 25:00
         return _time(*clocks[0].groups()[:3]), rest.strip(" ,")
-    except ValueError:  # 25:00
-        return None, words
+    return None, words
 
 
 def _dated(named: NamedDay, today: date) -> date | None:
@@ -288,5 +274,5 @@ def _dated(named: NamedDay, today: date) -> date | None:
 
 
 def _length(count: str, unit: str) -> timedelta:
-    number = _COUNTS.get(count) or float(count)
-    return timedelta(hours=number) if unit.startswith("h") else timedelta(minutes=number)
+    minutes = 60 if unit.startswith("h") else 1
+    return timedelta(minutes=minutes * (_COUNTS.get(count) or float(count)))

@@ -6,6 +6,7 @@ nine stays at nine when the clocks change. All results are in UTC.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from heapq import merge
 from itertools import islice, takewhile
@@ -31,8 +32,7 @@ from langmem_graph.settings import EVENT_MINUTES
 
 Granularity = Literal["minute", "day", "week", "month", "year"]
 Span = tuple[datetime, datetime]
-MOST_SKIPPED = 1_000
-"""Occurrences of one event that can be left out."""
+MOST_SKIPPED = 1_000  # occurrences of one event that can be left out
 _UNITS = {
     "day": relativedelta(days=1),
     "week": relativedelta(weeks=1),
@@ -121,24 +121,14 @@ class EventTime(BaseModel, frozen=True, extra="forbid"):
 
 
 def event_in(kept: Mapping[str, Any] | None, zone: str | None = None) -> EventTime | None:
-    """The time that a record keeps; None where there is none, or none that can be used.
-
-    Args:
-        kept: the record's `event_time`.
-        zone: the zone of a time that has neither an offset nor a zone; UTC for None.
-    """
-    try:
+    """The time that a record keeps, a mere wall-clock time in `zone`; None for none of use."""
+    with suppress(InvalidInputError):
         return checked_event(kept, zone)
-    except InvalidInputError:
-        return None
+    return None
 
 
 def checked_event(kept: Mapping[str, Any] | None, zone: str | None = None) -> EventTime | None:
-    """As `event_in`, but with an error for a time that cannot be used.
-
-    Raises:
-        InvalidInputError: the fields are no time of an event.
-    """
+    """As `event_in`, but with an InvalidInputError for a time that cannot be used."""
     fields = dict(kept or {})
     if not fields:
         return None
@@ -154,11 +144,7 @@ def time_key(facet: object, kept: Mapping[str, Any] | None) -> str:
 
 
 def zone_of(name: str | None) -> tzinfo:
-    """The time zone of an IANA name; UTC for None.
-
-    Raises:
-        InvalidInputError: for an unknown name.
-    """
+    """The time zone of an IANA name, UTC for None; InvalidInputError for an unknown name."""
     if name is None:
         return UTC
     try:
@@ -177,12 +163,9 @@ def occurrences(
     *,
     default_minutes: int = EVENT_MINUTES,
 ) -> list[Span]:
-    """The event's first `limit` occurrences that lie wholly or partly between `begin` and `end`.
+    """The first `limit` occurrences, but skipped ones, that touch the time from `begin` to `end`.
 
-    Skipped occurrences are left out.
-
-    Args:
-        default_minutes: the length of an event that has a time of day and no end.
+    An event that has a time of day and no end lasts `default_minutes`.
     """
     since, until = to_utc(begin), min(to_utc(end), _LAST)
     if since >= until:
@@ -222,9 +205,7 @@ def first_span(event: EventTime, *, default_minutes: int = EVENT_MINUTES) -> Spa
 
 def ends_at(event: EventTime, *, default_minutes: int = EVENT_MINUTES) -> datetime | None:
     """When the event is over; None for a recurring one."""
-    if event.recurrence is not None:
-        return None
-    return first_span(event, default_minutes=default_minutes)[1]
+    return None if event.recurrence else first_span(event, default_minutes=default_minutes)[1]
 
 
 def meetings(one: Iterable[Span], other: Iterable[Span]) -> Iterator[tuple[Span, Span]]:

@@ -5,20 +5,19 @@ other days, never taken for the time of a record. Where words can mean two days,
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import date, timedelta
 
 from dateutil.easter import easter
 from dateutil.relativedelta import relativedelta
 
-from langmem_graph.schedule.time_phrases import NamedDay, split_days
+from langmem_graph.schedule.time_phrases import MONTHS, WEEKDAYS, NamedDay, split_days
 
-LONGEST_SPAN = 62
-"""Days of one span that are compared; ours."""
+LONGEST_SPAN = 62  # days of one span that are compared; ours
 _DAY = timedelta(days=1)
-_WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
-_DAYS = "|".join(_WEEKDAYS)
+_DAYS = "|".join(WEEKDAYS)
 _WEEKDAY = rf"(?P<weekday>{_DAYS})"
 _COUNTS = "a:1 an:1 one:1 two:2 three:3 four:4 five:5 six:6 seven:7 eight:8 nine:9 ten:10 twelve:12"
 _NUMBERS = {name: int(number) for name, number in (pair.split(":") for pair in _COUNTS.split())}
@@ -26,16 +25,14 @@ _AHEAD = re.compile(
     rf"\b(?P<within>in )?(?P<count>\d{{1,3}}|{'|'.join(_NUMBERS)}) "
     r"(?P<unit>day|week|fortnight|month|year)s?\b(?: (?P<from>ago|from (?:now|today))\b)?"
 )
+_RELATIVE = {"today|tonight": 0, "(?<!after )tomorrow": 1, "day after tomorrow": 2, "yesterday": -1}
 _ORDINALS = {"first": 0, "second": 1, "third": 2, "fourth": 3, "fifth": 4, "last": -1}
-_MONTHS = (
-    "january february march april may june july august september october november december".split()
-)
-_MONTH = rf"(?P<month>(?:the |this |next )?month|{'|'.join(_MONTHS)})(?: (?P<year>\d{{4}}))?"
+_MONTH = rf"(?P<month>(?:the |this |next )?month|{'|'.join(MONTHS)})(?: (?P<year>\d{{4}}))?"
 _ORDINAL = rf"(?P<nth>{'|'.join(_ORDINALS)})"
 _TO = r"(?:\s*[-–—]\s*| (?:to|until|till|through|and) )(?:the )?"
 _SAME_MONTH = re.compile(
     rf"\b(\d{{1,2}})(?:st|nd|rd|th)?{_TO}(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? "
-    rf"({'|'.join(_MONTHS)})\b"
+    rf"({'|'.join(MONTHS)})\b"
 )
 _NUMERIC = r"\b\d{1,2}(?:/\d{1,2}(?:/\d{2}(?:\d\d)?)?|\.\d{1,2}\.(?:\d{2}(?:\d\d)?)?)(?![\w/])"
 _FEASTS = {
@@ -49,29 +46,21 @@ _YEARLY = re.compile(r"\b(?:birthday|anniversary|(?:every|each) year|annual(?:ly
 
 
 def worded_days(text: str, said: date, asked: Collection[date] = ()) -> set[date]:
-    """The days that a text names, as its words are read on the day on which they were said.
+    """The days that a text names, read on the day on which it was said.
 
-    Args:
-        asked: days that what recurs ("on Thursdays", a birthday) is looked for among.
+    What recurs ("on Thursdays", a birthday) is looked for among the days `asked`.
     """
     words = " ".join(text.lower().replace("\u2019", "'").split())
-    found = {day for rule in _RULES for day in _safely(rule, words, said)}
-    weekly = {_WEEKDAYS.index(every or plural) for every, plural in _WEEKLY.findall(words)}
+    found = set[date]()
+    for rule in (_dates, _relative, _weekdays, _of_month, _feasts):
+        with suppress(ValueError, OverflowError):  # the 31st of June, after 9999
+            found |= set(rule(words, said))
+    weekly = {WEEKDAYS.index(every or plural) for every, plural in _WEEKLY.findall(words)}
     found |= {day for day in asked if day.weekday() in weekly}
     if _YEARLY.search(words):
         named = {(day.month, day.day) for day in found}
         found |= {day for day in asked if (day.month, day.day) in named}
     return found
-
-
-_Rule = Callable[[str, date], Iterator[date]]
-
-
-def _safely(rule: _Rule, words: str, said: date) -> set[date]:
-    try:
-        return set(rule(words, said))
-    except (ValueError, OverflowError):  # the 31st of June, after 9999
-        return set()
 
 
 def _dates(words: str, said: date) -> Iterator[date]:
@@ -93,7 +82,7 @@ def _readings(words: str, marks: list[re.Match[str]]) -> Iterator[str]:
         reading = words
         for mark in reversed(marks):
             parts = [int(part) for part in re.findall(r"\d+", mark[0])]
-            name = _MONTHS[parts[month] - 1] if 1 <= parts[month] <= 12 else "?"
+            name = MONTHS[parts[month] - 1] if 1 <= parts[month] <= 12 else "?"
             year = f" {parts[2] + 2_000 * (parts[2] < 100)}" if len(parts) > 2 else ""
             reading = f"{reading[: mark.start()]}{parts[day]} {name}{year}{reading[mark.end() :]}"
         yield reading
@@ -112,11 +101,9 @@ def _span(first: date, last: date) -> Iterator[date]:
 
 def _relative(words: str, said: date) -> Iterator[date]:
     """Today, tomorrow, yesterday; in two weeks, a month ago."""
-    for word, days in (("today|tonight", 0), ("(?<!after )tomorrow", 1), ("yesterday", -1)):
+    for word, days in _RELATIVE.items():
         if re.search(rf"\b(?:{word})\b", words):
             yield said + days * _DAY
-    if "day after tomorrow" in words:
-        yield said + 2 * _DAY
     for found in _AHEAD.finditer(words):
         number, unit = _NUMBERS.get(found["count"]) or int(found["count"]), found["unit"]
         days = {"day": 1, "week": 7, "fortnight": 14}.get(unit, 0) * number
@@ -132,13 +119,15 @@ def _weekdays(words: str, said: date) -> Iterator[date]:
     for found in re.finditer(
         rf"\b(?P<which>last|next|past)? ?{_WEEKDAY}\b(?P<week> week)?(?!s)", plain
     ):
-        ahead = (_WEEKDAYS.index(found["weekday"]) - said.weekday()) % 7
+        ahead = (WEEKDAYS.index(found["weekday"]) - said.weekday()) % 7
         if found["which"] in ("last", "past"):
             yield said + (ahead - 7 if ahead else -7) * _DAY
             continue
         near = said + (ahead or 7) * _DAY
-        yield from [near] if not found["week"] else []
-        yield from [near + 7 * _DAY] if found["which"] == "next" or found["week"] else []
+        if not found["week"]:
+            yield near
+        if found["week"] or found["which"] == "next":
+            yield near + 7 * _DAY
     if weekend := re.search(r"\b(?P<next>next )?weekend\b", words):
         saturday = said + (5 - said.weekday()) * _DAY + 7 * _DAY * bool(weekend["next"])
         yield from (saturday, saturday + _DAY)
@@ -150,21 +139,19 @@ def _of_month(words: str, said: date) -> Iterator[date]:
         first, nth = _first_of(found, said), _ORDINALS[found["nth"]]
         month = [day for day in _span(first, first + 30 * _DAY) if day.month == first.month]
         if found["weekday"]:
-            yield [d for d in month if d.weekday() == _WEEKDAYS.index(found["weekday"])][nth]
+            yield [d for d in month if d.weekday() == WEEKDAYS.index(found["weekday"])][nth]
         else:
             yield from month[-7:] if nth == -1 else month[7 * nth : 7 * nth + 7]
-    for found in re.finditer(
-        r"\bthe (\d{1,2})(?:st|nd|rd|th)\b(?! [a-z]*(?:century|floor))", words
-    ):
+    for nth in re.findall(r"\bthe (\d{1,2})(?:st|nd|rd|th)\b(?! [a-z]*(?:century|floor))", words):
         following = [said + number * _DAY for number in range(31)]
-        yield from (day for day in following if day.day == int(found[1]))
+        yield from (day for day in following if day.day == int(nth))
 
 
 def _first_of(found: re.Match[str], said: date) -> date:
     """The first day of the month that is meant."""
-    if found["month"] not in _MONTHS:
+    if found["month"] not in MONTHS:
         return said.replace(day=1) + relativedelta(months=found["month"].startswith("next"))
-    month = date(int(found["year"] or said.year), _MONTHS.index(found["month"]) + 1, 1)
+    month = date(int(found["year"] or said.year), MONTHS.index(found["month"]) + 1, 1)
     past = not found["year"] and month < said.replace(day=1)
     return month.replace(year=month.year + past)
 
@@ -178,6 +165,3 @@ def _feasts(words: str, said: date) -> Iterator[date]:
         if re.search(rf"\b(?:{pattern})\b", words):
             moved = [easter(year) + days * _DAY for year in (said.year, said.year + 1)]
             yield next(day for day in moved if day >= said)
-
-
-_RULES: tuple[_Rule, ...] = (_dates, _relative, _weekdays, _of_month, _feasts)

@@ -64,6 +64,8 @@ _RecordId = Annotated[str, StringConstraints(pattern="^[!-~]+$", max_length=100)
 
 
 class _File(BaseModel, frozen=True, extra="forbid"):
+    """What both kinds of files have; InvalidInputError names every field that cannot be used."""
+
     version: Annotated[int, Field(strict=True, ge=1)] = 1
     updated_at: Annotated[datetime, BeforeValidator(_time)]
 
@@ -76,29 +78,19 @@ class _File(BaseModel, frozen=True, extra="forbid"):
 
 
 class TopicFile(_File):
-    """One topic track: how one subject of the user's life developed, and from which records.
+    """One topic track: how one subject of the user's life developed, and from which records."""
 
-    Raises:
-        InvalidInputError: naming every field that cannot be used.
-    """
-
-    name: _Name
-    """Lower-case words with hyphens; the file is `topics/<name>.md`."""
+    name: _Name  # lower-case words with hyphens; the file is `topics/<name>.md`
     title: Annotated[
         str, StringConstraints(min_length=1, max_length=200), _Clean, AfterValidator(_one_line)
     ]
     summary: Annotated[str, StringConstraints(min_length=1, max_length=1_000), _Clean]
     narrative: Annotated[str, StringConstraints(min_length=1, max_length=20_000), _Clean]
-    evidence: Annotated[list[_RecordId], Field(max_length=1_000)]
-    """Ids of the records it rests on."""
+    evidence: Annotated[list[_RecordId], Field(max_length=1_000)]  # ids of the records it rests on
 
 
 class ProfileFile(_File):
-    """The profile: who the user is, in at most 2,000 characters, and the topics it rests on.
-
-    Raises:
-        InvalidInputError: naming every field that cannot be used.
-    """
+    """The profile: who the user is, in at most 2,000 characters, and the topics it rests on."""
 
     text: Annotated[str, StringConstraints(max_length=MAX_PROFILE_CHARS), _Clean]
     topics: Annotated[list[_Name], Field(max_length=MAX_TOPICS)]
@@ -124,12 +116,7 @@ def is_file_name(name: object) -> bool:
 
 
 def profile_problems(profile: ProfileFile, names: Collection[str]) -> list[str]:
-    """What is wrong with the topics that a profile names, in its list or in links of its text.
-
-    Args:
-        profile: the profile.
-        names: those of all tracks.
-    """
+    """What is wrong with the topics that a profile lists or links; `names` are those of all."""
     linked = re.findall(rf"\btopics/({_SLUG})\.md\b", profile.text)
     named = dict.fromkeys([*profile.topics, *linked])
     problems = [f"profile.md: topic {name!r} does not exist" for name in named if name not in names]
@@ -145,10 +132,8 @@ def render_index(topics: Sequence[TopicFile], profile: ProfileFile | None = None
         lines += [f"- [{PROFILE}]({PROFILE}): {len(profile.text):,} characters", ""]
     for topic in sorted(topics, key=lambda topic: (-topic.updated_at.timestamp(), topic.name)):
         day = topic.updated_at.date().isoformat()
-        lines += [
-            f"- [{topic.title}]({file_name(topic)}): {' '.join(topic.summary.split())} "
-            f"({len(topic.evidence)} records, {day})"
-        ]
+        summary, records = " ".join(topic.summary.split()), len(topic.evidence)
+        lines.append(f"- [{topic.title}]({file_name(topic)}): {summary} ({records} records, {day})")
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -157,13 +142,12 @@ def render(file: TopicFile | ProfileFile) -> str:
     front: dict[str, Any] = {"version": file.version, "updated_at": file.updated_at.isoformat()}
     if isinstance(file, ProfileFile):
         return _with_front_matter({"kind": "profile", "topics": file.topics, **front}, file.text)
-    sections = {
-        "Summary": file.summary,
-        "Narrative": file.narrative,
-        "Evidence": "\n".join(f"- {record_id}" for record_id in file.evidence),
-    }
+    evidence = "\n".join(f"- {record_id}" for record_id in file.evidence)
+    sections = zip(SECTIONS, (file.summary, file.narrative, evidence), strict=True)
+    # a line of a text that looks like a heading is escaped
+    escaped = ((name, _HEADING.sub(r"\\\g<0>", text)) for name, text in sections)
     front = {"kind": "topic", "name": file.name, "title": file.title, **front}
-    return _with_front_matter(front, _sections(sections))
+    return _with_front_matter(front, "\n\n".join(f"## {n}\n\n{text}" for n, text in escaped))
 
 
 def _with_front_matter(front: Mapping[str, Any], body: str) -> str:
@@ -171,30 +155,16 @@ def _with_front_matter(front: Mapping[str, Any], body: str) -> str:
     return f"{_FENCE}{fields}{_FENCE}\n{body}\n"
 
 
-def _sections(sections: Mapping[str, str]) -> str:
-    """Each text under its heading; a line of a text that looks like a heading is escaped."""
-    escaped = {name: _HEADING.sub(r"\\\g<0>", text) for name, text in sections.items()}
-    return "\n\n".join(f"## {name}\n\n{text}" for name, text in escaped.items())
-
-
 def parse(text: str) -> TopicFile | ProfileFile:
-    """The file from its Markdown.
-
-    Raises:
-        InvalidInputError: it is no topic track and no profile; the message says why.
-    """
+    """The file from its Markdown; InvalidInputError says why it is none."""
     front, body = _split(text)
     kind = front.pop("kind", None)
     if kind == "profile":
         return ProfileFile(**front | {"text": body})
     if kind != "topic":
         raise InvalidInputError(f"kind must be 'topic' or 'profile', not {kind!r}.")
-    sections = _parse_sections(body)
-    fields = {
-        "summary": sections["Summary"],
-        "narrative": sections["Narrative"],
-        "evidence": _parse_list(sections["Evidence"]),
-    }
+    summary, narrative, evidence = _parse_sections(body)
+    fields = {"summary": summary, "narrative": narrative, "evidence": _parse_list(evidence)}
     return TopicFile(**front | fields)
 
 
@@ -214,8 +184,8 @@ def _split(text: str) -> tuple[dict[str, Any], str]:
     return front, body
 
 
-def _parse_sections(body: str) -> dict[str, str]:
-    """The text of each section; other headings belong to the text."""
+def _parse_sections(body: str) -> list[str]:
+    """The texts of the three sections; other headings belong to the text."""
     before, *parts = re.split(rf"^## ({_NAMES})[ \t]*$", body, flags=re.MULTILINE)
     found = tuple(parts[::2])
     if before.strip() or found != SECTIONS:
@@ -223,8 +193,7 @@ def _parse_sections(body: str) -> dict[str, str]:
             f"The sections must be {', '.join(SECTIONS)}, each as a `## ` heading, with nothing "
             f"before them; found {', '.join(found[:9]) or 'none'}."
         )
-    texts = (_HEADING.sub(lambda match: match.group().removeprefix("\\"), t) for t in parts[1::2])
-    return dict(zip(found, texts, strict=True))
+    return [_HEADING.sub(lambda line: line.group().removeprefix("\\"), t) for t in parts[1::2]]
 
 
 def _parse_list(text: str) -> list[str]:

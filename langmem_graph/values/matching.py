@@ -20,8 +20,7 @@ UNSPACED = (
 """Thai, Lao, Burmese, Khmer, kana, Han, Hangul: words follow each other without a space."""
 _EMOJI_STYLE = "\ufe0f"
 _UNSPACED = re.compile(f"[{UNSPACED}]")
-_SHORT = frozenset("k K M MM B T".split())
-"""Their abbreviations; `m` and `b` are units."""
+_SHORT = frozenset("k K M MM B T".split())  # their abbreviations; `m` and `b` are units
 _CJK = frozenset("十百千万萬亿億兆京半割几幾多余餘来数만천백억조")
 """Characters that multiply it, or make it a fraction or an estimate."""
 _FOLLOWING = re.compile(r"[ \u00a0\u202f-]?(?P<word>[^\W\d_]+)")
@@ -40,11 +39,7 @@ def tokens(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
 
 
 def is_token(text: str, start: int, end: int, *, ranges: bool = False) -> bool:
-    """True when the span begins and ends where tokens do.
-
-    Args:
-        ranges: `10-12` are two numbers, not one code.
-    """
+    """True when the span begins and ends where tokens do; with `ranges` 10-12 are two numbers."""
     before, after = text[max(0, start - 2) : start], text[end : end + 2]
     first, last = text[start : min(end, start + 2)], text[max(start, end - 2) : end]
     if _is_signed(before, first):

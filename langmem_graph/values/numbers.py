@@ -38,17 +38,11 @@ class Amount(NamedTuple):
     """A number with the unit behind it."""
 
     value: Decimal
-    unit: str
-    """In lower case; empty where no word follows."""
-
-    @property
-    def measure(self) -> tuple[str, Decimal]:
-        """What the unit measures, and its factor; an empty name for an unknown unit."""
-        return measure_of(self.unit)
+    unit: str  # in lower case; empty where no word follows
 
 
 def measure_of(unit: str) -> tuple[str, Decimal]:
-    """What a unit measures, in its plural too, and its factor."""
+    """What a unit measures, in its plural too, and its factor; no name for an unknown one."""
     known = _units()
     return known.get(unit) or known.get(unit.removesuffix("s")) or ("", Decimal(1))
 
@@ -63,10 +57,8 @@ def _units() -> dict[str, tuple[str, Decimal]]:
 def amounts(text: str, context: str = "") -> list[Amount]:
     """The numbers of a text, in figures and, up to twelve, in words.
 
-    Parts of dates in figures, of times and of codes are none: "AB-12" has no number.
-
-    Args:
-        context: a longer text around it, which may show how it writes decimals.
+    Parts of dates in figures, of times and of codes are none: "AB-12" has no number. A longer text
+    around it, the context, may show how it writes decimals.
     """
     plain = _SHORT_RANGE.sub(r"\1 – ", text)
     if _GROUPED.fullmatch(plain.strip()):

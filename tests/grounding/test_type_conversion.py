@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel
 
 from langmem_graph.grounding.tool_schema import Slot, leaves, slot_name, slot_path, slots_of
-from langmem_graph.grounding.type_conversion import converted, problem_with, read_arguments
+from langmem_graph.grounding.type_conversion import converted, problem, read_arguments
 from langmem_graph.llm.tool_specs import tool_spec
 from langmem_graph.values.matching import quoted_in
 
@@ -37,15 +37,15 @@ def test_formats_are_checked() -> None:
         start: datetime
 
     day, start = slots_of(tool_spec(At))
-    assert problem_with("7 May 2025", day)
-    assert problem_with("2025-05-07T10:00:00Z", start) is None
-    assert problem_with("at ten", start)
+    assert problem("7 May 2025", day.schema)
+    assert problem("2025-05-07T10:00:00Z", start.schema) is None
+    assert problem("at ten", start.schema)
 
 
 def test_amounts_are_multiples_by_their_digits() -> None:
     price = slot({"type": "number", "multipleOf": 0.01})
-    assert [problem_with(value, price) for value in (19.99, 0.29, 1e300, 7)] == [None] * 4
-    assert problem_with(19.999, price)
+    assert [problem(value, price.schema) for value in (19.99, 0.29, 1e300, 7)] == [None] * 4
+    assert problem(19.999, price.schema)
 
 
 @pytest.mark.parametrize(
