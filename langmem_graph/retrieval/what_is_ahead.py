@@ -124,12 +124,11 @@ def _fills_days(item: PlannedItem) -> bool:
     return len(first) == 2 and first[0][1] >= first[1][0]
 
 
-def said_of_days(
-    room: Room, asked: EventTime, now: datetime, settings: Settings
-) -> list[ScheduleConflict]:
+def said_of_days(room: Room, asked: EventTime, now: datetime, settings: Settings) -> list[Fact]:
     """Messages of the user that name the proposed day in words, the newest first.
 
-    Questions do not count, nor what no longer holds, nor what is told at another time of that day.
+    Whether they speak against something on that day is for a model to say. Questions do not count,
+    nor what no longer holds, nor what is told at another time of that day.
     """
     zone = zone_of(asked.time_zone or settings.time_zone)
     span = first_span(asked, default_minutes=settings.event_minutes)
@@ -141,12 +140,8 @@ def said_of_days(
         said = message_queries.said_by_user(connection, now - _YEAR, now, MOST_SAID)
         near = [n for n, text, at in said if _names_day(text, at.astimezone(zone), asked, days)]
         found = labelled_messages(connection, near[:MOST])
-    conflicts, when = [], with_weekday(first)
-    for fact in (fact_of_message(as_hit(message, n)) for n, message in found.items()):
-        line = f"Said of that day: {when} [{', '.join(map(plain_id, fact.message_ids))}]"
-        if not fact.outdated:
-            conflicts.append(ScheduleConflict(f"{when}: {fact.text}", line, span, fact))
-    return conflicts
+    facts = (fact_of_message(as_hit(message, n)) for n, message in found.items())
+    return [fact.model_copy(update={"day": first}) for fact in facts if not fact.outdated]
 
 
 def _names_day(text: str, at: datetime, asked: EventTime, days: set[date]) -> bool:
