@@ -19,11 +19,17 @@ from langmem_graph.reasoning.state import (
 )
 from langmem_graph.retrieval.facts import find_facts
 from langmem_graph.retrieval.search_common import SearchNotes, UserSearch
-from langmem_graph.retrieval.what_is_ahead import ScheduleConflict, conflicts_at, said_of_days
+from langmem_graph.retrieval.what_is_ahead import (
+    ScheduleConflict,
+    conflicts_at,
+    days_of,
+    said_of_days,
+)
 from langmem_graph.runtime import Event, StepRun
 from langmem_graph.schedule.model_written_times import written_event
 from langmem_graph.schedule.time_phrases import spoken_time
 from langmem_graph.schedule.times import EventTime
+from langmem_graph.schedule.worded_days import worded_days
 from langmem_graph.schemas import Fact
 from langmem_graph.settings import Settings
 from langmem_graph.storage.user_room import Room
@@ -133,10 +139,15 @@ def _clashes(room: Room, asked: Sequence[EventTime], settings: Settings) -> list
 
 
 def told_of_days(room: Room, state: ReasoningState, settings: Settings) -> list[Fact]:
-    """What the user told of the days that are proposed, for a model to judge."""
+    """What the user told of the days in question, for a model to judge.
+
+    These are the days of the times that are proposed, else those that the request names.
+    """
     now = datetime.fromisoformat(state["now"])
     asked = asked_times(state, settings.time_zone)
-    found = [fact for event in asked for fact in said_of_days(room, event, now, settings)]
+    found = [
+        fact for one in asked for fact in said_of_days(room, days_of(one, settings), now, one)
+    ] or said_of_days(room, worded_days(state["query"], now.date()), now)
     return list({fact.id: fact for fact in found}.values())
 
 
