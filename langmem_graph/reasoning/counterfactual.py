@@ -2,9 +2,10 @@
 
 The planning call has named what could speak against it beyond the facts in its view. Each of these
 risks is searched for by hypothetical example sentences (HyDE-style expansion): examples of what the
-user may have said. The results are merged, then expanded along the graph's edges, and one model
-call names those of the new facts that really speak against the request. General knowledge binds no
-variable, and nothing of this step is stored.
+user may have said. The results are merged, then expanded along the graph's edges, and what was told
+of the day in question is added. Where that brings facts which the planning call did not see, one
+model call names those that really speak against the request. General knowledge binds no variable,
+and nothing of this step is stored.
 """
 
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from itertools import chain
 from langmem_graph.llm.answer_schemas import Consequences
 from langmem_graph.llm.structured_calls import load_prompt
 from langmem_graph.reasoning.goal_loop import risks_of
+from langmem_graph.reasoning.lookups import told_of_days
 from langmem_graph.reasoning.state import FoundRisks, ReasoningDependencies, ReasoningState
 from langmem_graph.retrieval.example_search import linked_facts, nearest_to_examples
 from langmem_graph.retrieval.facts import by_reciprocal_rank
@@ -20,6 +22,7 @@ from langmem_graph.retrieval.quoted_context import FactAliases, as_data, now_lin
 from langmem_graph.retrieval.search_common import UserSearch
 from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Fact, Risk
+from langmem_graph.storage.user_room import Room
 
 DEEPER = 3  # candidates of each search, as a multiple of the facts kept of all searches; ours
 
@@ -34,7 +37,7 @@ async def counterfactual(
     examples = ([e for e in risk.examples if e.strip()] or [risk.claim] for risk in possible)
     queries = list(dict.fromkeys(chain.from_iterable(examples)))
     try:
-        fresh = await _search(deps, run, queries, state["proof"].facts or state["recalled"])
+        fresh = await _search(deps, state, run, queries)
     except Exception as error:  # noqa: BLE001  # the context is still useful without risks
         failed = "looking for risks failed"
         warning = f"{failed}: {run.problem(failed, error)}"
@@ -53,13 +56,19 @@ async def counterfactual(
 
 
 async def _search(
-    deps: ReasoningDependencies, run: StepRun, queries: list[str], seen: Sequence[Fact]
+    deps: ReasoningDependencies, state: ReasoningState, run: StepRun, queries: list[str]
 ) -> list[Fact]:
-    """The facts near to the queries, and their neighbours in the graph, that no model has seen."""
-    services = deps.services
-    return await services.in_known_room(
-        run.user, lambda room: _unseen(UserSearch.of(services, room), queries, seen), []
-    )
+    """The facts for the queries and of the day in question that no model has seen."""
+    services, seen = deps.services, state["proof"].facts or state["recalled"]
+
+    def work(room: Room) -> list[Fact]:
+        told = told_of_days(room, state, services.settings)
+        found = _unseen(UserSearch.of(services, room), queries, seen) if queries else []
+        known = {fact.id for fact in seen}
+        fresh = {fact.id: fact for fact in (*found, *told) if fact.id not in known}
+        return list(fresh.values())
+
+    return await services.in_known_room(run.user, work, [])
 
 
 def _unseen(search: UserSearch, queries: list[str], seen: Sequence[Fact]) -> list[Fact]:

@@ -92,9 +92,10 @@ def build(
         return "goals" if plans and reasons(state) else "conflicts"
 
     def after_goals(state: Any) -> str:
-        """Search with the risks that the plan named; never for a question that it is sure of."""
+        """Search with the risks and the day that the plan named; not for a question answered."""
         proof, use = state["proof"], settings.reasoning.use_counterfactual
-        may_matter = proof.risks and (proof.intent == "act" or not proof.sure)
+        named = proof.risks or proof.proposed.start
+        may_matter = named and (proof.intent == "act" or not proof.sure)
         return "counterfactual" if use and may_matter else "conflicts"
 
     builder.add_edge(START, "route")

@@ -19,11 +19,17 @@ from langmem_graph.reasoning.state import (
 )
 from langmem_graph.retrieval.facts import find_facts
 from langmem_graph.retrieval.search_common import SearchNotes, UserSearch
-from langmem_graph.retrieval.what_is_ahead import ScheduleConflict, conflicts_at, said_of_days
+from langmem_graph.retrieval.what_is_ahead import (
+    ScheduleConflict,
+    conflicts_at,
+    days_of,
+    said_of_days,
+)
 from langmem_graph.runtime import Event, StepRun
 from langmem_graph.schedule.model_written_times import written_event
 from langmem_graph.schedule.time_phrases import spoken_time
 from langmem_graph.schedule.times import EventTime
+from langmem_graph.schedule.worded_days import worded_days
 from langmem_graph.schemas import Fact
 from langmem_graph.settings import Settings
 from langmem_graph.storage.user_room import Room
@@ -39,7 +45,8 @@ async def first_lookup(
 ) -> ReasoningState:
     """Find the facts nearest to the request; all later steps build on them (ActMem 1.3, step 1).
 
-    Where a model is asked they are many: tokens cost less than calls one after another.
+    Where a model is asked they are many: tokens cost less than calls one after another. What was
+    told of a day that the request names comes first.
     """
     services, notes, query = deps.services, SearchNotes(), state["query"]
     k = state["k"] or services.settings.context.k
@@ -48,10 +55,15 @@ async def first_lookup(
     recorder = run.recorder(state["trace"])
     facts: list[Fact] = []
     warnings: list[str] = []
+
+    def look_up(room: Room) -> list[Fact]:
+        told = told_of_days(room, state, services.settings) if reasons(state) else []
+        found = find_facts(UserSearch.of(services, room, notes), query, k)
+        known = {fact.id for fact in told}
+        return [*told, *(fact for fact in found if fact.id not in known)]
+
     try:
-        facts = await services.in_known_room(
-            run.user, lambda room: find_facts(UserSearch.of(services, room, notes), query, k), []
-        )
+        facts = await services.in_known_room(run.user, look_up, [])
     except Exception as error:
         if deps.fail_closed:
             raise
@@ -100,7 +112,7 @@ async def retrieve(deps: GoalDependencies, state: RetrieveInput, run: StepRun) -
 async def conflicts(
     deps: ReasoningDependencies, state: ReasoningState, run: StepRun
 ) -> ReasoningState:
-    """Compare the times that are proposed with every day and time that memory has (RealMem)."""
+    """Compare the times that are proposed with those of all dated records (RealMem)."""
     services = deps.services
     asked = asked_times(state, services.settings.time_zone)
     if not asked:
@@ -108,7 +120,7 @@ async def conflicts(
     none: list[ScheduleConflict] = []
     try:
         found = await services.in_known_room(
-            run.user, lambda room: _clashes(room, asked, services.settings, state["now"]), none
+            run.user, lambda room: _clashes(room, asked, services.settings), none
         )
     except Exception as error:  # noqa: BLE001  # the context is still useful without the schedule
         failed = "comparing with the schedule failed"
@@ -120,16 +132,23 @@ async def conflicts(
     return {"conflicts": found, "trace": recorder.trace}
 
 
-def _clashes(
-    room: Room, asked: Sequence[EventTime], settings: Settings, now: str
-) -> list[ScheduleConflict]:
-    """With dated records, and with messages that name the day in words; each fact once."""
+def _clashes(room: Room, asked: Sequence[EventTime], settings: Settings) -> list[ScheduleConflict]:
+    """With dated records; each once."""
     found = [clash for event in asked for clash in conflicts_at(room, event, settings)]
-    known = {message for clash in found for message in clash.fact.message_ids}
-    at = datetime.fromisoformat(now)
-    worded = [clash for event in asked for clash in said_of_days(room, event, at, settings)]
-    found += [clash for clash in worded if not known & set(clash.fact.message_ids)]
     return list({clash.fact.id: clash for clash in reversed(found)}.values())[::-1]
+
+
+def told_of_days(room: Room, state: ReasoningState, settings: Settings) -> list[Fact]:
+    """What the user told of the days in question, for a model to judge.
+
+    These are the days of the times that are proposed, else those that the request names.
+    """
+    now = datetime.fromisoformat(state["now"])
+    asked = asked_times(state, settings.time_zone)
+    found = [
+        fact for one in asked for fact in said_of_days(room, days_of(one, settings), now, one)
+    ] or said_of_days(room, worded_days(state["query"], now.date()), now)
+    return list({fact.id: fact for fact in found}.values())
 
 
 def asked_times(state: ReasoningState, zone: str | None) -> list[EventTime]:

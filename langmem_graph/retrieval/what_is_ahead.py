@@ -39,6 +39,7 @@ from langmem_graph.storage.user_room import Room
 from langmem_graph.topics.track_and_profile_files import PROFILE, ProfileFile, parse
 
 MOST = 5  # conflicts in one result
+MOST_TOLD = 12  # messages that name a day in words; ours
 MOST_RECURRING = 200  # recurring items that are expanded; of more, the newest
 IDS = 3  # message ids beside one conflict
 LONGEST = timedelta(days=366)  # part of a longer proposal that is compared, from its start
@@ -124,41 +125,49 @@ def _fills_days(item: PlannedItem) -> bool:
     return len(first) == 2 and first[0][1] >= first[1][0]
 
 
-def said_of_days(
-    room: Room, asked: EventTime, now: datetime, settings: Settings
-) -> list[ScheduleConflict]:
-    """Messages of the user that name the proposed day in words, the newest first.
-
-    Questions do not count, nor what no longer holds, nor what is told at another time of that day.
-    """
+def days_of(asked: EventTime, settings: Settings) -> set[date]:
+    """The days of a proposed time; none where they are too many to compare with messages."""
     zone = zone_of(asked.time_zone or settings.time_zone)
     span = first_span(asked, default_minutes=settings.event_minutes)
     first, last = span[0].astimezone(zone).date(), (span[1] - _MOMENT).astimezone(zone).date()
-    days = {first + timedelta(days=n) for n in range((last - first).days + 1)}
-    if len(days) > MOST_DAYS or last < now.astimezone(zone).date():
-        return []
+    days = (last - first).days + 1
+    return {first + timedelta(days=n) for n in range(days)} if days <= MOST_DAYS else set()
+
+
+def said_of_days(
+    room: Room, days: Collection[date], now: datetime, asked: EventTime | None = None
+) -> list[Fact]:
+    """Messages of the user that name one of these days in words, the newest first, with the day.
+
+    Whether they speak against something on that day is for a model to say. Questions do not count,
+    nor what no longer holds, nor what is told at another time of the day than what is asked.
+    """
+    ahead = {day for day in days if day >= now.date()}
+    named: dict[int, date] = {}
     with room.database.read_transaction() as connection:
-        said = message_queries.said_by_user(connection, now - _YEAR, now, MOST_SAID)
-        near = [n for n, text, at in said if _names_day(text, at.astimezone(zone), asked, days)]
-        found = labelled_messages(connection, near[:MOST])
-    conflicts, when = [], with_weekday(first)
-    for fact in (fact_of_message(as_hit(message, n)) for n, message in found.items()):
-        line = f"Said of that day: {when} [{', '.join(map(plain_id, fact.message_ids))}]"
-        if not fact.outdated:
-            conflicts.append(ScheduleConflict(f"{when}: {fact.text}", line, span, fact))
-    return conflicts
+        said = message_queries.said_by_user(connection, now - _YEAR, now, MOST_SAID if ahead else 0)
+        for n, text, at in said:
+            if day := _day_named(text, at.astimezone(now.tzinfo), asked, ahead):
+                named[n] = day
+        found = labelled_messages(connection, list(named)[:MOST_TOLD])
+    facts = {n: fact_of_message(as_hit(message, n)) for n, message in found.items()}
+    dated = (fact.model_copy(update={"day": named[n]}) for n, fact in facts.items())
+    return [fact for fact in dated if not fact.outdated]
 
 
-def _names_day(text: str, at: datetime, asked: EventTime, days: set[date]) -> bool:
-    """True where a sentence that is no question names one of the days, and no other time of it."""
+def _day_named(
+    text: str, at: datetime, asked: EventTime | None, days: Collection[date]
+) -> date | None:
+    """The day that a sentence which is no question names, if it names no other time of it."""
     for sentence in re.findall(r"[^.!?\n]+(?:[.!?](?=\S)[^.!?\n]+)*[.!?]?", text[:LONGEST_SAID]):
-        if sentence.endswith("?") or not days & worded_days(sentence, at.date(), days):
+        named = {*days} & worded_days(sentence, at.date(), days)
+        if sentence.endswith("?") or not named:
             continue
-        timed = spoken_time(sentence, at, asked.time_zone)
-        if timed is None or asked.granularity != "minute":
-            return True
-        return any(meetings([first_span(asked)], [first_span(timed)]))
-    return False
+        timed = spoken_time(sentence, at, asked.time_zone) if asked else None
+        if timed is None or asked is None or asked.granularity != "minute":
+            return min(named)
+        return min(named) if any(meetings([first_span(asked)], [first_span(timed)])) else None
+    return None
 
 
 def met(

@@ -170,26 +170,52 @@ BOOKED = {"intent": "act", "sure": True, "start": "2025-03-28"}
         ("Last Friday I was ill.", False),
     ],
 )
-def test_a_day_named_in_words_is_compared(open_memory: Any, text: str, clashes: bool) -> None:
-    user = open_memory(good(GoalPlan=BOOKED)).user("ana")
+def test_what_was_told_of_a_day_in_words_is_shown_with_it(
+    open_memory: Any, text: str, clashes: bool
+) -> None:
+    model = good(GoalPlan=BOOKED)
+    user = open_memory(model).user("ana")
     said = {"role": "user", "content": text, "id": "w", "at": "2025-03-05T18:00Z"}
     user.add([said, {"role": "assistant", "content": "On 28 March it rains."}], session_id="w")
-    found = user.recall("Book the spa", mode="auto", at="2025-03-10T09:00")
-    assert [overlap.split(": ")[0] for overlap in found.reasoning.overlaps] == (
-        ["Fri 2025-03-28"] * clashes
+    found = user.recall("Book the spa for 28 March", mode="auto", at="2025-03-10T09:00")
+    (prompt,) = (asked for name, asked in model.asked if name == "GoalPlan")
+    dated = [line for line in prompt.splitlines() if "(for Fri 2025-03-28)" in line]
+    assert [text in line for line in dated] == [True] * clashes
+    assert found.reasoning.overlaps == []  # whether it speaks against it, the model says
+    assert found.reasoning.risks == []
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_what_was_told_of_the_day_that_the_plan_reads_is_asked_about(
+    open_memory: Any, named: bool
+) -> None:
+    """The request names the day in words that only a model reads, and the plan saw too little."""
+
+    def judged(prompt: str) -> dict[str, Any]:
+        return {"against": [{"fact": alias(prompt, fair), "why": "The fair."}] * named}
+
+    fair = "On the last Friday of this month I run the fair."
+    model = good(GoalPlan=BOOKED, Consequences=judged)
+    user = open_memory(model, reasoning__plan_facts=1).user("ana")
+    user.add(
+        [{"role": "user", "content": fair, "id": "w", "at": "2025-03-05T18:00Z"}], session_id="w"
     )
-    assert ("Said of that day: Fri 2025-03-28 [w]" in found.context) is clashes
+    found = user.recall("Book a ceramic class", k=1, mode="auto", at="2025-03-10T09:00")
+    assert calls(model) == ["GoalPlan", "Consequences"]
+    assert [risk.facts for risk in found.reasoning.risks] == [["message:w"]] * named
+    assert (fair in found.context) is named
 
 
-def test_another_time_of_that_day_is_no_clash(open_memory: Any) -> None:
-    plan = {**BOOKED, "start": "2025-03-28T15:00"}
-    user = open_memory(good(GoalPlan=plan)).user("ana")
+def test_another_time_of_that_day_is_not_shown_with_it(open_memory: Any) -> None:
+    model = good(GoalPlan={"intent": "act", "sure": True})
+    user = open_memory(model).user("ana")
     for own, clock in (("w1", "10:00"), ("w2", "15:30")):
         said = {"role": "user", "content": f"The tax office, 28 March 2025 {clock}.", "id": own}
         user.add([{**said, "at": "2025-03-05T18:00Z"}], session_id=own)
-    found = user.recall("Book the spa", mode="auto", at="2025-03-10T09:00")
-    assert [overlap for overlap in found.reasoning.overlaps if "15:30" in overlap]
-    assert len(found.reasoning.overlaps) == 1
+    user.recall("Book the spa for 2025-03-28 15:00", mode="auto", at="2025-03-10T09:00")
+    (prompt,) = (asked for name, asked in model.asked if name == "GoalPlan")
+    dated = [line for line in prompt.splitlines() if "(for Fri 2025-03-28)" in line]
+    assert ["15:30" in line for line in dated] == [True]
 
 
 def test_dated_records_of_every_kind_are_compared(open_memory: Any) -> None:
