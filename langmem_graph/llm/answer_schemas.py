@@ -33,7 +33,7 @@ Time = Annotated[str, Field(max_length=40), _OneLine]
 Sentence = Annotated[str, Field(max_length=400), _OneLine]
 Statement = Annotated[str, Field(max_length=200), _OneLine]
 Quote = Annotated[str, Field(max_length=300), _OneLine]
-MOST_MEMORIES = 96
+MOST_MEMORIES = 160
 """Of one answer; with so many, the batch is halved and read again."""
 VariableName = Annotated[str, Field(max_length=32), NEVER_CUT, _OneLine]
 
@@ -98,7 +98,9 @@ class Extraction(_Brief):
     look_for: Annotated[
         list[Sentence],
         Field(
-            max_length=4, description="records not shown that they end or change: what each may say"
+            max_length=4,
+            description="empty, unless they hint at an earlier state that no record shown has:"
+            " what its record may say",
         ),
         _first(4),
     ] = []
@@ -127,7 +129,7 @@ class CausalPair(_Brief):
 class CausalPairs(_Brief):
     """Possible causes among the records shown; none is a good answer."""
 
-    pairs: Annotated[list[CausalPair], Field(max_length=12, description="at most 12")]
+    pairs: Annotated[list[CausalPair], Field(max_length=24, description="at most 24")]
 
 
 class NewSubgoal(_Brief):

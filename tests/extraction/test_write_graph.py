@@ -170,8 +170,8 @@ def test_a_small_recursion_limit_ends_with_a_partial_report(
     memory = open_memory(reading())
     ana = memory.user("ana")
     for number in range(2):  # each fills a batch
-        long = turn("I own a boat. " + "word " * 2_000, "x" * 3_990, number)
-        ana.add(long, session_id=f"s{number}")
+        long = turn("I own a boat. " + "word " * 2_000, "x" * 8_000, number)
+        ana.add([*long[:1], *long], session_id=f"s{number}")
     graph = create_write_graph(memory)
     report = graph.invoke(BOAT, {**CONFIG, "recursion_limit": limit})["memory_report"]["read"]
     assert (report["read"], report["pending"]) == (read, 6 - read)
@@ -236,7 +236,7 @@ async def test_giving_one_run_up_leaves_the_others_claim(
     first = asyncio.create_task(graph.ainvoke(BOAT, CONFIG))
     await entered.wait()
     with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="broken"):
-        patch.setattr("langmem_graph.extraction.reconcile_records.unseen_near", fail)
+        patch.setattr("langmem_graph.extraction.reconcile_records.unseen", fail)
         await graph.ainvoke({"messages": [("user", "I own a car.")]}, config("other"))
     report = await ana.aflush()  # reads the car; the boat is still the first run's
     assert (report.read, report.pending) == (1, 2)
@@ -267,7 +267,7 @@ async def test_a_run_that_ends_early_gives_its_claim_back(
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(graph.ainvoke(BOAT, CONFIG), 1)
     else:
-        monkeypatch.setattr("langmem_graph.extraction.reconcile_records.unseen_near", fail)
+        monkeypatch.setattr("langmem_graph.extraction.reconcile_records.unseen", fail)
         with pytest.raises(RuntimeError, match="broken"):
             if way == "raises":
                 await graph.ainvoke(BOAT, CONFIG)
