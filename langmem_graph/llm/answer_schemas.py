@@ -64,12 +64,12 @@ class NewMemory(_Brief):
     text: Annotated[Sentence, Field(description="one sentence that stands alone")]
     kind: Literal["fact", "event", "instruction", "preference"] = "fact"
     facet: Literal["none", "persona", "project_state", "schedule"] = "none"
-    subject: Annotated[Name, Field(description="user, or a name")] = "user"
+    subject: Annotated[Name, Field(description="user, a name, or: user's aunt")] = "user"
     attribute: Annotated[Name, Field(description="2-3 English words: home, dentist visit")] = ""
     sources: Annotated[list[Alias], Field(max_length=8, description="messages")]
     values: Annotated[list[StatedValue], Field(max_length=12)] = []
     when: Annotated[Time, Field(description="ISO, of a routine its next time")] = ""
-    until: Annotated[Time, Field(description="its end")] = ""
+    until: Annotated[Time, Field(description="end of that one time")] = ""
     recurrence: Annotated[str, Field(max_length=120, description="RRULE"), NEVER_CUT] = ""
     draft: Annotated[bool, Field(description="considered, or conditional")] = False
     project: Annotated[Name, Field(description="plan it belongs to")] = ""
@@ -80,7 +80,9 @@ class ProposedChange(_Brief):
 
     record: Annotated[Alias, Field(description="n…, or index of a memory")]
     relation: ChangeRelation
-    by: Annotated[int | None, Field(description="index of the memory that holds instead")] = None
+    by: Annotated[
+        int | None, Field(description="index of the memory that holds instead, if any")
+    ] = None
     since: Annotated[Time, Field(description="ISO day or month, if said; may lie ahead")] = ""
     message: Annotated[Alias, Field(description="m… that makes the change")]
     quote: Annotated[Quote, Field(description="its exact words, two or more")]
