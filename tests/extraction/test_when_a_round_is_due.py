@@ -19,7 +19,7 @@ from tests.support.topic_tracks import (
     texts_in,
     user_with_source,
 )
-from tests.support.writing import echo, memories, turn
+from tests.support.writing import echo, memories, track, turn
 
 # --- when a round is due -----------------------------------------------------------------------
 
@@ -71,7 +71,7 @@ def test_many_waiting_records_make_a_round_due_in_a_session_that_goes_on(open_me
 def test_a_flush_asks_once_for_two_hundred_changed_records(
     open_memory: Any, records: int, rounds: int
 ) -> None:
-    model = gathering()
+    model = gathering(TopicRound=track(), ProfileText={"text": "x", "topics": ["x"]})
     ana = user_with_source(open_memory(model))
     ana.add_records(rows(*(f"Fact {number}." for number in range(records))))
     ana.flush()
