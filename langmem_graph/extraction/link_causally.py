@@ -77,7 +77,8 @@ def _candidates(room: Room) -> _Candidates | None:
         found = record_queries.records_by_number(connection, [*newest, *others])
         last = round_checkpoints.last_entry(connection)
     numbers = {record.record_id: n for n, record in found.items()}
-    return _Candidates(sorted(found.values(), key=_start_of), numbers, last)
+    shown = [found[n] for n in [*newest, *others] if n in found]
+    return _Candidates(sorted(shown, key=_start_of), numbers, last)
 
 
 async def _link(
