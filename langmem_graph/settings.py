@@ -48,12 +48,13 @@ class ExtractionSettings(_Group):
     """Model calls of one batch; ours."""
     max_tokens: int = Field(60_000, ge=1_000)
     """Tokens of those calls together."""
-    call_seconds: float = Field(60.0, gt=0)
-    """Time limit of one model call."""
+    call_seconds: float = Field(180.0, gt=0)
+    """Time limit of one model call; of a full batch, an answer has 8,000 tokens."""
     message_chars: int = Field(8_000, ge=200)
     """Of a longer message the model is shown the beginning and the end."""
     records_shown: int = Field(30, ge=0)
-    """Older records shown while extracting, so that they can change; ours."""
+    """Older records shown while extracting, so that they can change, for each 2,000 tokens of
+    messages; ours."""
     records_reconciled: int = Field(10, ge=1)
     """Further records shown in the second call of a batch; ours."""
     cluster_max_distance: float | None = None

@@ -2,7 +2,7 @@
 
 NapMem reads 1, 2, 4 and then 5 turns at a time. A session that is going on is read here by 4 and
 then 8 turns, as the conversation itself is still in the model's view. What has ended is read in
-batches of about 3,000 tokens that may hold several sessions. A batch ends after an answer. The step
+batches of about 6,000 tokens that may hold several sessions. A batch ends after an answer. The step
 `give_back` returns a batch that could not be extracted.
 """
 
@@ -26,12 +26,14 @@ from langmem_graph.storage.user_room import Room
 
 FIRST_BATCH, LATER_BATCHES = 4, 8
 """Completed turns of a user's first batch and of the later ones, in a session that goes on."""
-BATCH_BYTES, MAX_MESSAGE_BYTES = 12_000, 8_000
-"""Of the texts of a batch, about 3,000 tokens in any script, and what one message counts for at
-most: a longer one is shortened in the prompt (`Settings.extraction.message_chars`). Own figures."""
+BATCH_BYTES, MAX_MESSAGE_BYTES = 24_000, 8_000
+"""Of the texts of a batch, about 6,000 tokens in any script, and what one message counts for at
+most: a longer one is shortened in the prompt (`Settings.extraction.message_chars`). Own figures.
+Rules and records cost a call more than 3,000 tokens, so larger batches are cheaper. But of a dense
+backlog an answer is about as long as the messages, and many models write 8,000 tokens at most."""
 IDLE = timedelta(minutes=30)
 """Without a new message for so long, a session has ended."""
-LEASE_SECONDS = 900.0
+LEASE_SECONDS = 1_800.0
 """Longer than all model calls of a batch together; a killed process's batch is free at once where
 this process holds the directory's lock."""
 MAX_ATTEMPTS = 3

@@ -11,6 +11,7 @@ from typing import Any
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.extraction.batch_view import batch_question, read_view
+from langmem_graph.extraction.claim_due_batch import BATCH_BYTES
 from langmem_graph.extraction.state import (
     Batch,
     BatchView,
@@ -23,7 +24,7 @@ from langmem_graph.extraction.state import (
     usage_of,
 )
 from langmem_graph.llm.answer_schemas import MOST_MEMORIES, Extraction, NewMemory, ProposedChange
-from langmem_graph.llm.structured_calls import load_prompt
+from langmem_graph.llm.structured_calls import Usage, load_prompt
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.model_written_times import read_day, written_event
 from langmem_graph.storage import pending_messages
@@ -35,7 +36,7 @@ _ALIAS = re.compile(r"([bmn]?)(\d+)")
 async def extract(
     deps: ExtractionDependencies, state: ExtractionState, run: StepRun
 ) -> ExtractionState:
-    """Propose records and changes for the batch; a batch with too much to tell is halved."""
+    """Propose records and changes for the batch; one that is too much for an answer is halved."""
     batch, usage, settings = state["batch"], usage_of(state), deps.services.settings
     while batch is not None:
         claimed = batch
@@ -46,19 +47,28 @@ async def extract(
         view = await deps.services.in_room(run.user, show)
         question = batch_question(view, settings.extraction.message_chars)
         answer = await deps.runner.ask(Extraction, extract_prompt("extract"), question, usage)
-        if answer is None:
+        half = _half(batch, view) if _is_too_much(answer, view, usage) else None
+        if half is not None:
+            await deps.services.in_room(run.user, _freeing(batch, half))
+            batch = half
+        elif answer is None:
             return {"usage": usage, "failed": "extract", "batch": batch}
-        half = _half(batch, view) if len(answer.memories) >= MOST_MEMORIES else None
-        if half is None:
+        else:
             return {"batch": batch, "view": view, "usage": usage, **_read(answer, view)}
-        await deps.services.in_room(run.user, _freeing(batch, half))
-        batch = half
     return {}
 
 
 def extract_prompt(name: str) -> str:
     """The prompt of this name with the rules of changes, which two calls have in common."""
     return f"{load_prompt(name)}\n{load_prompt('changes')}"
+
+
+def _is_too_much(answer: Extraction | None, view: BatchView, usage: Usage) -> bool:
+    """Whether a full answer may have left something out, or one to a long batch was cut off."""
+    if answer is not None:
+        return len(answer.memories) >= MOST_MEMORIES
+    new = [one.message.text for one in view.messages.values() if one.is_new]
+    return not usage.unreachable and sum(len(text.encode()) for text in new) > BATCH_BYTES / 2
 
 
 def _half(batch: Batch, view: BatchView) -> Batch | None:

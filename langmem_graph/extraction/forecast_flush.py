@@ -23,10 +23,9 @@ from langmem_graph.extraction.batch_view import (
 )
 from langmem_graph.extraction.claim_due_batch import batches_of, count_turns
 from langmem_graph.extraction.extract_records import extract_prompt
-from langmem_graph.extraction.link_causally import CHANGED_RECORDS
-from langmem_graph.extraction.link_causally import MAX_CALLS as CAUSAL_CALLS
 from langmem_graph.extraction.plan_round import MAX_WAITING
 from langmem_graph.extraction.records_in_view import TOKENS as TOKENS_OF_RECORDS
+from langmem_graph.extraction.records_in_view import share_of
 from langmem_graph.extraction.state import Batch, BatchView, ShownMessage
 from langmem_graph.llm.answer_schemas import Extraction, Reconciliation
 from langmem_graph.llm.structured_calls import prompt_tokens
@@ -49,7 +48,7 @@ MEMORY_TOKENS = 80
 """What people say for each memory: 84 tokens in LoCoMo, 112 in RealMem."""
 RECORD_TOKENS = 50
 """Of a record's line in a prompt: 15 and its text, which has 21 in LoCoMo and 67 in RealMem."""
-CAUSAL_CALL, TOPICS_CALL, PROFILE_CALL = (2_000, 200), (6_000, 1_500), (4_000, 600)
+CAUSAL_CALL, TOPICS_CALL, PROFILE_CALL = (6_000, 400), (11_000, 2_500), (4_000, 600)
 """Input and output; own figures, from the limits of what these calls show and may answer."""
 
 
@@ -60,6 +59,8 @@ class _Size(NamedTuple):
     """Its messages and what was said before, as the call shows them."""
     people: int
     """What people said in its messages."""
+    records: float
+    """Of the records that the call may show."""
 
 
 class _Calls(NamedTuple):
@@ -126,7 +127,8 @@ def _sizes(
         question = batch_question(BatchView(new, {}, settings.time_zone), chars)
         people = _said((m for m in found.values() if m.role == "user" or m.name), counter, chars)
         before = _said(_before(connection, batch), counter, chars)
-        yield _Size(counter.count(question) + min(TOKENS_BEFORE, before), people)
+        records = TOKENS_OF_RECORDS * share_of(found.values())
+        yield _Size(counter.count(question) + min(TOKENS_BEFORE, before), people, records)
 
 
 def _said(messages: Iterable[Message], counter: TokenCounter, chars: int) -> int:
@@ -145,7 +147,7 @@ def _first_calls(sizes: Sequence[_Size], stored: int, counter: TokenCounter) -> 
     """The calls that read the batches, with what they show; earlier ones make records, too."""
     rules, answered = _rules(counter, "extract", Extraction), 0.0
     for size in sizes:
-        in_view = min(TOKENS_OF_RECORDS, stored + answered)
+        in_view = min(size.records, stored + answered)
         told = EMPTY_ANSWER + OUTPUT_SHARE * size.people
         answered += told
         yield _Calls(1, rules + size.shown + in_view, told)
@@ -163,8 +165,8 @@ def _second_calls(sizes: Sequence[_Size], counter: TokenCounter, settings: Setti
 def _rounds(sizes: Sequence[_Size], finds_causes: bool) -> list[_Calls]:
     """The calls for causes, topics and profile at the end."""
     records = max(1, ceil(sum(size.people for size in sizes) / MEMORY_TOKENS))
-    causal = min(CAUSAL_CALLS, ceil(records / CHANGED_RECORDS)) if finds_causes else 0
-    counts = ((causal, CAUSAL_CALL), (ceil(records / MAX_WAITING), TOPICS_CALL), (1, PROFILE_CALL))
+    topics = ceil(records / MAX_WAITING)
+    counts = ((int(finds_causes), CAUSAL_CALL), (topics, TOPICS_CALL), (1, PROFILE_CALL))
     return [_Calls(count, count * given, count * answered) for count, (given, answered) in counts]
 
 

@@ -1,16 +1,12 @@
 """causal: look for records that brought others about (ActMem 1.2, steps 5 and 6; 1.4).
 
-The model sees the records that changed since the last time, session by session, together with
-records of the same clusters, and names pairs; a scorer rates them, and time alone decides which of
-the two is the cause. A flush makes at most two such calls, however long its backlog is.
+The model sees the records that changed since the last time, together with records of the same
+clusters, and names pairs; a scorer rates them, and time alone decides which of the two is the
+cause. A flush makes one such call, however long its backlog is.
 """
 
-from collections.abc import Sequence
 from datetime import datetime
-from math import ceil
 from typing import NamedTuple
-
-from sqlalchemy import Connection
 
 from langmem_graph.causal.scorers import NoScorer, Verdict, VerifierScorer
 from langmem_graph.extraction.plan_round import MIN_CHANGED
@@ -31,21 +27,21 @@ from langmem_graph.storage.graph_neighbours import CAUSAL
 from langmem_graph.storage.record_writes import add_link
 from langmem_graph.storage.user_room import Room
 
-CHANGED_RECORDS, CLUSTER_RECORDS = 60, 15
-"""Changed records of one call, and others of their clusters; own figures."""
-MAX_CALLS = 2
-"""Calls of one flush: of a longer backlog, causes are looked for among the newest records."""
+CHANGED_RECORDS, CLUSTER_RECORDS = 120, 30
+"""Changed records of the call, and others of their clusters, about 6,000 tokens; own figures. Of a
+longer backlog, causes are looked for among the newest records."""
 THRESHOLDS = {"verifier": 0.5, "pmi": 0.8, "contrast": 0.01, "contrast+later": 0.19}
 """What a score must exceed: a half verdict, ActMem's 0.8, and the 95th percentile of random pairs
 for the others (docs/causal.md). Calibrate on your own: `Settings.extraction.causal_floor`."""
 
 
 class _Candidates(NamedTuple):
-    """The groups of records that are asked about, and the checkpoint after them."""
+    """The records that are asked about, and the checkpoint after them."""
 
-    groups: list[list[Record]]
+    records: list[Record]
+    """In order of time."""
     numbers: dict[str, int]
-    """Of all records in the groups, by id."""
+    """Of these records, by id."""
     last: int
 
 
@@ -59,56 +55,37 @@ async def causal(
     if candidates is None:
         return {}
     usage, causes = usage_of(state), 0
-    for records in candidates.groups:
-        if deps.runner.is_spent(usage):
-            break
-        found = await _link(deps, run.user, records, candidates.numbers, usage)
+    if len(candidates.records) > 1:
+        found = await _link(deps, run.user, candidates, usage)
         if found is None and usage.unreachable:
             return {"usage": usage, "round_due": False}
-        causes += found or 0
+        causes = found or 0
     await deps.services.in_room(run.user, lambda room: _note(room, candidates.last))
     return {"usage": usage, "counts": counts_of(state).plus(causes=causes)}
 
 
 def _candidates(room: Room) -> _Candidates | None:
-    """The groups to ask about; None where too few records have changed."""
+    """The records to ask about; None where too few have changed."""
     with room.database.read_transaction() as connection:
         seen = round_checkpoints.causes_seen(connection)
         changed = [one.n for one in round_checkpoints.changed_since(connection, seen)]
         if len(changed) < MIN_CHANGED:
             return None
         holding = sorted(record_queries.current(connection, changed))
-        newest = holding[-CHANGED_RECORDS * MAX_CALLS :]
-        groups = [
-            [*part, *graph_neighbours.cluster_members(connection, part, CLUSTER_RECORDS)]
-            for part in _parts(connection, newest)
-        ]
-        every = {n for group in groups for n in group}
-        records = record_queries.records_by_number(connection, every)
+        newest = holding[-CHANGED_RECORDS:]
+        others = graph_neighbours.cluster_members(connection, newest, CLUSTER_RECORDS)
+        found = record_queries.records_by_number(connection, [*newest, *others])
         last = round_checkpoints.last_entry(connection)
-    known = [[records[n] for n in group if n in records] for group in groups]
-    ordered = [sorted(group, key=_start_of) for group in known if len(group) > 1]
-    return _Candidates(ordered, {record.record_id: n for n, record in records.items()}, last)
-
-
-def _parts(connection: Connection, items: Sequence[int]) -> list[list[int]]:
-    """The records in equal parts, those of one session next to each other."""
-    sessions = round_checkpoints.sessions_of(connection, items)
-    ordered = sorted(items, key=lambda n: (sessions.get(n, 0), n))
-    parts = ceil(len(ordered) / CHANGED_RECORDS)
-    return [
-        ordered[len(ordered) * i // parts : len(ordered) * (i + 1) // parts] for i in range(parts)
-    ]
+    numbers = {record.record_id: n for n, record in found.items()}
+    shown = [found[n] for n in [*newest, *others] if n in found]
+    return _Candidates(sorted(shown, key=_start_of), numbers, last)
 
 
 async def _link(
-    deps: ExtractionDependencies,
-    user_id: str,
-    records: Sequence[Record],
-    numbers: dict[str, int],
-    usage: Usage,
+    deps: ExtractionDependencies, user_id: str, candidates: _Candidates, usage: Usage
 ) -> int | None:
     """Ask for pairs, score them, and link those that pass; their number, None without an answer."""
+    records, numbers, _ = candidates
     aliases = {f"r{place}": record for place, record in enumerate(records, 1)}
     lines = [f"{a}: {r.said_at:%Y-%m-%d} {as_data(r.text)}" for a, r in aliases.items()]
     answer = await deps.runner.ask(CausalPairs, load_prompt("causal"), "\n".join(lines), usage)

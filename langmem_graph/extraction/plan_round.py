@@ -15,9 +15,9 @@ from langmem_graph.storage.user_room import Room
 
 MIN_CHANGED = 3
 """Fewer changed records wait for the next round; own figure, as is the following."""
-MAX_WAITING = 100
-"""Changed records of one round of topics. With more than that, a round is due in a session that
-goes on."""
+MAX_WAITING = 200
+"""Changed records of one round of topics: about 8,000 tokens with their dates and states. With more
+than that, a round is due in a session that goes on."""
 
 
 async def plan_round(

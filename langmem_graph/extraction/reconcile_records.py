@@ -7,7 +7,7 @@ and for active records near the new statements; where there are any that it did 
 
 from langmem_graph.extraction.batch_view import about, draw_first_alias, read_lines, record_lines
 from langmem_graph.extraction.extract_records import extract_prompt, read_changes
-from langmem_graph.extraction.records_in_view import unseen_meant, unseen_near
+from langmem_graph.extraction.records_in_view import unseen
 from langmem_graph.extraction.state import (
     BatchView,
     Candidate,
@@ -32,15 +32,11 @@ async def compare(
     candidates = [candidate for candidate in state.get("candidates", []) if candidate]
     seen = {n for n, _ in state["view"].records.values()}
     services, texts = deps.services, state.get("look_for", [])
-    most = services.settings.extraction.records_reconciled
 
-    def unseen(room: Room) -> list[int]:
-        search = UserSearch.of(services, room)
-        meant = unseen_meant(search, texts, seen)
-        near = unseen_near(search, candidates, seen, most)
-        return list(dict.fromkeys([*meant, *near]))[:most]
+    def found(room: Room) -> list[int]:
+        return unseen(UserSearch.of(services, room), candidates, texts, seen)
 
-    return {"unseen": await services.in_room(run.user, unseen)}
+    return {"unseen": await services.in_room(run.user, found)}
 
 
 async def reconcile(

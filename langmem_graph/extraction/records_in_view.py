@@ -13,6 +13,7 @@ from datetime import timedelta
 import numpy as np
 from sqlalchemy import Connection
 
+from langmem_graph.extraction.claim_due_batch import MAX_MESSAGE_BYTES
 from langmem_graph.extraction.state import Candidate
 from langmem_graph.retrieval.message_search import search_different
 from langmem_graph.retrieval.search_common import UserSearch, Vector, best_cosines
@@ -26,13 +27,16 @@ TOKENS, BYTES_PER_TOKEN, TOKENS_OF_LINE = 1_500, 4, 15
 """Of all records shown in a call, about, and of a line without its text; own figures, as are the
 following."""
 PER_QUERY, MAX_QUERIES, QUERY_CHARS = 8, 40, 400
+ORDINARY_BYTES = 8_000
+"""Of messages: a longer batch may change more records, and is shown as many times more of them and
+looked up by as many times more queries as it is longer. What is shown here saves a second call."""
 SHORT_CHARS = 80
 """A shorter message is looked up together with what was said before it."""
 MOST_SENTENCES, SHORTEST_SENTENCE = 6, 16
 """Of a message of the user's, the last ones of so many bytes are looked up by themselves too."""
 OF_SESSION, SAME_ATTRIBUTE, COMING, INSTRUCTIONS = 6, 3, 6, 4
-PER_TEXT = 4
-"""Records found for each text that the model asks for."""
+OF_MATTER = 10
+"""Of one subject and attribute, the newest that are compared."""
 AHEAD = timedelta(days=60)
 RRF_K = 60
 NEAR_SHARE, FAR_BATCHES, SAMPLE, FEW = 0.85, 0.7, 200, 20
@@ -40,6 +44,9 @@ NEAR_SHARE, FAR_BATCHES, SAMPLE, FEW = 0.85, 0.7, 200, 20
 one, and than so many more where a batch has many statements that 70 of 100 batches of unrelated
 statements have no near record; measured on a sample of the user's own. With fewer records than
 `FEW`, `DEFAULT_NEAR` holds."""
+MEANT_SHARE = 0.5
+"""What the model asks for, or what shares its subject and attribute, needs less: to be nearer than
+half of the records are to their nearest one; with fewer than `FEW`, nothing."""
 DEFAULT_NEAR = 0.6
 """For MiniLM; ours."""
 _END_OF_SENTENCE = re.compile(r"(?<=[.!?;。！？])\s*|\n")
@@ -51,8 +58,9 @@ def records_in_view(
     search: UserSearch, connection: Connection, new: Numbered, before: Numbered
 ) -> list[tuple[int, Record]]:
     """The records that these messages may change, oldest first."""
-    settings = search.settings
-    queries, own_numbers = _queries(new, before), {n for n, _ in [*before, *new]}
+    settings, share = search.settings, share_of(message for _, message in new)
+    queries = _queries(new, before, round(MAX_QUERIES * share))
+    own_numbers = {n for n, _ in [*before, *new]}
     found = _by_search(search, connection, queries, own_numbers)
     about = graph_neighbours.of_same_attribute(connection, found[:PER_QUERY], SAME_ATTRIBUTE)
     own = graph_neighbours.made_from(connection, [n for n, _ in before], OF_SESSION)
@@ -61,16 +69,23 @@ def records_in_view(
     wanted = list(dict.fromkeys([*own, *_alternating(found, about, coming, rules)]))
     holding = record_queries.current(connection, wanted)
     records = record_queries.records_by_number(connection, [n for n in wanted if n in holding])
-    left, kept = float(TOKENS), list[tuple[int, Record]]()
+    left, kept = TOKENS * share, list[tuple[int, Record]]()
+    most = round(settings.extraction.records_shown * share)
     for n in (n for n in wanted if n in records):
         left -= len(records[n].text.encode()) / BYTES_PER_TOKEN + TOKENS_OF_LINE
-        if left < 0 or len(kept) == settings.extraction.records_shown:
+        if left < 0 or len(kept) == most:
             break
         kept.append((n, records[n]))
     return sorted(kept, key=lambda one: (one[1].said_at, one[0]))
 
 
-def _queries(new: Numbered, before: Numbered) -> list[str]:
+def share_of(messages: Iterable[Message]) -> float:
+    """How many times more records a batch is shown than one of ordinary length."""
+    sizes = (min(len(message.text.encode()), MAX_MESSAGE_BYTES) for message in messages)
+    return max(1.0, sum(sizes) / ORDINARY_BYTES)
+
+
+def _queries(new: Numbered, before: Numbered, most: int) -> list[str]:
     """One query for each message; the assistant's often name what the user only hints at."""
     queries, earlier = list[str](), before[-1][1].text if before else ""
     for _, message in new:
@@ -79,7 +94,7 @@ def _queries(new: Numbered, before: Numbered) -> list[str]:
         queries.append(f"{earlier[-QUERY_CHARS:]}\n{said}" if is_short else said)
         queries += _sentences(message.text) if message.role == "user" else []
         earlier = message.text
-    while len(queries) > MAX_QUERIES:
+    while len(queries) > most:
         queries = ["\n".join(queries[i : i + 2]) for i in range(0, len(queries), 2)]
     return [query for query in queries if query.strip()]
 
@@ -128,68 +143,66 @@ def _coming(connection: Connection, last: Message, settings: Settings) -> list[i
     return [n for _, n in sorted(soonest, key=lambda one: (str(one[0]), one[1]))[:COMING]]
 
 
-def unseen_near(
-    search: UserSearch, candidates: Sequence[Candidate], seen: set[int], most: int
+def unseen(
+    search: UserSearch, candidates: Sequence[Candidate], look_for: Sequence[str], seen: set[int]
 ) -> list[int]:
-    """Active records near new statements that no call has shown, the nearest first.
+    """Active records that no call has shown and that new statements may change, at most 10.
 
-    Near are those of the same subject and attribute, and those that are more alike than records of
-    this user mostly are to their nearest one.
+    First those that are alike to what the model asks for, then those of the same subject and
+    attribute as a statement, and then those that are more alike to one than records of this user
+    mostly are to their nearest one.
     """
-    if not candidates:
+    if not candidates and not look_for:
         return []
+    texts = [candidate.memory.text for candidate in candidates]
     with search.room.database.read_transaction() as connection:
-        same = [
-            n
-            for candidate in candidates
-            for n in graph_neighbours.of_attribute(
-                connection, candidate.memory.subject, candidate.memory.attribute, most
-            )
-        ]
-        alike = _alike(search, connection, [c.memory.text for c in candidates])
-        near = dict.fromkeys([*same, *alike])
+        asked, told = (_best_cosines(search, connection, one) for one in (look_for, texts))
+        low, high = _levels(connection, len(texts))
+        same = [n for n in _of_same_matter(connection, candidates) if told.get(n, low) >= low]
+        near = [*_from(asked, low), *same, *_from(told, high)]
         holding = record_queries.current(connection, near)
-    return [n for n in near if n in holding and n not in seen][:most]
+    most = search.settings.extraction.records_reconciled
+    return [n for n in dict.fromkeys(near) if n in holding and n not in seen][:most]
 
 
-def unseen_meant(search: UserSearch, texts: Sequence[str], seen: set[int]) -> list[int]:
-    """Active records that were not shown and may be what these texts tell of, in turns."""
-    found = list[list[int]]()
-    with search.room.database.read_transaction() as connection:
-        for text in texts:
-            numbers = _by_search(search, connection, [text], ())
-            holding = record_queries.current(connection, numbers)
-            found.append([n for n in numbers if n in holding and n not in seen][:PER_TEXT])
-    places = range(max(map(len, found), default=0))
-    return list(dict.fromkeys(one[place] for place in places for one in found if place < len(one)))
+def _of_same_matter(connection: Connection, candidates: Sequence[Candidate]) -> Iterable[int]:
+    for memory in (candidate.memory for candidate in candidates):
+        yield from graph_neighbours.of_attribute(
+            connection, memory.subject, memory.attribute, OF_MATTER
+        )
 
 
-def _alike(search: UserSearch, connection: Connection, texts: Sequence[str]) -> list[int]:
-    """Records whose likeness to one of the texts is above the user's own level, nearest first."""
-    vectors = [search.vector(text) for text in texts]
-    level, best = near_level(connection, len(texts)), dict[int, float]()
-    blocks = list(vector_rows.all_vectors(connection, RECORDS))
-    for vector in vectors:
+def _best_cosines(
+    search: UserSearch, connection: Connection, texts: Sequence[str]
+) -> dict[int, float]:
+    """How alike each record is to the most similar of the texts."""
+    blocks, best = list(vector_rows.all_vectors(connection, RECORDS)), dict[int, float]()
+    for vector in map(search.vector, texts):
         if vector is not None:
             for n, cosine in best_cosines(blocks, vector).items():
                 best[n] = max(cosine, best.get(n, 0.0))
-    near = [n for n, cosine in best.items() if cosine >= level]
-    return sorted(near, key=lambda n: -best[n])
+    return best
 
 
-def near_level(connection: Connection, statements: int = 1) -> float:
-    """The cosine from which a record counts as near, calibrated on the user's own records."""
+def _from(cosines: dict[int, float], level: float) -> list[int]:
+    """The records of at least this likeness, the nearest first."""
+    return sorted((n for n in cosines if cosines[n] >= level), key=lambda n: -cosines[n])
+
+
+def _levels(connection: Connection, statements: int) -> tuple[float, float]:
+    """The cosines from which a record may be meant and is near, by the user's own records."""
     numbers = record_queries.all_numbers(connection)
-    if len(numbers) < FEW:
-        return DEFAULT_NEAR
     step = max(1, len(numbers) // SAMPLE)
     matrix = vector_rows.vectors_of(connection, numbers, RECORDS).matrix
-    share = max(NEAR_SHARE, FAR_BATCHES ** (1 / statements))
-    return _quantile_of_nearest(matrix, step, share) if len(matrix) >= FEW else DEFAULT_NEAR
+    if len(matrix) < FEW:
+        return 0.0, DEFAULT_NEAR
+    near_share = max(NEAR_SHARE, FAR_BATCHES ** (1 / max(1, statements)))
+    low, high = _quantiles_of_nearest(matrix, step, [MEANT_SHARE, near_share])
+    return low, high
 
 
-def _quantile_of_nearest(matrix: Vector, step: int, share: float) -> float:
+def _quantiles_of_nearest(matrix: Vector, step: int, shares: Sequence[float]) -> list[float]:
     cosines = matrix[::step] @ matrix.T
     for row, own in enumerate(range(0, len(matrix), step)):
         cosines[row, own] = -1.0
-    return float(np.quantile(cosines.max(axis=1), share))
+    return [float(one) for one in np.quantile(cosines.max(axis=1), shares)]

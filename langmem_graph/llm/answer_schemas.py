@@ -28,7 +28,7 @@ Time = Annotated[str, Field(max_length=40), _OneLine]
 Sentence = Annotated[str, Field(max_length=400), _OneLine]
 Statement = Annotated[str, Field(max_length=200), _OneLine]
 Quote = Annotated[str, Field(max_length=300), _OneLine]
-MOST_MEMORIES = 96  # of one answer; with so many, the batch is halved and read again
+MOST_MEMORIES = 160  # of one answer; with so many, the batch is halved and read again
 VariableName = Annotated[str, Field(max_length=32), NEVER_CUT, _OneLine]
 
 
@@ -58,12 +58,12 @@ class NewMemory(_Brief):
     text: Annotated[Sentence, Field(description="one sentence that stands alone")]
     kind: Literal["fact", "event", "instruction", "preference"] = "fact"
     facet: Literal["none", "persona", "project_state", "schedule"] = "none"
-    subject: Annotated[Name, Field(description="user, or a name")] = "user"
+    subject: Annotated[Name, Field(description="user, a name, or: user's aunt")] = "user"
     attribute: Annotated[Name, Field(description="2-3 English words: home, dentist visit")] = ""
     sources: Annotated[list[Alias], Field(max_length=8, description="messages")]
     values: Annotated[list[StatedValue], Field(max_length=12)] = []
     when: Annotated[Time, Field(description="ISO, of a routine its next time")] = ""
-    until: Annotated[Time, Field(description="its end")] = ""
+    until: Annotated[Time, Field(description="end of that one time")] = ""
     recurrence: Annotated[str, Field(max_length=120, description="RRULE"), NEVER_CUT] = ""
     draft: Annotated[bool, Field(description="considered, or conditional")] = False
     project: Annotated[Name, Field(description="plan it belongs to")] = ""
@@ -74,7 +74,9 @@ class ProposedChange(_Brief):
 
     record: Annotated[Alias, Field(description="n…, or index of a memory")]
     relation: ChangeRelation
-    by: Annotated[int | None, Field(description="index of the memory that holds instead")] = None
+    by: Annotated[
+        int | None, Field(description="index of the memory that holds instead, if any")
+    ] = None
     since: Annotated[Time, Field(description="ISO day or month, if said; may lie ahead")] = ""
     message: Annotated[Alias, Field(description="m… that makes the change")]
     quote: Annotated[Quote, Field(description="its exact words, two or more")]
@@ -88,7 +90,10 @@ class Extraction(_Brief):
     memories: Annotated[list[NewMemory], Field(max_length=MOST_MEMORIES)]
     changes: Annotated[list[ProposedChange], Field(max_length=MOST_MEMORIES)] = []
     look_for: list[Sentence] = Field(
-        [], max_length=4, description="records not shown that they end or change: what each may say"
+        [],
+        max_length=4,
+        description="empty, unless they hint at an earlier state that no record shown has:"
+        " what its record may say",
     )
 
 
@@ -114,7 +119,7 @@ class CausalPair(_Brief):
 class CausalPairs(_Brief):
     """Possible causes among the records shown; none is a good answer."""
 
-    pairs: Annotated[list[CausalPair], Field(max_length=12, description="at most 12")]
+    pairs: Annotated[list[CausalPair], Field(max_length=24, description="at most 24")]
 
 
 class NewSubgoal(_Brief):

@@ -87,8 +87,8 @@ def test_a_batch_ends_after_an_answer(lengths: list[int], session: int) -> None:
 
 
 def test_a_turn_that_is_too_long_is_divided() -> None:
-    monologue = pending(*[(1, "user", 5_000)] * 5, (1, "assistant", 10))
-    assert [batch.items for batch in batches_of(monologue)] == [(1, 2), (3, 4), (5, 6)]
+    monologue = pending(*[(1, "user", 10_000)] * 5, (1, "assistant", 10))
+    assert [batch.items for batch in batches_of(monologue)] == [(1, 2, 3), (4, 5, 6)]
     one = pending((1, "user", 10**9), (1, "assistant", 10))
     assert [batch.items for batch in batches_of(one)] == [(1, 2)]
 
@@ -136,11 +136,11 @@ def test_long_turns_are_read_before_there_are_so_many(open_memory: Any) -> None:
     ana = open_memory(model).user("ana")
     read_after = []
     for number in range(1, 7):
-        ana.add(turn(f"{number} " + "word " * 1_000, number=number), session_id="s")
+        ana.add(turn(f"{number} " + "word " * 2_000, number=number), session_id="s")
         before = len(model.asked)
         assert ana.drain(10)
         read_after += [number] * (len(model.asked) - before)
-    assert read_after == [3, 5]  # two of 5,000 bytes fill a batch
+    assert read_after == [3, 5]  # three that count 8,000 bytes are too many for a batch
 
 
 def test_the_rest_of_a_session_is_read_when_another_begins(open_memory: Any) -> None:

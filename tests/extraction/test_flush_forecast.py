@@ -140,7 +140,7 @@ def test_what_people_say_costs_more_output_than_what_the_assistant_says(memory: 
         talkative.add(both, session_id="s", at=f"2025-01-0{n + 1}")
     few, many = quiet.flush_forecast(), talkative.flush_forecast()
     assert few.calls_high == few.calls_low + 1 + 1 + 2  # a second call, causes, topics and profile
-    assert many.output_tokens > 5 * few.output_tokens
+    assert many.output_tokens > 3 * few.output_tokens
 
 
 def test_a_long_message_counts_as_it_is_shown(memory: Memory) -> None:
@@ -184,6 +184,6 @@ def test_10_000_messages_are_forecast_in_seconds(memory: Memory) -> None:
             add_messages.append(connection, new, AddReport())
     foreseen = ana.flush_forecast()
     assert (foreseen.messages, foreseen.turns, foreseen.sessions) == (10_000, 5_000, 500)
-    assert 150 < foreseen.batches < 500
+    assert 75 < foreseen.batches < 250
     assert foreseen.milliseconds < 15_000
     ana.erase()  # or closing would embed them all

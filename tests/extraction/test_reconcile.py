@@ -1,5 +1,6 @@
 """The second call: what new statements change in records that the first one did not show."""
 
+import re
 from typing import Any
 
 import pytest
@@ -103,6 +104,38 @@ def test_what_was_shown_is_not_looked_for_again(open_memory: Any) -> None:
     ana.add(turn("The sea is far away now.", number=2), session_id="s2")
     ana.flush()
     assert asked(model) == []
+
+
+def test_what_is_unlike_what_the_model_looks_for_needs_no_second_call(open_memory: Any) -> None:
+    names = "ash birch cedar elm fir gum hazel ivy juniper kapok larch maple".split()
+    owned = [f"The user has a {one} in the {place}." for one in names for place in ("yard", "hall")]
+    trees = [{"text": text, "sources": ["m1"], "attribute": text[15:25]} for text in owned]
+    model = AnswersBySchema(Extraction=memories(*trees))
+    ana = open_memory(model, extraction__records_shown=0).user("ana")
+    ana.add(turn("I have trees everywhere."), session_id="s1")
+    ana.flush()
+    model.answers["Extraction"] = memories(look_for=["Sergio rents out seven kayaks on Sundays"])
+    ana.add(turn("Seven were sold.", number=2), session_id="s2")
+    ana.flush()
+    assert asked(model) == []
+    model.answers["Extraction"] = memories(look_for=["The user has a larch in the yard."])
+    ana.add(turn("It was felled.", number=3), session_id="s3")
+    ana.flush()
+    assert owned[20] in asked(model)[0]
+
+
+def test_a_longer_batch_is_shown_more_records(open_memory: Any) -> None:
+    facts = [{"text": f"Fact {n} on boats.", "sources": ["m1"]} for n in range(40)]
+    model = AnswersBySchema(Extraction=memories(*facts))
+    ana = open_memory(model, extraction__records_shown=5).user("ana")
+    ana.add(turn("Forty facts on boats."), session_id="s1")
+    ana.flush()
+    model.answers["Extraction"] = memories()
+    for number in range(3):
+        said = turn(f"Boats, {number}.", "boats " * 1_200, number=number)
+        ana.add(said, session_id="s2")
+    ana.flush()
+    assert len(re.findall(r"^n\d+ ", asked(model, "Extraction")[-1], re.MULTILINE)) == 14
 
 
 def test_what_no_longer_holds_is_not_asked_about(open_memory: Any) -> None:

@@ -1,5 +1,6 @@
 """Topics and the profile are made once, at the end of a session or a flush."""
 
+from itertools import count
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from tests.support.topic_tracks import (
     texts_in,
     user_with_source,
 )
-from tests.support.writing import echo, memories, turn
+from tests.support.writing import echo, memories, track, turn
 
 # --- when a round is due -----------------------------------------------------------------------
 
@@ -66,15 +67,15 @@ def test_many_waiting_records_make_a_round_due_in_a_session_that_goes_on(open_me
     assert due()
 
 
-@pytest.mark.parametrize(("records", "rounds", "causal"), [(40, 1, 1), (100, 1, 2), (200, 2, 2)])
-def test_a_flush_asks_once_for_a_hundred_changed_records(
-    open_memory: Any, records: int, rounds: int, causal: int
+@pytest.mark.parametrize(("records", "rounds"), [(40, 1), (200, 1), (250, 2)])
+def test_a_flush_asks_once_for_two_hundred_changed_records(
+    open_memory: Any, records: int, rounds: int
 ) -> None:
-    model = gathering()
+    model = gathering(TopicRound=track(), ProfileText={"text": "x", "topics": ["x"]})
     ana = user_with_source(open_memory(model))
     ana.add_records(rows(*(f"Fact {number}." for number in range(records))))
     ana.flush()
-    assert calls(model) == {"CausalPairs": causal, "TopicRound": rounds, "ProfileText": 1}
+    assert calls(model) == {"CausalPairs": 1, "TopicRound": rounds, "ProfileText": 1}
     shown = [text for question in questions(model, "TopicRound") for text in texts_in(question)]
     assert sorted(shown) == sorted(f"Fact {number}." for number in range(records))
     assert ana.flush().llm_calls == 0
@@ -142,4 +143,30 @@ def test_a_backlog_of_fifteen_sessions_costs_few_calls(open_memory: Any) -> None
             ana.add(turn(said, number=number), session_id=f"s{session}")
     report = ana.flush()
     assert report.read == 300
-    assert report.llm_calls == len(model.asked) <= 15
+    assert report.llm_calls == len(model.asked) <= 6
+
+
+def test_a_dense_backlog_costs_at_most_one_and_a_half_calls_for_3_000_tokens(
+    open_memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though each turn of 80 tokens makes a record, and three of ten batches a second call."""
+    batches = count()
+
+    def unseen(*shown: Any) -> list[int]:
+        return [1] if next(batches) % 10 in (0, 3, 6) else []
+
+    monkeypatch.setattr("langmem_graph.extraction.reconcile_records.unseen", unseen)
+    model = gathering()
+    ana = open_memory(model).user("ana")
+    for session in range(17):
+        for number in range(15):
+            said = f"In talk {session} my plan number {number} for the shed goes on.".ljust(
+                160, "!"
+            )
+            ana.add(turn(said, "Yes. " * 32, number), session_id=f"s{session}")
+    tokens = 17 * 15 * 80
+    foreseen, report = ana.flush_forecast(), ana.flush()
+    assert (report.read, report.stored) == (510, 255)
+    assert calls(model)["Reconciliation"] == 2
+    assert report.llm_calls == len(model.asked) <= 1.5 * tokens / 3_000
+    assert foreseen.calls_low <= report.llm_calls <= foreseen.calls_high

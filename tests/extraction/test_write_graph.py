@@ -163,21 +163,22 @@ def test_the_output_has_nothing_private(open_memory: Any) -> None:
     assert set(done) == {"messages", "memory_report"}
 
 
-@pytest.mark.parametrize(("limit", "read"), [(4, 2), (5, 4), (6, 6), (50, 6)])
+@pytest.mark.parametrize(("limit", "read"), [(4, 3), (5, 6), (6, 8), (50, 8)])
 def test_a_small_recursion_limit_ends_with_a_partial_report(
     open_memory: Any, limit: int, read: int
 ) -> None:
     memory = open_memory(reading())
     ana = memory.user("ana")
     for number in range(2):  # each fills a batch
-        long = turn("I own a boat. " + "word " * 2_000, "x" * 3_990, number)
-        ana.add(long, session_id=f"s{number}")
+        pasted = {"role": "user", "content": "word " * 2_000}
+        long = turn("I own a boat. " + "word " * 2_000, "x" * 8_000, number)
+        ana.add([pasted, *long], session_id=f"s{number}")
     graph = create_write_graph(memory)
     report = graph.invoke(BOAT, {**CONFIG, "recursion_limit": limit})["memory_report"]["read"]
-    assert (report["read"], report["pending"]) == (read, 6 - read)
-    assert report["status"] == ("ok" if read == 6 else "partial")
+    assert (report["read"], report["pending"]) == (read, 8 - read)
+    assert report["status"] == ("ok" if read == 8 else "partial")
     rest = graph.invoke(BOAT, CONFIG)["memory_report"]["read"]
-    assert (rest["read"], rest["pending"]) == (8 - read, 0)  # and what was just said
+    assert (rest["read"], rest["pending"]) == (10 - read, 0)  # and what was just said
 
 
 def test_without_force_a_full_batch_is_waited_for(open_memory: Any) -> None:
@@ -236,7 +237,7 @@ async def test_giving_one_run_up_leaves_the_others_claim(
     first = asyncio.create_task(graph.ainvoke(BOAT, CONFIG))
     await entered.wait()
     with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="broken"):
-        patch.setattr("langmem_graph.extraction.reconcile_records.unseen_near", fail)
+        patch.setattr("langmem_graph.extraction.reconcile_records.unseen", fail)
         await graph.ainvoke({"messages": [("user", "I own a car.")]}, config("other"))
     report = await ana.aflush()  # reads the car; the boat is still the first run's
     assert (report.read, report.pending) == (1, 2)
@@ -267,7 +268,7 @@ async def test_a_run_that_ends_early_gives_its_claim_back(
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(graph.ainvoke(BOAT, CONFIG), 1)
     else:
-        monkeypatch.setattr("langmem_graph.extraction.reconcile_records.unseen_near", fail)
+        monkeypatch.setattr("langmem_graph.extraction.reconcile_records.unseen", fail)
         with pytest.raises(RuntimeError, match="broken"):
             if way == "raises":
                 await graph.ainvoke(BOAT, CONFIG)

@@ -7,7 +7,7 @@ from typing import Any
 from tests.support.models import AnswersBySchema
 from tests.support.writing import lines_of, memories
 
-FILLER = "and so on " * 150
+FILLER = "and so on " * 300
 """Long enough that a batch holds three turns."""
 MARK = re.compile(r"thing\w+")
 
