@@ -19,7 +19,13 @@ from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime
 
-from langmem_graph.graphs.conversation_messages import messages_in, place, query_of, question_key
+from langmem_graph.graphs.conversation_messages import (
+    messages_in,
+    place,
+    query_of,
+    question_key,
+    value_in,
+)
 from langmem_graph.graphs.turn_memory import (
     ExtractionMode,
     Report,
@@ -27,7 +33,7 @@ from langmem_graph.graphs.turn_memory import (
     combined,
     pipelines_of,
 )
-from langmem_graph.graphs.user_identity import UserId, own_part, owner_of
+from langmem_graph.graphs.user_identity import UserId
 from langmem_graph.grounding.graph import checked_options
 from langmem_graph.grounding.state import Policy
 from langmem_graph.memory import Memory
@@ -139,10 +145,10 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Recall once per question; store new messages, so that a failing model loses nothing."""
         messages, config = messages_in(state), get_config()
         key, recalled = self._key(messages, config), None
+        owner, own = self._owned(state)
         if self._contexts.get(key) is None:
-            context, recalled = self._turn.recall(messages, config)
+            context, recalled = self._turn.recall(own, config)
             self._contexts.put(key, context)
-        owner, own = self._own_part(state)
         written = self._turn.write(own, config)
         return {"memory_owner": owner, **self._reports(state, recalled, written)}
 
@@ -150,10 +156,10 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Async twin of `before_model`."""
         messages, config = messages_in(state), get_config()
         key, recalled = self._key(messages, config), None
+        owner, own = self._owned(state)
         if self._contexts.get(key) is None:
-            context, recalled = await self._turn.arecall(messages, config)
+            context, recalled = await self._turn.arecall(own, config)
             self._contexts.put(key, context)
-        owner, own = self._own_part(state)
         written = await self._turn.awrite(own, config)
         return {"memory_owner": owner, **self._reports(state, recalled, written)}
 
@@ -178,14 +184,14 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         tool = self._grounded.schema_of(request.tool_call["name"])
         if tool is None:
             return handler(request)
-        messages, config = messages_in(request.state), get_config()
+        (_, own), config = self._owned(request.state), get_config()
         key = self._call_key(request, config)
         cached = self._calls.get(key)
 
         def check() -> Checked:
             nonlocal cached
             cached = cached or self._checked(
-                request, self._turn.ground(tool, messages, config, self._grounding)
+                request, self._turn.ground(tool, own, config, self._grounding)
             )
             return cached
 
@@ -203,14 +209,14 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         tool = self._grounded.schema_of(request.tool_call["name"])
         if tool is None:
             return await handler(request)
-        messages, config = messages_in(request.state), get_config()
+        (_, own), config = self._owned(request.state), get_config()
         key = self._call_key(request, config)
         cached = self._calls.get(key)
 
         async def check() -> Checked:
             nonlocal cached
             if cached is None:
-                grounded = await self._turn.aground(tool, messages, config, self._grounding)
+                grounded = await self._turn.aground(tool, own, config, self._grounding)
                 cached = self._checked(request, grounded)
             return cached
 
@@ -227,7 +233,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             )
 
     def _checked(self, request: ToolCallRequest, grounded: GroundedCall | None) -> Checked:
-        call, query = request.tool_call, query_of(messages_in(request.state))
+        call, query = request.tool_call, query_of(self._owned(request.state)[1])
         return self._grounded.checked(call["name"], call["args"], grounded, query)
 
     def _call_key(self, request: ToolCallRequest, config: RunnableConfig) -> tuple[str, ...]:
@@ -247,16 +253,16 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Store the rest of the turn."""
         self._drop_context(state)
-        _, own = self._own_part(state)
+        owner, own = self._owned(state)
         written = self._turn.write(own, get_config())
-        return self._reports(state, None, written)
+        return {"memory_owner": owner, **self._reports(state, None, written)}
 
     async def aafter_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Async twin of `after_agent`."""
         self._drop_context(state)
-        _, own = self._own_part(state)
+        owner, own = self._owned(state)
         written = await self._turn.awrite(own, get_config())
-        return self._reports(state, None, written)
+        return {"memory_owner": owner, **self._reports(state, None, written)}
 
     def _drop_context(self, state: MemoryAgentState) -> None:
         self._contexts.drop(self._key(messages_in(state), get_config()))
@@ -264,11 +270,9 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     def _key(self, messages: list[BaseMessage], config: RunnableConfig) -> tuple[str, ...]:
         return self._turn.user(config), _thread(config), question_key(messages)
 
-    def _own_part(self, state: MemoryAgentState) -> tuple[dict[str, Any], Sequence[BaseMessage]]:
+    def _owned(self, state: Any) -> tuple[dict[str, Any], Sequence[BaseMessage]]:
         """The owner of the thread, and their part of the conversation."""
-        messages, user = messages_in(state), self._turn.user(get_config())
-        owner = owner_of(messages, user, state.get("memory_owner"))
-        return owner, own_part(messages, owner)
+        return self._turn.owned(messages_in(state), get_config(), value_in(state, "memory_owner"))
 
     def _with_context(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         key = self._key(messages_in(request.state), get_config())

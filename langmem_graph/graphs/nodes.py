@@ -18,7 +18,7 @@ from langmem_graph.graphs.conversation_messages import (
     value_in,
 )
 from langmem_graph.graphs.turn_memory import ExtractionMode, Report, TurnMemory
-from langmem_graph.graphs.user_identity import UserId, own_part, owner_of
+from langmem_graph.graphs.user_identity import UserId
 from langmem_graph.memory import Memory
 from langmem_graph.schemas import RecallMode
 
@@ -45,18 +45,6 @@ class MemoryState(MessagesState):
     """The user of this thread, and the message from which on it is theirs."""
     memory_report: NotRequired[Annotated[dict[str, Any], operator.or_]]
     """With `report=True`: status, milliseconds and usage under `recall` and `write`."""
-
-
-class _WriteInput(TypedDict, total=False):
-    messages: list[Any]  # as the graph's own state has it
-    memory_owner: Annotated[dict[str, Any], _latest]
-
-
-class _WriteNode(RunnableLambda[Any, dict[str, Any]]):
-    """A runnable whose annotation tells `add_node` that it also takes `memory_owner`."""
-
-    def __call__(self, state: _WriteInput, config: RunnableConfig | None = None) -> dict[str, Any]:
-        return self.invoke(state, config)
 
 
 class UserContext(TypedDict, total=False):
@@ -132,15 +120,17 @@ def create_recall_node(
 
     def recall(state: Any, config: RunnableConfig) -> dict[str, Any]:
         messages = messages_in(state, messages_key)
-        context, spent = turn.recall(messages, config)
-        return _recalled(messages, context) | _reported(report, {"recall": spent})
+        owner, own = turn.owned(messages, config, value_in(state, "memory_owner"))
+        context, spent = turn.recall(own, config)
+        return _recalled(messages, owner, context) | _reported(report, {"recall": spent})
 
     async def arecall(state: Any, config: RunnableConfig) -> dict[str, Any]:
         messages = messages_in(state, messages_key)
-        context, spent = await turn.arecall(messages, config)
-        return _recalled(messages, context) | _reported(report, {"recall": spent})
+        owner, own = turn.owned(messages, config, value_in(state, "memory_owner"))
+        context, spent = await turn.arecall(own, config)
+        return _recalled(messages, owner, context) | _reported(report, {"recall": spent})
 
-    return RunnableLambda(recall, arecall, name="recall")
+    return _node(recall, arecall, "recall", messages_key)
 
 
 def create_write_node(
@@ -175,22 +165,36 @@ def create_write_node(
 
     def write(state: Any, config: RunnableConfig) -> dict[str, Any]:
         messages = messages_in(state, messages_key)
-        owner = owner_of(messages, turn.user(config), value_in(state, "memory_owner"))
-        written = turn.write(own_part(messages, owner), config)
+        owner, own = turn.owned(messages, config, value_in(state, "memory_owner"))
+        written = turn.write(own, config)
         return _written(messages, owner) | _reported(report, {"write": written})
 
     async def awrite(state: Any, config: RunnableConfig) -> dict[str, Any]:
         messages = messages_in(state, messages_key)
-        owner = owner_of(messages, turn.user(config), value_in(state, "memory_owner"))
-        written = await turn.awrite(own_part(messages, owner), config)
+        owner, own = turn.owned(messages, config, value_in(state, "memory_owner"))
+        written = await turn.awrite(own, config)
         return _written(messages, owner) | _reported(report, {"write": written})
 
-    made = _WriteNode if messages_key == "messages" else RunnableLambda
-    return made(write, awrite, name="write")
+    return _node(write, awrite, "write", messages_key)
 
 
-def _recalled(messages: Sequence[BaseMessage], context: str) -> dict[str, Any]:
-    return {"memory_context": context, "memory_question": question_key(messages)}
+def _node(work: Any, awork: Any, name: str, messages_key: str) -> Node:
+    """A runnable whose annotation tells `add_node` that it also takes `memory_owner`."""
+    owner = Annotated[dict[str, Any], _latest]
+    taken = TypedDict("taken", {messages_key: list[Any], "memory_owner": owner}, total=False)  # type: ignore[misc]
+
+    class Taking(RunnableLambda[Any, dict[str, Any]]):
+        def __call__(self, state: taken, config: RunnableConfig | None = None) -> dict[str, Any]:
+            return self.invoke(state, config)
+
+    return Taking(work, awork, name=name)
+
+
+def _recalled(
+    messages: Sequence[BaseMessage], owner: dict[str, Any], context: str
+) -> dict[str, Any]:
+    asked = question_key(messages)
+    return {"memory_context": context, "memory_question": asked, "memory_owner": owner}
 
 
 def _written(messages: Sequence[BaseMessage], owner: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from langchain_core.runnables import RunnableConfig
 
 from langmem_graph.errors import InvalidInputError, for_log
 from langmem_graph.graphs.conversation_messages import in_view, query_of, worth_keeping
-from langmem_graph.graphs.user_identity import UserId, session_of, user_of
+from langmem_graph.graphs.user_identity import UserId, owned, session_of, user_of
 from langmem_graph.memory import Memory
 from langmem_graph.pipelines import Pipelines
 from langmem_graph.reports import AddReport, FlushReport
@@ -79,6 +79,12 @@ class TurnMemory:
     def user(self, config: RunnableConfig) -> str:
         """The id of the user whose turn it is."""
         return user_of(config, self.user_id)
+
+    def owned(
+        self, messages: Sequence[BaseMessage], config: RunnableConfig, before: object
+    ) -> tuple[dict[str, Any], Sequence[BaseMessage]]:
+        """Whose thread it is now, and their part of the conversation."""
+        return owned(messages, self.user(config), before)
 
     def recall(self, messages: Sequence[BaseMessage], config: RunnableConfig) -> tuple[str, Report]:
         """The context for this turn (empty when there is none) and a report."""
