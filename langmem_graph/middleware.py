@@ -44,6 +44,7 @@ from langmem_graph.middleware_tool_calls import (
     Question,
     aonce,
     ask_human,
+    marked,
     once,
     question_of,
     refused,
@@ -183,7 +184,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Complete and check a call of one of `ground_tools`; others run as they are."""
         tool = self._grounded.schema_of(request.tool_call["name"])
         if tool is None:
-            return handler(request)
+            return marked(handler(request), request.tool)
         (_, own), config = self._owned(request.state), get_config()
         key = self._call_key(request, config)
         cached = self._calls.get(key)
@@ -208,7 +209,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Async twin of `wrap_tool_call`."""
         tool = self._grounded.schema_of(request.tool_call["name"])
         if tool is None:
-            return await handler(request)
+            return marked(await handler(request), request.tool)
         (_, own), config = self._owned(request.state), get_config()
         key = self._call_key(request, config)
         cached = self._calls.get(key)
