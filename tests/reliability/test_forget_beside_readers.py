@@ -78,6 +78,19 @@ def test_it_is_finished_in_the_background(reopen: Reopen, monkeypatch: pytest.Mo
         time.sleep(0.02)
 
 
+def test_one_thread_waits_for_the_reader(reopen: Reopen, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+    waits = memory_services.Services
+    monkeypatch.setattr(waits, "_empty_log", lambda _, user_id: begun.append(user_id))
+    memory = reopen(settings=IMPATIENT)
+    user = told(memory)
+    with reading(memory):
+        user.forget(message="m1")
+        for n in "345":
+            user.add(said(f"number {n}", id=f"m{n}"), session_id="s")
+    assert begun == ["u"]
+
+
 def test_it_is_finished_at_the_next_opening(reopen: Reopen) -> None:
     memory = reopen(settings=IMPATIENT)
     user = told(memory)
