@@ -28,7 +28,8 @@ MODULES = {
     "storage/deletion.py": "extraction/test_forget_and_undo reliability/test_erase_and_forget",
     "storage/user_room.py": "reliability/test_forget_beside_readers reliability/test_signals",
     "storage/directory_and_lock.py": "storage/test_users_beside_each_other "
-    "storage/test_directory_faults storage/test_forks_and_copies storage/test_erase_and_close",
+    "storage/test_directory_faults storage/test_forks_and_copies storage/test_erase_and_close "
+    "reliability/test_one_writer",
     "storage/memory_services.py": "storage/test_call_log storage/test_interrupts "
     "storage/test_erase_and_close reliability/test_forget_beside_readers",
     "threads.py": "reliability/test_exits reliability/test_hanging_embedder",
@@ -99,7 +100,7 @@ def noticed(module: str, text: str | None) -> bool:
         os.setpgid(0, 0)
         os.dup2(os.open("out.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
         os.dup2(1, 2)
-        marked = ["-k", FAST, *(["-m", "long"] if "mcp" in module else [])]
+        marked = ["-k", FAST, *(["-m", "not stress"] if "mcp" in module else [])]
         files = [f"tests/{file}.py" for file in MODULES[module].split()]
         os._exit(int(importlib.import_module("pytest").main([*OPTIONS.split(), *marked, *files])))
     ended, status, until = 0, 1, time.monotonic() + LIMIT

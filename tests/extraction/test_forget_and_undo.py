@@ -42,6 +42,15 @@ def test_forgetting_a_message_takes_everything_made_of_it(open_memory: Any, tmp_
     assert not any(b"zebrafish" in content for content in files)
 
 
+def test_only_what_people_said_is_read_again(open_memory: Any) -> None:
+    ana = open_memory(AnswersBySchema(Extraction=echo)).user("ana")
+    looked_up = {"role": "tool", "content": "Gate 7.", "id": "t"}
+    ana.add([*turn("Which gate?"), looked_up], session_id="s")
+    asked, answered, _ = (row["id"] for row in ana.export())
+    ana.add_records([{"text": "Gate 7.", "source_message_ids": [asked, answered, "t"]}])
+    assert ana.forget(message=asked).read_again == 1
+
+
 def test_forgetting_what_took_a_place_gives_it_back(open_memory: Any) -> None:
     ana = open_memory(None).user("ana")
     ana.add(
