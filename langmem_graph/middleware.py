@@ -19,13 +19,7 @@ from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime
 
-from langmem_graph.graphs.conversation_messages import (
-    messages_in,
-    place,
-    query_of,
-    question_key,
-    value_in,
-)
+from langmem_graph.graphs.conversation_messages import messages_in, place, query_of, question_key
 from langmem_graph.graphs.turn_memory import (
     ExtractionMode,
     Report,
@@ -144,9 +138,9 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def before_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Recall once per question; store new messages, so that a failing model loses nothing."""
-        messages, config = messages_in(state), get_config()
-        key, recalled = self._key(messages, config), None
-        owner, own = self._owned(state)
+        config, recalled = get_config(), None
+        messages, owner, own = self._turn.thread(state, config)
+        key = self._key(messages, config)
         if self._contexts.get(key) is None:
             context, recalled = self._turn.recall(own, config)
             self._contexts.put(key, context)
@@ -155,9 +149,9 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     async def abefore_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Async twin of `before_model`."""
-        messages, config = messages_in(state), get_config()
-        key, recalled = self._key(messages, config), None
-        owner, own = self._owned(state)
+        config, recalled = get_config(), None
+        messages, owner, own = self._turn.thread(state, config)
+        key = self._key(messages, config)
         if self._contexts.get(key) is None:
             context, recalled = await self._turn.arecall(own, config)
             self._contexts.put(key, context)
@@ -185,7 +179,8 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         tool = self._grounded.schema_of(request.tool_call["name"])
         if tool is None:
             return marked(handler(request), request.tool)
-        (_, own), config = self._owned(request.state), get_config()
+        config = get_config()
+        _, _, own = self._turn.thread(request.state, config)
         key = self._call_key(request, config)
         cached = self._calls.get(key)
 
@@ -210,7 +205,8 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         tool = self._grounded.schema_of(request.tool_call["name"])
         if tool is None:
             return marked(await handler(request), request.tool)
-        (_, own), config = self._owned(request.state), get_config()
+        config = get_config()
+        _, _, own = self._turn.thread(request.state, config)
         key = self._call_key(request, config)
         cached = self._calls.get(key)
 
@@ -234,7 +230,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             )
 
     def _checked(self, request: ToolCallRequest, grounded: GroundedCall | None) -> Checked:
-        call, query = request.tool_call, query_of(self._owned(request.state)[1])
+        call, query = request.tool_call, query_of(self._turn.thread(request.state, get_config())[2])
         return self._grounded.checked(call["name"], call["args"], grounded, query)
 
     def _call_key(self, request: ToolCallRequest, config: RunnableConfig) -> tuple[str, ...]:
@@ -254,14 +250,14 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Store the rest of the turn."""
         self._drop_context(state)
-        owner, own = self._owned(state)
+        _, owner, own = self._turn.thread(state, get_config())
         written = self._turn.write(own, get_config())
         return {"memory_owner": owner, **self._reports(state, None, written)}
 
     async def aafter_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Async twin of `after_agent`."""
         self._drop_context(state)
-        owner, own = self._owned(state)
+        _, owner, own = self._turn.thread(state, get_config())
         written = await self._turn.awrite(own, get_config())
         return {"memory_owner": owner, **self._reports(state, None, written)}
 
@@ -270,10 +266,6 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def _key(self, messages: list[BaseMessage], config: RunnableConfig) -> tuple[str, ...]:
         return self._turn.user(config), _thread(config), question_key(messages)
-
-    def _owned(self, state: Any) -> tuple[dict[str, Any], Sequence[BaseMessage]]:
-        """The owner of the thread, and their part of the conversation."""
-        return self._turn.owned(messages_in(state), get_config(), value_in(state, "memory_owner"))
 
     def _with_context(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         key = self._key(messages_in(request.state), get_config())

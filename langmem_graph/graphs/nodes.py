@@ -119,14 +119,12 @@ def create_recall_node(
     )
 
     def recall(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        messages = messages_in(state, messages_key)
-        owner, own = turn.owned(messages, config, value_in(state, "memory_owner"))
+        messages, owner, own = turn.thread(state, config, messages_key)
         context, spent = turn.recall(own, config)
         return _recalled(messages, owner, context) | _reported(report, {"recall": spent})
 
     async def arecall(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        messages = messages_in(state, messages_key)
-        owner, own = turn.owned(messages, config, value_in(state, "memory_owner"))
+        messages, owner, own = turn.thread(state, config, messages_key)
         context, spent = await turn.arecall(own, config)
         return _recalled(messages, owner, context) | _reported(report, {"recall": spent})
 
@@ -164,14 +162,12 @@ def create_write_node(
     turn = TurnMemory(memory, user_id, fail_closed=fail_closed, extraction=extraction)
 
     def write(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        messages = messages_in(state, messages_key)
-        owner, own = turn.owned(messages, config, value_in(state, "memory_owner"))
+        messages, owner, own = turn.thread(state, config, messages_key)
         written = turn.write(own, config)
         return _written(messages, owner) | _reported(report, {"write": written})
 
     async def awrite(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        messages = messages_in(state, messages_key)
-        owner, own = turn.owned(messages, config, value_in(state, "memory_owner"))
+        messages, owner, own = turn.thread(state, config, messages_key)
         written = await turn.awrite(own, config)
         return _written(messages, owner) | _reported(report, {"write": written})
 

@@ -17,7 +17,6 @@ from typing_extensions import TypedDict
 from langmem_graph.errors import NothingStoredError
 from langmem_graph.extraction.background_worker import Totals, give_back_claim, log_calls
 from langmem_graph.extraction.graph import RECURSION_LIMIT, build, new_run, private
-from langmem_graph.graphs.conversation_messages import messages_in, value_in
 from langmem_graph.graphs.turn_memory import TurnMemory, pipelines_of
 from langmem_graph.graphs.user_identity import UserId
 from langmem_graph.memory import Memory
@@ -93,11 +92,11 @@ def _append(turn: TurnMemory) -> RunnableLambda[Any, Update]:
         }
 
     def append(state: Any, config: RunnableConfig) -> Update:
-        owner, own = turn.owned(messages_in(state), config, value_in(state, "memory_owner"))
+        _, owner, own = turn.thread(state, config)
         return update(owner, turn.write(own, config))
 
     async def aappend(state: Any, config: RunnableConfig) -> Update:
-        owner, own = turn.owned(messages_in(state), config, value_in(state, "memory_owner"))
+        _, owner, own = turn.thread(state, config)
         return update(owner, await turn.awrite(own, config))
 
     return RunnableLambda(append, aappend, name="append")
