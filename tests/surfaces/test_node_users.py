@@ -3,6 +3,7 @@
 import asyncio
 import operator
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import pytest
@@ -69,6 +70,11 @@ def test_the_user_id_comes_from_any_of_the_three_places(memory: Memory) -> None:
         {"user": "victim", "langgraph_auth_user_id": "mallory"},
         {"user": "victim", "context": {"user_id": "mallory"}},
         {"user": "victim", "langgraph_auth_user_id": "langgraph-studio-user"},
+        {  # as a server with authentication sets it
+            "user": "victim",
+            "langgraph_auth_user_id": "mallory",
+            "langgraph_auth_user": SimpleNamespace(identity="mallory", is_authenticated=True),
+        },
     ],
 )
 def test_places_that_disagree_are_refused(memory: Memory, places: dict[str, Any]) -> None:
