@@ -25,13 +25,13 @@ LIMIT = 90.0  # seconds for the tests of one change
 OPTIONS = "-x -q -p no:cacheprovider -p no:xdist -W ignore::pytest.PytestAssertRewriteWarning"
 FAST = "not small_add and not chroma_once and not handler"  # all but the slowest tests
 MODULES = {
-    "storage/deletion.py": "extraction/test_forget_and_undo reliability/test_erase_and_forget",
+    "storage/deletion.py": "extraction/test_forget_and_undo reliability/test_forget_beside_readers",
     "storage/user_room.py": "reliability/test_forget_beside_readers reliability/test_signals",
     "storage/directory_and_lock.py": "storage/test_users_beside_each_other "
     "storage/test_directory_faults storage/test_forks_and_copies storage/test_erase_and_close "
     "reliability/test_one_writer",
     "storage/memory_services.py": "storage/test_call_log storage/test_interrupts "
-    "storage/test_erase_and_close reliability/test_forget_beside_readers",
+    "reliability/test_forget_beside_readers",
     "threads.py": "reliability/test_exits reliability/test_hanging_embedder",
     "embeddings/embedder.py:embed,embed_query,_ask,spans,_checked": "storage/test_embedder_faults "
     "reliability/test_hanging_embedder",
