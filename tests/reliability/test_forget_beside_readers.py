@@ -1,6 +1,7 @@
 """Forgetting while another connection reads: it is said, and finished as soon as that ends."""
 
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
@@ -79,16 +80,19 @@ def test_it_is_finished_in_the_background(reopen: Reopen, monkeypatch: pytest.Mo
 
 
 def test_one_thread_waits_for_the_reader(reopen: Reopen, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun: list[str] = []
-    waits = memory_services.Services
-    monkeypatch.setattr(waits, "_empty_log", lambda _, user_id: begun.append(user_id))
+    begun: list[tuple[str, bool]] = []
+
+    def wait(_: object, user_id: str) -> None:
+        begun.append((user_id, threading.current_thread().daemon))
+
+    monkeypatch.setattr(memory_services.Services, "_empty_log", wait)
     memory = reopen(settings=IMPATIENT)
     user = told(memory)
     with reading(memory):
         user.forget(message="m1")
         for n in "345":
             user.add(said(f"number {n}", id=f"m{n}"), session_id="s")
-    assert begun == ["u"]
+    assert begun == [("u", True)]  # it does not keep a process that ends
 
 
 def test_it_is_finished_at_the_next_opening(reopen: Reopen) -> None:
