@@ -79,6 +79,16 @@ def test_it_is_finished_in_the_background(reopen: Reopen, monkeypatch: pytest.Mo
         time.sleep(0.02)
 
 
+def test_forgetting_leaves_no_former_index(reopen: Reopen) -> None:
+    memory = reopen(settings=nested(storage__index_batch=1))
+    user = told(memory)
+    former = set(folder(memory, "u").glob("chroma-*"))
+    user.forget(message="m1")
+    [index] = folder(memory, "u").glob("chroma-*")
+    assert len(former) == 1
+    assert index not in former
+
+
 def test_one_thread_waits_for_the_reader(reopen: Reopen, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[tuple[str, bool]] = []
 
