@@ -40,7 +40,8 @@ _TIME_KEYS = frozenset(
 )
 _CALLS = "[calls"
 UNNAMED = "unnamed-"  # begins the ids that nodes and middleware give to messages without one
-_HANDOFF = frozenset(("__handoff_destination", "__is_handoff_back"))  # by langgraph-supervisor
+HANDOFF = frozenset(("__handoff_destination", "__is_handoff_back"))
+"""Mark messages of langgraph-supervisor, and tools of it and of langgraph-swarm, as hand-offs."""
 _TEXT_KEYS = ("text", "content", "transcript", "refusal")
 _CALL_BLOCKS = ("tool_use", "tool_call", "function_call")
 
@@ -197,7 +198,7 @@ def _fields(raw: object) -> Mapping[str, Any]:
         "id": getattr(raw, "id", None),
         "name": name,
         "at": additional.get("at"),
-        "origin": additional.get("origin") if _HANDOFF.isdisjoint(marks) else "plumbing",
+        "origin": additional.get("origin") if HANDOFF.isdisjoint(marks) else "plumbing",
         "tool_calls": getattr(raw, "tool_calls", None),
         "tool_call_id": getattr(raw, "tool_call_id", None),
         "audio": additional.get("audio"),

@@ -23,7 +23,7 @@ from langmem_graph.graphs.turn_memory import (
     combined,
     pipelines_of,
 )
-from langmem_graph.graphs.user_identity import UserId, own_part, owner_of
+from langmem_graph.graphs.user_identity import UserId
 from langmem_graph.grounding.graph import checked_options
 from langmem_graph.grounding.state import Policy
 from langmem_graph.memory import Memory
@@ -34,6 +34,7 @@ from langmem_graph.middleware_tool_calls import (
     Question,
     aonce,
     ask_human,
+    marked,
     once,
     question_of,
     refused,
@@ -133,23 +134,23 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def before_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> Update:
         """Recall once per question; store new messages, so that a failing model loses nothing."""
-        messages, config = messages_in(state), get_config()
-        key, recalled = self._key(messages, config), None
+        config, recalled = get_config(), None
+        messages, owner, own = self._turn.thread(state, config)
+        key = self._key(messages, config)
         if self._contexts.get(key) is None:
-            context, recalled = self._turn.recall(messages, config)
+            context, recalled = self._turn.recall(own, config)
             self._contexts.put(key, context)
-        owner, own = self._own_part(state)
         written = self._turn.write(own, config)
         return {"memory_owner": owner, **self._reports(state, recalled, written)}
 
     async def abefore_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> Update:
         """Async twin of `before_model`."""
-        messages, config = messages_in(state), get_config()
-        key, recalled = self._key(messages, config), None
+        config, recalled = get_config(), None
+        messages, owner, own = self._turn.thread(state, config)
+        key = self._key(messages, config)
         if self._contexts.get(key) is None:
-            context, recalled = await self._turn.arecall(messages, config)
+            context, recalled = await self._turn.arecall(own, config)
             self._contexts.put(key, context)
-        owner, own = self._own_part(state)
         written = await self._turn.awrite(own, config)
         return {"memory_owner": owner, **self._reports(state, recalled, written)}
 
@@ -171,15 +172,16 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Complete and check a call of one of `ground_tools`; others run as they are."""
         tool = self._grounded.schema_of(request.tool_call["name"])
         if tool is None:
-            return handler(request)
-        messages, config = messages_in(request.state), get_config()
+            return marked(handler(request), request.tool)
+        config = get_config()
+        _, _, own = self._turn.thread(request.state, config)
         key = self._call_key(request, config)
         cached = self._calls.get(key)
 
         def check() -> Checked:
             nonlocal cached
             cached = cached or self._checked(
-                request, self._turn.ground(tool, messages, config, self._grounding)
+                request, self._turn.ground(tool, own, config, self._grounding)
             )
             return cached
 
@@ -194,15 +196,16 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Async twin of `wrap_tool_call`."""
         tool = self._grounded.schema_of(request.tool_call["name"])
         if tool is None:
-            return await handler(request)
-        messages, config = messages_in(request.state), get_config()
+            return marked(await handler(request), request.tool)
+        config = get_config()
+        _, _, own = self._turn.thread(request.state, config)
         key = self._call_key(request, config)
         cached = self._calls.get(key)
 
         async def check() -> Checked:
             nonlocal cached
             if cached is None:
-                grounded = await self._turn.aground(tool, messages, config, self._grounding)
+                grounded = await self._turn.aground(tool, own, config, self._grounding)
                 cached = self._checked(request, grounded)
             return cached
 
@@ -218,7 +221,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             return with_notes(answer, checked.notes)
 
     def _checked(self, request: ToolCallRequest, grounded: GroundedCall | None) -> Checked:
-        call, query = request.tool_call, query_of(messages_in(request.state))
+        call, query = request.tool_call, query_of(self._turn.thread(request.state, get_config())[2])
         return self._grounded.checked(call["name"], call["args"], grounded, query)
 
     def _call_key(self, request: ToolCallRequest, config: RunnableConfig) -> tuple[str, ...]:
@@ -238,28 +241,22 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> Update:
         """Store the rest of the turn."""
         self._drop_context(state)
-        _, own = self._own_part(state)
+        _, owner, own = self._turn.thread(state, get_config())
         written = self._turn.write(own, get_config())
-        return self._reports(state, None, written)
+        return {"memory_owner": owner, **self._reports(state, None, written)}
 
     async def aafter_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> Update:
         """Async twin of `after_agent`."""
         self._drop_context(state)
-        _, own = self._own_part(state)
+        _, owner, own = self._turn.thread(state, get_config())
         written = await self._turn.awrite(own, get_config())
-        return self._reports(state, None, written)
+        return {"memory_owner": owner, **self._reports(state, None, written)}
 
     def _drop_context(self, state: MemoryAgentState) -> None:
         self._contexts.drop(self._key(messages_in(state), get_config()))
 
     def _key(self, messages: list[BaseMessage], config: RunnableConfig) -> tuple[str, ...]:
         return self._turn.user(config), _thread(config), question_key(messages)
-
-    def _own_part(self, state: MemoryAgentState) -> tuple[dict[str, Any], Sequence[BaseMessage]]:
-        """The owner of the thread, and their part of the conversation."""
-        messages, user = messages_in(state), self._turn.user(get_config())
-        owner = owner_of(messages, user, state.get("memory_owner"))
-        return owner, own_part(messages, owner)
 
     def _with_context(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         key = self._key(messages_in(request.state), get_config())

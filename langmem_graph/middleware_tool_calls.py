@@ -7,6 +7,7 @@ from itertools import takewhile
 from typing import Any, Literal, get_args
 
 from langchain_core.messages import ToolMessage
+from langchain_core.tools import BaseTool
 from langgraph.func import task
 from langgraph.types import Command, interrupt
 
@@ -14,6 +15,7 @@ from langmem_graph.errors import InvalidInputError
 from langmem_graph.grounding.derivations import states
 from langmem_graph.grounding.tool_schema import slot_name, slot_path
 from langmem_graph.llm.tool_specs import tool_spec
+from langmem_graph.messages import HANDOFF
 from langmem_graph.retrieval.quoted_context import NOTED, as_data, plain_id
 from langmem_graph.runtime import emitter
 from langmem_graph.schemas import GroundedCall, Grounding
@@ -217,3 +219,15 @@ def with_notes(answer: Any, notes: Sequence[str]) -> Any:
     block = {"type": "text", "text": note.strip()}
     noted = content + note if isinstance(content, str) else [*content, block]
     return answer.model_copy(update={"content": noted})
+
+
+def marked(answer: Any, tool: BaseTool | None) -> Any:
+    """The tool's answer; if it hands over to another agent, with the mark that the tool carries."""
+    marks = {
+        key: value for key, value in ((tool and tool.metadata) or {}).items() if key in HANDOFF
+    }
+    update = answer.update if marks and isinstance(answer, Command) else None
+    messages = update.get("messages") if isinstance(update, Mapping) else None
+    if messages and isinstance(messages[-1], ToolMessage):
+        messages[-1].response_metadata |= marks
+    return answer

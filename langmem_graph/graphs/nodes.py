@@ -18,7 +18,7 @@ from langmem_graph.graphs.conversation_messages import (
     value_in,
 )
 from langmem_graph.graphs.turn_memory import ExtractionMode, Report, TurnMemory
-from langmem_graph.graphs.user_identity import UserId, own_part, owner_of
+from langmem_graph.graphs.user_identity import UserId
 from langmem_graph.memory import Memory
 from langmem_graph.schemas import RecallMode
 
@@ -45,18 +45,6 @@ class MemoryState(MessagesState):
     """The user of this thread, and the message from which on it is theirs."""
     memory_report: NotRequired[Annotated[dict[str, Any], operator.or_]]
     """With `report=True`: status, milliseconds and usage under `recall` and `write`."""
-
-
-class _WriteInput(TypedDict, total=False):
-    messages: list[Any]  # as the graph's own state has it
-    memory_owner: Annotated[dict[str, Any], _latest]
-
-
-class _WriteNode(RunnableLambda[Any, dict[str, Any]]):
-    """A runnable whose annotation tells `add_node` that it also takes `memory_owner`."""
-
-    def __call__(self, state: _WriteInput, config: RunnableConfig | None = None) -> dict[str, Any]:
-        return self.invoke(state, config)
 
 
 class UserContext(TypedDict, total=False):
@@ -130,19 +118,17 @@ def create_recall_node(
         memory, user_id, k, max_tokens, fail_closed, read_your_writes=read_your_writes, mode=mode
     )
 
-    def update(messages: Sequence[BaseMessage], context: str, spent: Report) -> dict[str, Any]:
-        found = {"memory_context": context, "memory_question": question_key(messages)}
-        return {**found, "memory_report": {"recall": spent}} if report else found
-
     def recall(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        messages = messages_in(state, messages_key)
-        return update(messages, *turn.recall(messages, config))
+        messages, owner, own = turn.thread(state, config, messages_key)
+        context, spent = turn.recall(own, config)
+        return _recalled(messages, owner, context) | _reported(report, {"recall": spent})
 
     async def arecall(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        messages = messages_in(state, messages_key)
-        return update(messages, *await turn.arecall(messages, config))
+        messages, owner, own = turn.thread(state, config, messages_key)
+        context, spent = await turn.arecall(own, config)
+        return _recalled(messages, owner, context) | _reported(report, {"recall": spent})
 
-    return RunnableLambda(recall, arecall, name="recall")
+    return _node(recall, arecall, "recall", messages_key)
 
 
 def create_write_node(
@@ -175,22 +161,43 @@ def create_write_node(
     """
     turn = TurnMemory(memory, user_id, fail_closed=fail_closed, extraction=extraction)
 
-    def owned(state: Any, config: RunnableConfig) -> tuple[Sequence[BaseMessage], dict[str, Any]]:
-        """The messages to store, and the update but for the report."""
-        messages = messages_in(state, messages_key)
-        owner = owner_of(messages, turn.user(config), value_in(state, "memory_owner"))
-        spent = {"memory_context": ""} if is_answered(messages) else {}
-        return own_part(messages, owner), {"memory_owner": owner, **spent}
-
     def write(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        messages, update = owned(state, config)
-        written = turn.write(messages, config)
-        return {**update, "memory_report": {"write": written}} if report else update
+        messages, owner, own = turn.thread(state, config, messages_key)
+        written = turn.write(own, config)
+        return _written(messages, owner) | _reported(report, {"write": written})
 
     async def awrite(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        messages, update = owned(state, config)
-        written = await turn.awrite(messages, config)
-        return {**update, "memory_report": {"write": written}} if report else update
+        messages, owner, own = turn.thread(state, config, messages_key)
+        written = await turn.awrite(own, config)
+        return _written(messages, owner) | _reported(report, {"write": written})
 
-    made = _WriteNode if messages_key == "messages" else RunnableLambda
-    return made(write, awrite, name="write")
+    return _node(write, awrite, "write", messages_key)
+
+
+def _node(work: Any, awork: Any, name: str, messages_key: str) -> Node:
+    """A runnable whose annotation tells `add_node` that it also takes `memory_owner`."""
+    owner = Annotated[dict[str, Any], _latest]
+    taken = TypedDict("taken", {messages_key: list[Any], "memory_owner": owner}, total=False)  # type: ignore[misc]
+
+    class Taking(RunnableLambda[Any, dict[str, Any]]):
+        def __call__(self, state: taken, config: RunnableConfig | None = None) -> dict[str, Any]:
+            return self.invoke(state, config)
+
+    return Taking(work, awork, name=name)
+
+
+def _recalled(
+    messages: Sequence[BaseMessage], owner: dict[str, Any], context: str
+) -> dict[str, Any]:
+    asked = question_key(messages)
+    return {"memory_context": context, "memory_question": asked, "memory_owner": owner}
+
+
+def _written(messages: Sequence[BaseMessage], owner: dict[str, Any]) -> dict[str, Any]:
+    """The owner; once the turn is answered, the recalled text is removed from the state."""
+    spent = {"memory_context": ""} if is_answered(messages) else {}
+    return {"memory_owner": owner, **spent}
+
+
+def _reported(report: bool, reports: dict[str, Report]) -> dict[str, Any]:
+    return {"memory_report": reports} if report else {}

@@ -14,8 +14,14 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
 from langmem_graph.errors import InvalidInputError, for_log
-from langmem_graph.graphs.conversation_messages import in_view, query_of, worth_keeping
-from langmem_graph.graphs.user_identity import UserId, session_of, user_of
+from langmem_graph.graphs.conversation_messages import (
+    in_view,
+    messages_in,
+    query_of,
+    value_in,
+    worth_keeping,
+)
+from langmem_graph.graphs.user_identity import UserId, owned, session_of, user_of
 from langmem_graph.memory import Memory
 from langmem_graph.pipelines import Pipelines
 from langmem_graph.reports import AddReport, FlushReport
@@ -77,7 +83,14 @@ class TurnMemory:
         """The id of the user whose turn it is."""
         return user_of(config, self.user_id)
 
-    def recall(self, messages: Messages, config: RunnableConfig) -> tuple[str, Report]:
+    def thread(
+        self, state: Any, config: RunnableConfig, key: str = "messages"
+    ) -> tuple[list[BaseMessage], dict[str, Any], Sequence[BaseMessage]]:
+        """The conversation, whose it is now, and their part of it."""
+        messages = messages_in(state, key)
+        return messages, *owned(messages, self.user(config), value_in(state, "memory_owner"))
+
+    def recall(self, messages: Sequence[BaseMessage], config: RunnableConfig) -> tuple[str, Report]:
         """The context for this turn (empty when there is none) and a report."""
         user, query, context = self.user(config), query_of(messages), ""
         with self._guarded("memory_recall") as report:

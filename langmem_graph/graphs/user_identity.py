@@ -79,23 +79,27 @@ def session_of(config: RunnableConfig, messages: Sequence[BaseMessage]) -> str:
     return f"conversation-{hashlib.sha256(first.encode('utf-8', 'replace')).hexdigest()[:16]}"
 
 
-def owner_of(messages: Sequence[BaseMessage], user: str, before: object) -> dict[str, Any]:
-    """The user of the thread and the message from which on it is theirs, for the graph's state.
+def owned(
+    messages: Sequence[BaseMessage], user: str, before: object
+) -> tuple[dict[str, Any], Sequence[BaseMessage]]:
+    """Whose thread it is now, for the graph's state, and their part of the conversation.
 
-    Without an id the message is named by its place. `before` is what this returned in the thread's
-    last turn, if anything.
+    `before` is what this returned when memory last saw the thread: what was said up to then is
+    another user's, and later what stands before their own question. A message without an id is
+    named by its place.
     """
     owner = before if isinstance(before, Mapping) else {}  # a server's client may send anything
-    if owner.get("user") == user:
-        return {"user": user, "since": owner.get("since")}
-    start, end = question_span(messages)
-    since = (messages[start].id or start) if owner and start < end else None
-    return {"user": user, "since": since}
+    since = owner.get("since")
+    if owner and owner.get("user") != user:
+        start, end = question_span(messages)
+        since = max(start if start < end else 0, _place(messages, owner.get("last"), -1) + 1)
+    if isinstance(since, int) and since < len(messages):
+        since = messages[since].id or since
+    last = messages[-1].id or len(messages) - 1 if messages else None
+    return {"user": user, "since": since, "last": last}, messages[_place(messages, since, 0) :]
 
 
-def own_part(messages: Sequence[BaseMessage], owner: Mapping[str, Any]) -> Sequence[BaseMessage]:
-    """The owner's part of the conversation; all of it, unless another user spoke before."""
-    since, ids = owner["since"], [message.id for message in messages]
-    if isinstance(since, int):
-        return messages[since:]
-    return messages[ids.index(since) :] if since and since in ids[1:] else messages
+def _place(messages: Sequence[BaseMessage], name: object, otherwise: int) -> int:
+    if isinstance(name, int):
+        return name
+    return next((n for n, m in enumerate(messages) if name and m.id == name), otherwise)

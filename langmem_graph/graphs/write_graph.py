@@ -17,7 +17,6 @@ from typing_extensions import TypedDict
 from langmem_graph.errors import NothingStoredError
 from langmem_graph.extraction.background_worker import Totals, give_back_claim, log_calls
 from langmem_graph.extraction.graph import RECURSION_LIMIT, build, new_run, private
-from langmem_graph.graphs.conversation_messages import messages_in
 from langmem_graph.graphs.turn_memory import TurnMemory, pipelines_of
 from langmem_graph.graphs.user_identity import UserId
 from langmem_graph.memory import Memory
@@ -39,7 +38,10 @@ class WriteGraphState(TypedDict, total=False):
 
 
 class _State(WriteGraphState, total=False):
-    memory_totals: dict[str, Any]  # `Totals` of the batches so far; empty once reported
+    memory_owner: dict[str, Any]
+    """As in `MemoryState`."""
+    memory_totals: dict[str, Any]
+    """`Totals` of the batches so far, as JSON; empty once they are reported."""
     remaining_steps: RemainingSteps
 
 
@@ -81,15 +83,21 @@ def create_write_graph(
 
 def _append(turn: TurnMemory) -> RunnableLambda[Any, Update]:
     """The node that stores the messages and resets the totals."""
-    none = Totals().model_dump(mode="json")
+
+    def update(owner: dict[str, Any], written: dict[str, Any]) -> Update:
+        return {
+            "memory_owner": owner,
+            "memory_report": {"write": written},
+            "memory_totals": Totals().model_dump(mode="json"),
+        }
 
     def append(state: Any, config: RunnableConfig) -> Update:
-        written = turn.write(messages_in(state), config)
-        return {"memory_report": {"write": written}, "memory_totals": none}
+        _, owner, own = turn.thread(state, config)
+        return update(owner, turn.write(own, config))
 
     async def aappend(state: Any, config: RunnableConfig) -> Update:
-        written = await turn.awrite(messages_in(state), config)
-        return {"memory_report": {"write": written}, "memory_totals": none}
+        _, owner, own = turn.thread(state, config)
+        return update(owner, await turn.awrite(own, config))
 
     return RunnableLambda(append, aappend, name="append")
 

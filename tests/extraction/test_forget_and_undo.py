@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.models import AnswersBySchema
 from tests.support.topic_tracks import PROFILE, active, gather
-from tests.support.writing import echo, turn
+from tests.support.writing import echo, line_aliases, memories, turn
 
 
 def test_remember_by_hand(open_memory: Any) -> None:
@@ -40,6 +40,15 @@ def test_forgetting_a_message_takes_everything_made_of_it(open_memory: Any, tmp_
     files = [f.read_bytes() for f in (tmp_path / "m").rglob("*") if f.is_file()]
     assert any(b"okapi" in content for content in files)
     assert not any(b"zebrafish" in content for content in files)
+
+
+def test_only_what_people_said_is_read_again(open_memory: Any) -> None:
+    ana = open_memory(AnswersBySchema(Extraction=echo)).user("ana")
+    looked_up = {"role": "tool", "content": "Gate 7.", "id": "t"}
+    ana.add([*turn("Which gate?"), looked_up], session_id="s")
+    asked, answered, _ = (row["id"] for row in ana.export())
+    ana.add_records([{"text": "Gate 7.", "source_message_ids": [asked, answered, "t"]}])
+    assert ana.forget(message=asked).read_again == 1
 
 
 def test_forgetting_what_took_a_place_gives_it_back(open_memory: Any) -> None:
@@ -137,3 +146,42 @@ def test_what_is_forgotten_during_a_flush_does_not_come_back(
     ana.add(turn("Something else.", number=2), session_id="s2")
     files = [f for f in (tmp_path / "m").rglob("*") if f.is_file()]
     assert [f.name for f in files if b"zebrafish" in f.read_bytes()] == []
+
+
+def test_what_was_shown_and_then_forgotten_is_in_no_new_record(open_memory: Any) -> None:
+    """The record is of no message of the batch, but the model has seen it."""
+    forgotten: list[Any] = []
+
+    def meddle(question: str) -> Any:
+        if "boat" not in question or forgotten:
+            return echo(question)
+        forgotten.append(ana.forget(record="r1"))
+        [alias] = [one for one, words in line_aliases(question).items() if "boat" in words]
+        return memories({"text": "The zebrafish7742 has a boat.", "sources": [alias]})
+
+    ana = open_memory(AnswersBySchema(Extraction=meddle)).user("ana")
+    ana.add(turn("Hello."), session_id="s")
+    ana.flush()
+    source = ana.export()[0]["id"]
+    ana.add_records(
+        [{"record_id": "r1", "text": "A zebrafish7742.", "source_message_ids": [source]}]
+    )
+    ana.add(turn("I own a boat.", number=1), session_id="s")
+    ana.flush()
+    assert [report.records for report in forgotten] == [1]
+    texts = [record["text"] for record in ana.export_records()]
+    assert any("boat" in text for text in texts)
+    assert not any("zebrafish" in text for text in texts)
+
+
+def test_a_batch_that_another_run_took_over_is_stored_by_that_run_alone(open_memory: Any) -> None:
+    def meddle(question: str) -> Any:
+        with memory._services.room("ana") as room, room.database.write_transaction() as ledger:
+            ledger.exec_driver_sql("UPDATE unread SET claimed_by = 'another', claimed_until = 1e12")
+        return echo(question)
+
+    memory = open_memory(AnswersBySchema(Extraction=meddle))
+    ana = memory.user("ana")
+    ana.add(turn("I own a boat."), session_id="s")
+    assert ana.flush().stored == 0
+    assert ana.export_records() == []

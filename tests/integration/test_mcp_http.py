@@ -21,7 +21,10 @@ pytest.importorskip("mcp", reason='the extra is not installed: pip install "lang
 
 from mcp import ClientSession, types
 from mcp.client.streamable_http import streamable_http_client
+from starlette.testclient import TestClient
 
+from langmem_graph.mcp.server import create_mcp_server
+from langmem_graph.mcp.transports import create_app
 from tests.support.mcp_clients import COMMAND, HELLO, ask, environment, fails
 
 pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(180)]
@@ -129,6 +132,16 @@ def test_who_is_let_in_over_http(home: Path) -> None:
         with_zoe = post(url, HELLO, ("X-User-Id", "zoë".encode()))
         assert with_zoe.is_success
     assert "Traceback" not in (home / "log").read_text()
+
+
+@pytest.mark.parametrize(("hosts", "status"), [(None, 200), (["memory.example"], 200), ([], 421)])
+def test_which_names_of_the_machine_are_answered(
+    memory: Memory, hosts: list[str] | None, status: int
+) -> None:
+    app = create_app(create_mcp_server(memory, user_id="ana"), memory, allowed_hosts=hosts)
+    with TestClient(app, base_url="http://memory.example") as client:
+        accepted = {"Accept": "application/json, text/event-stream"}
+        assert client.post("/mcp", json=HELLO, headers=accepted).status_code == status
 
 
 @pytest.mark.long

@@ -1,6 +1,7 @@
 """`SystemExit` and the like out of a model or a callback: an error at once, and memory lives on."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -224,6 +225,10 @@ def test_work_that_does_not_end_is_abandoned_when_the_loop_closes() -> None:
     loop = LoopThread("test")
     loop.submit(stubborn())
     assert ends(lambda: loop.close(0.1)) is None
+
+
+async def test_what_is_written_for_a_user_ends_before_the_process_does() -> None:
+    assert not (await threads.in_thread_of("ana", threading.current_thread)).daemon
 
 
 async def test_a_cancelled_caller_stays_cancelled(memory: Memory) -> None:

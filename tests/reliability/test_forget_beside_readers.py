@@ -1,6 +1,7 @@
 """Forgetting while another connection reads: it is said, and finished as soon as that ends."""
 
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
@@ -76,6 +77,32 @@ def test_it_is_finished_in_the_background(reopen: Reopen, monkeypatch: pytest.Mo
     while hits(memory.path, [WORD]) or memory._services._with_traces:
         assert time.monotonic() < until
         time.sleep(0.02)
+
+
+def test_forgetting_leaves_no_former_index(reopen: Reopen) -> None:
+    memory = reopen(settings=nested(storage__index_batch=1))
+    user = told(memory)
+    former = set(folder(memory, "u").glob("chroma-*"))
+    user.forget(message="m1")
+    [index] = folder(memory, "u").glob("chroma-*")
+    assert len(former) == 1
+    assert index not in former
+
+
+def test_one_thread_waits_for_the_reader(reopen: Reopen, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[tuple[str, bool]] = []
+
+    def wait(_: object, user_id: str) -> None:
+        begun.append((user_id, threading.current_thread().daemon))
+
+    monkeypatch.setattr(memory_services.Services, "_empty_log", wait)
+    memory = reopen(settings=IMPATIENT)
+    user = told(memory)
+    with reading(memory):
+        user.forget(message="m1")
+        for n in "345":
+            user.add(said(f"number {n}", id=f"m{n}"), session_id="s")
+    assert begun == [("u", True)]  # it does not keep a process that ends
 
 
 def test_it_is_finished_at_the_next_opening(reopen: Reopen) -> None:

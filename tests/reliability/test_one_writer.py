@@ -133,9 +133,9 @@ def test_a_disk_without_locks_is_refused(
 
     with monkeypatch.context() as patch:
         patch.setattr("fcntl.flock", no_lock)
-        with pytest.raises(StorageError, match="chroma='http://") as refused:
-            kind(tmp_path / "m", embeddings="hash")
-        assert "local disk" in str(refused.value)
+        for _ in range(2):  # the first leaves no file that would lock the second out
+            with pytest.raises(StorageError, match="on a local disk"):
+                kind(tmp_path / "m", embeddings="hash")
     with kind(tmp_path / "m", embeddings="hash"):
         pass
 

@@ -317,3 +317,12 @@ def test_a_search_is_the_same_before_and_after_chroma_has_the_vectors(tmp_path: 
         after = memory.user("u").search_conversation("garden window", k=20)
     assert [h.message_id for h in after] == [h.message_id for h in before]
     assert np.allclose([h.score for h in after], [h.score for h in before])
+
+
+def test_a_message_is_found_by_the_words_of_the_two_before_it(memory: Memory) -> None:
+    user = memory.user("u")
+    words = ("My quokka sleeps.", "Where?", "In the shed.", "Good.")
+    user.add([said(text, id=text) for text in words], session_id="s")
+    hits = user.search_conversation("quokka", k=9, explain=True)
+    found = {hit.text for hit in hits if hit.signals and hit.signals["words"]}
+    assert found == set(words[:3])

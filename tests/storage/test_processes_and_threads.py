@@ -25,6 +25,7 @@ from langmem_graph.memory import Memory
 from tests.conftest import said
 
 Reopen = Callable[..., Memory]
+PRAGMAS = {"synchronous": 2, "secure_delete": 1, "foreign_keys": 1, "journal_mode": "wal"}
 _OPEN = "from langmem_graph import Memory; import sys; Memory(sys.argv[1], embeddings='hash')"
 
 
@@ -92,6 +93,16 @@ def test_use_after_fork_is_refused_and_the_parent_goes_on(memory: Memory) -> Non
     os.waitpid(child, 0)
     assert "forked" in answers.get()
     assert memory.user("u").search_conversation("hello")[0].message_id == "1"
+
+
+def test_a_commit_is_written_through_and_what_is_deleted_is_overwritten(memory: Memory) -> None:
+    """No test can cut the power, so SQLite is asked what it would do."""
+    with (
+        memory._services.room("u", create=True) as room,
+        room.database.read_transaction() as ledger,
+    ):
+        asked = {name: ledger.exec_driver_sql(f"PRAGMA {name}") for name in PRAGMAS}
+        assert {name: answer.scalar() for name, answer in asked.items()} == PRAGMAS
 
 
 def test_a_closed_memory_says_so(memory: Memory) -> None:

@@ -19,7 +19,7 @@ from tests.support.graphs import config
 from tests.support.writing import echo
 
 FLIGHT = "Flight KL1 is booked."
-TRANSFERS = ("transfer_", "ransferred", "ransferring")
+TRANSFERS = ("transfer_", "ransferred", "ransferring", "ask_flight_agent")
 
 
 @tool
@@ -76,19 +76,24 @@ def swarm_with_middleware(memory: Memory) -> Any:
     return agents_of_swarm("", [MemoryMiddleware(memory, extraction="manual")])
 
 
-def agents_of_swarm(text: str, middleware: Any = ()) -> Any:
+def swarm_with_tools_of_another_name(memory: Memory) -> Any:
+    """Only the tool's own metadata says that it hands over; the middleware sees it."""
+    return agents_of_swarm("", [MemoryMiddleware(memory, extraction="manual")], "ask_flight_agent")
+
+
+def agents_of_swarm(text: str, middleware: Any = (), tool_name: str | None = None) -> Any:
     pytest.importorskip("langgraph_swarm")
     from langgraph_swarm import create_handoff_tool, create_swarm
 
     agents = [
         create_agent(
             ScriptedChatModel(script=[answer]),
-            [create_handoff_tool(agent_name=other)],
+            [create_handoff_tool(agent_name=other, name=tool_name)],
             middleware=middleware,
             name=name,
         )
         for name, other, answer in (
-            ("Host", "flight agent", calls("transfer_to_flight_agent", text)),
+            ("Host", "flight agent", calls(tool_name or "transfer_to_flight_agent", text)),
             ("flight agent", "Host", FLIGHT),
         )
     ]
@@ -111,7 +116,9 @@ def of_model(tmp_path: Path) -> tuple[Memory, ScriptedChatModel]:
 
 
 @pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
-@pytest.mark.parametrize("host", [supervisor, swarm, swarm_with_middleware])
+@pytest.mark.parametrize(
+    "host", [supervisor, swarm, swarm_with_middleware, swarm_with_tools_of_another_name]
+)
 def test_a_hand_off_is_stored_but_never_found_quoted_or_extracted(
     tmp_path: Path, host: Any
 ) -> None:

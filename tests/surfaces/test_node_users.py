@@ -3,12 +3,14 @@
 import asyncio
 import operator
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import pytest
+from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph import START, MessagesState, StateGraph, add_messages
 from langgraph_sdk.auth.types import StudioUser
 from typing_extensions import TypedDict
 
@@ -20,6 +22,7 @@ from langmem_graph.graphs.nodes import (
     with_memory,
 )
 from langmem_graph.memory import Memory
+from langmem_graph.middleware import MemoryMiddleware
 from langmem_graph.testing import ScriptedChatModel
 from tests.conftest import said
 from tests.support.graphs import WAYS, chatbot, config, run
@@ -67,6 +70,11 @@ def test_the_user_id_comes_from_any_of_the_three_places(memory: Memory) -> None:
         {"user": "victim", "langgraph_auth_user_id": "mallory"},
         {"user": "victim", "context": {"user_id": "mallory"}},
         {"user": "victim", "langgraph_auth_user_id": "langgraph-studio-user"},
+        {  # as a server with authentication sets it
+            "user": "victim",
+            "langgraph_auth_user_id": "mallory",
+            "langgraph_auth_user": SimpleNamespace(identity="mallory", is_authenticated=True),
+        },
     ],
 )
 def test_places_that_disagree_are_refused(memory: Memory, places: dict[str, Any]) -> None:
@@ -137,6 +145,56 @@ def test_words_are_kept_apart_in_a_thread_whose_messages_have_no_id(memory: Memo
         graph.invoke({"messages": [("user", text)]}, config(user))
     kept = {user: [m["content"] for m in memory.user(user).export()] for user in ("ana", "bob")}
     assert kept == {"ana": ["yes", "ok", "me", "ok"], "bob": ["yes", "ok", "again", "ok"]}
+
+
+def answer_unless_down(messages: list[Any]) -> str:
+    if "PIN" in messages[-1].text:
+        raise RuntimeError("down")
+    return "ok"
+
+
+def nodes_around_a_model(memory: Memory, key: str, first: str) -> Any:
+    """A chatbot whose conversation is in `key`; the node `first` runs before the model."""
+
+    def chat(state: Any) -> dict[str, Any]:
+        return {key: [AIMessage(answer_unless_down(state[key]))]}
+
+    made = create_recall_node if first == "recall" else create_write_node
+    builder = StateGraph(TypedDict("Talk", {key: Annotated[list[Any], add_messages]}))  # type: ignore[misc]
+    write = create_write_node(memory, messages_key=key)
+    before = made(memory, messages_key=key)
+    builder.add_sequence([(first, before), ("chat", chat), ("write", write)])
+    builder.add_edge(START, first)
+    return builder.compile(checkpointer=InMemorySaver())
+
+
+def agent_with_memory(memory: Memory, *_: str) -> Any:
+    model = ScriptedChatModel(script=answer_unless_down)
+    return create_agent(model, middleware=[MemoryMiddleware(memory)], checkpointer=InMemorySaver())
+
+
+@pytest.mark.parametrize("talk", [("hi",), ()])
+@pytest.mark.parametrize(
+    ("make", "key", "first"),
+    [
+        (nodes_around_a_model, "messages", "recall"),
+        (nodes_around_a_model, "messages", "write before"),
+        (nodes_around_a_model, "talk", "recall"),
+        (agent_with_memory, "messages", ""),
+    ],
+)
+def test_what_was_never_answered_goes_into_no_other_memory(
+    memory: Memory, make: Any, key: str, first: str, talk: tuple[str, ...]
+) -> None:
+    graph = make(memory, key, first)
+    for text in talk:
+        graph.invoke({key: [("user", text)]}, config("ana"))
+    with pytest.raises(RuntimeError):
+        graph.invoke({key: [("user", "my PIN is 4711")]}, config("ana"))
+    for text in ("hello", "again"):
+        graph.invoke({key: [("user", text)]}, config("bob"))
+    kept = [m["content"] for m in memory.user("bob").export()]
+    assert kept == ["hello", "ok", "again", "ok"]
 
 
 def test_a_message_without_an_id_does_not_hide_those_before_it(memory: Memory) -> None:

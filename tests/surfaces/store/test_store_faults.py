@@ -9,6 +9,7 @@ import pytest
 from langgraph.store.base import PutOp
 
 from langmem_graph.errors import EmbedderMismatchError
+from langmem_graph.settings import Settings, StorageSettings
 from langmem_graph.store.chroma_store import ChromaStore
 from tests.conftest import TroubledEmbeddings
 from tests.support.store_items import EAGER, NUTS, keys, vectors_in
@@ -96,6 +97,18 @@ def test_a_failing_embedder_loses_nothing(
     store = reopen(embeddings=troubled)
     assert vectors_in(tmp_path / "store") == 3
     assert all(one.score is not None for one in store.search(("n",), query="one"))
+
+
+def test_all_that_is_due_is_embedded_batch_by_batch(
+    tmp_path: Path, troubled: TroubledEmbeddings
+) -> None:
+    settings = Settings(storage=StorageSettings(embed_batch=2))
+    with ChromaStore(tmp_path, embeddings=troubled, settings=settings) as store:
+        troubled.down = True
+        store.batch([PutOp(("n",), str(n), {"text": f"plum {n}"}) for n in range(5)])
+        troubled.down = False
+        store.rebuild()
+        assert vectors_in(tmp_path) == 5
 
 
 def test_one_bad_text_blocks_no_other(tmp_path: Path, troubled: TroubledEmbeddings) -> None:

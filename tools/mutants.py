@@ -1,0 +1,153 @@
+"""Change one line of safety-relevant code at a time, and see whether the tests of its area notice.
+
+`python tools/mutants.py` tries some changes of every module below; `--only deletion` of one;
+`--change deletion OLD NEW` makes one of your own. The working copy is not touched: everything
+happens in a copy of it. A change with which the tests do not end in time counts as noticed.
+"""
+
+import argparse
+import ast
+import compileall
+import importlib
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from py_compile import PycInvalidationMode
+
+ROOT = Path(__file__).resolve().parents[1]
+LIMIT = 90.0  # seconds for the tests of one change
+OPTIONS = "-x -q -p no:cacheprovider -p no:xdist -W ignore::pytest.PytestAssertRewriteWarning"
+FAST = "not small_add and not chroma_once and not handler"  # all but the slowest tests
+MODULES = {
+    "storage/deletion.py": "extraction/test_forget_and_undo reliability/test_forget_beside_readers",
+    "storage/user_room.py": "reliability/test_forget_beside_readers reliability/test_signals",
+    "storage/directory_and_lock.py": "storage/test_users_beside_each_other "
+    "storage/test_directory_faults storage/test_forks_and_copies storage/test_erase_and_close "
+    "reliability/test_one_writer",
+    "storage/memory_services.py": "storage/test_call_log storage/test_interrupts "
+    "reliability/test_forget_beside_readers",
+    "threads.py": "reliability/test_exits reliability/test_hanging_embedder",
+    "embeddings/embedder.py:embed,embed_query,_ask,spans,_checked": "storage/test_embedder_faults "
+    "reliability/test_hanging_embedder",
+    "store/writer.py": "surfaces/store/test_group_commit surfaces/store/test_store_faults",
+    "messages.py:_with_handoffs,_hands_over,_origin": "surfaces/test_agent_frameworks "
+    "storage/test_origins_and_times",
+    "store/items.py:write,_store,sweep,get,namespaces,newest,under,_fields": "surfaces/store/"
+    "test_store_ttl surfaces/store/test_store_isolation surfaces/store/test_chroma_store",
+    "mcp/transports.py": "integration/test_mcp_http",
+    "graphs/user_identity.py": "surfaces/test_node_users",
+}
+"""The tests that have to notice a change of a module, or of these functions of it."""
+PAIRS = {ast.Eq: ast.NotEq, ast.Lt: ast.LtE, ast.Gt: ast.GtE, ast.Is: ast.IsNot, ast.In: ast.NotIn}
+SWAPPED: dict[type, type] = {**PAIRS, **{new: old for old, new in PAIRS.items()}}
+
+
+def changed(node: ast.AST) -> ast.AST | None:
+    """Another node for the place of this one, if there is one that does something else."""
+    match node:
+        case ast.Compare(left, [op], values) if type(op) in SWAPPED:
+            return ast.Compare(left, [SWAPPED[type(op)]()], values)
+        case ast.BoolOp(op, values):
+            return ast.BoolOp(ast.Or() if isinstance(op, ast.And) else ast.And(), values)
+        case ast.UnaryOp(ast.Not(), operand):
+            return operand
+        case ast.If(test, yes, no) | ast.IfExp(test, yes, no) if not isinstance(test, ast.Compare):
+            return type(node)(ast.UnaryOp(ast.Not(), test), yes, no)
+        case ast.Raise() | ast.Expr(ast.Call()) if "_log." not in ast.unparse(node):
+            return ast.Pass()
+        case ast.Constant(bool(value)):
+            return ast.Constant(not value)
+        case ast.Constant(int(value) | float(value)):
+            return ast.Constant(value + 1)
+        case ast.With(items, body) if not any(item.optional_vars for item in items):
+            return ast.If(ast.Constant(value=True), body, [])
+    return None
+
+
+def mutants(module: str) -> Iterator[tuple[str, str]]:
+    """What is changed, and the module's text with this change."""
+    file, _, names = module.partition(":")
+    tree = ast.parse((ROOT / "langmem_graph" / file).read_text())
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    chosen = (f for f in functions if not names or f.name in names.split(","))
+    for parent in (node for function in chosen for node in ast.walk(function)):
+        for field, value in ast.iter_fields(parent):
+            nodes = value if isinstance(value, list) else [value]
+            for place, node in enumerate(nodes):
+                if not isinstance(node, ast.AST) or (new := changed(node)) is None:
+                    continue
+                put = [*nodes[:place], ast.copy_location(new, node), *nodes[place + 1 :]]
+                setattr(parent, field, put if isinstance(value, list) else new)
+                old, said = (" ".join(ast.unparse(n).split())[:60] for n in (node, new))
+                what = f":{getattr(node, 'lineno', 0)} {old} -> {said}"
+                yield what, ast.unparse(ast.fix_missing_locations(tree))
+                setattr(parent, field, value)
+
+
+def noticed(module: str, text: str | None) -> bool:
+    """Whether its tests fail with this text of a module; they run in a fork of this process."""
+    path = Path("langmem_graph", module.partition(":")[0])
+    before = path.read_text()
+    path.write_text(text or before)
+    child = os.fork()
+    if child == 0:
+        os.setpgid(0, 0)
+        os.dup2(os.open("out.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
+        os.dup2(1, 2)
+        marked = ["-k", FAST, *(["-m", "not stress"] if "mcp" in module else [])]
+        files = [f"tests/{file}.py" for file in MODULES[module].split()]
+        os._exit(int(importlib.import_module("pytest").main([*OPTIONS.split(), *marked, *files])))
+    ended, status, until = 0, 1, time.monotonic() + LIMIT
+    while not ended and time.monotonic() < until:
+        time.sleep(0.1)
+        ended, status = os.waitpid(child, os.WNOHANG)
+    if not ended:
+        os.killpg(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    path.write_text(before)
+    return not ended or status != 0
+
+
+def main() -> None:
+    """Try the changes, print which were not noticed, and count."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", nargs="*", default=[""], help="parts of modules' names")
+    parser.add_argument("--each", type=int, default=4, help="changes of a module")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--change", nargs=3, action="append", metavar=("MODULE", "OLD", "NEW"))
+    asked, made = parser.parse_args(), list[tuple[str, str, str]]()
+    for part, old, new in asked.change or ():
+        [module] = [name for name in MODULES if part in name]
+        text = (ROOT / "langmem_graph" / module.partition(":")[0]).read_text().replace(old, new)
+        made.append((module, f" {old!r} -> {new!r}", text))
+    for module in () if asked.change else MODULES:
+        if any(part in module for part in asked.only):
+            found = sorted(set(mutants(module)))
+            some = random.Random(asked.seed).sample(found, min(asked.each, len(found)))
+            made += [(module, *one) for one in some]
+    copied = Path(tempfile.mkdtemp(prefix="mutants-"))
+    shutil.copytree(ROOT, copied, ignore=shutil.ignore_patterns(".*"), dirs_exist_ok=True)
+    compileall.compile_dir(copied, quiet=1, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
+    os.chdir(copied)
+    os.environ |= {"PYTHONPATH": str(copied), "PYTHONDONTWRITEBYTECODE": "1"}
+    sys.path[0], sys.dont_write_bytecode = str(copied), True
+    for name in ("chromadb", "langchain.agents", "mcp", "onnxruntime", "pytest"):
+        importlib.import_module(name)
+    survived, good = 0, {m: not noticed(m, None) for m in dict.fromkeys(m for m, *_ in made)}
+    for module, what, text in made:
+        seen = noticed(module, text) if good[module] else None
+        survived += not seen
+        end = {True: "killed  ", False: "SURVIVED", None: "NOT TRIED, its tests fail or last"}[seen]
+        print(end, module.partition(":")[0] + what, flush=True)
+    print(f"{len(made) - survived} of {len(made)} killed")
+    shutil.rmtree(copied)
+
+
+if __name__ == "__main__":
+    main()
