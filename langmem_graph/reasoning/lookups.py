@@ -57,10 +57,11 @@ async def first_lookup(
     warnings: list[str] = []
 
     def look_up(room: Room) -> list[Fact]:
-        told = told_of_days(room, state, services.settings) if reasons(state) else []
         found = find_facts(UserSearch.of(services, room, notes), query, k)
-        known = {fact.id for fact in told}
-        return [*told, *(fact for fact in found if fact.id not in known)]
+        dated = {message for fact in found if fact.day for message in fact.message_ids}
+        told = told_of_days(room, state, services.settings) if reasons(state) else []
+        first = {fact.id: fact for fact in told if not dated & set(fact.message_ids)}
+        return [*first.values(), *(fact for fact in found if fact.id not in first)]
 
     try:
         facts = await services.in_known_room(run.user, look_up, [])
