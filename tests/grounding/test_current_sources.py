@@ -10,7 +10,6 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
-from langmem_graph.llm.tool_specs import tool_spec
 from langmem_graph.memory import Memory
 from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
 from tests.support.flights import filling
