@@ -36,11 +36,14 @@ class Quoted:
     day: date | None  # when they were said
 
 
-def number_derivation(value: float | Decimal, about: str, quotes: Sequence[Quoted]) -> str | None:
+def number_derivation(
+    value: float | Decimal, about: str, quotes: Sequence[Quoted], *, whole: bool = False
+) -> str | None:
     """How a number follows from the words: its name; None where it does not.
 
     Args:
         about: name and description of the slot, which may name a unit.
+        whole: the slot takes whole numbers only.
     """
     wanted, found = Decimal(str(value)), [amounts(one.words, one.text) for one in quotes]
     units = {word.removesuffix("s") for word in re.findall(r"[^\W\d_]+|%", about.casefold())}
@@ -49,6 +52,12 @@ def number_derivation(value: float | Decimal, about: str, quotes: Sequence[Quote
     if any(one.value == wanted and (percent or one.unit not in _PERCENT) for one in stated):
         return "number"
     others = [measure_of(unit) for unit in units]
+    if whole and any(
+        one.value == wanted and _is_measured_so(one.unit, others)
+        for quoted in quotes
+        for one in amounts(quoted.words, quoted.text, whole=True)
+    ):
+        return "number"
     for one in stated:
         of, factor = measure_of(one.unit)
         if of and wanted in {one.value * factor / own for other, own in others if other == of}:
@@ -58,6 +67,13 @@ def number_derivation(value: float | Decimal, about: str, quotes: Sequence[Quote
     if is_one_unit and len(single) == len(quotes) > 1:
         return "sum" if sum(one.value for one in single) == wanted else None
     return None
+
+
+def _is_measured_so(unit: str, others: Sequence[tuple[str, Decimal]]) -> bool:
+    """Whether a slot wants its numbers in this unit, as far as it names one."""
+    own = measure_of(unit)
+    same = [other for other in others if other[0] == own[0]]
+    return not own[0] or not same or own in same
 
 
 def text_derivation(

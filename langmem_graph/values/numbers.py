@@ -20,8 +20,16 @@ _WRITTEN = re.compile(
 _OTHER_MARK = {",": ".", ".": ","}
 _AMBIGUOUS = re.compile(r"[+\-−]?[1-9]\d{0,2}[.,]\d{3}")
 _SPACE = "[ \u00a0\u202f]"
-_GROUPED = re.compile(rf"(?:[A-Z]{{3}} |[$€£¥₹] ?)?[1-9]\d{{0,2}}(?:{_SPACE}\d{{3}})+[^\d]{{0,20}}")
-"""12 500 kr, and nothing else: in a longer text these may be two numbers."""
+_GROUPED = re.compile(
+    r"(?<![\w.,+\-−])(?<!\d[ \u00a0\u202f])[1-9]\d{0,2}(?:[ \u00a0\u202f]\d{3})+"
+    r"(?![\w-]|[ \u00a0\u202f.]\d)"
+)
+"""The 12 500 of "12 500 kr", with no digit beside it."""
+_COINS = r"(?:€|(?i:eur(?:os?)?|chf))"
+_DOLLARS = r"(?:[$£]|(?i:usd|gbp|dollars?|pounds?))"
+_PRICED = r"(?<![\w.,])(?:{0}\s?{1}(?![\d.,]\d)|{1}\s?{0}(?!\w))(?!{2})"
+_EACH = r"\s?(?:€|(?i:euros?|eur))?\s?(?:/|per|a|the)\s?(?i:l|lit(?:er|re)|gallon|kwh|kg)\b"
+"""An amount of money, but no price of a litre, which has thousandths."""
 _SHORT_RANGE = re.compile(r"(?<![\w.,-])(\d{1,3})[-–](?=\d{1,3}(?![\w.,-]))")
 _NEGATED = re.compile(r"(?:(?<!\w)[-−][$€£¥₹]?|\bminus )$", re.IGNORECASE)
 _ATTACHED = re.compile(r"kg|mg|km|cm|mm|ml|cl|lbs?|kwh?|k|g|m|l|h|s|mins?|hrs?|th|st|nd|rd", re.I)
@@ -54,23 +62,25 @@ def _units() -> dict[str, tuple[str, Decimal]]:
     return {name: (of, Decimal(factor)) for of, factor, *names in rows for name in names}
 
 
-def amounts(text: str, context: str = "") -> list[Amount]:
+def amounts(text: str, context: str = "", *, whole: bool = False) -> list[Amount]:
     """The numbers of a text, in figures and, up to twelve, in words.
 
     Parts of dates in figures, of times and of codes are none: "AB-12" has no number.
 
     Args:
         context: a longer text around it, which may show how it writes decimals.
+        whole: "1.200" is 1200, since only a whole number is looked for.
     """
     plain = _SHORT_RANGE.sub(r"\1 – ", text)
-    if _GROUPED.fullmatch(plain.strip()):
-        plain = re.sub(rf"(?<=\d){_SPACE}(?=\d)", "", plain)
-    return [*_in_figures(plain, context or text), *_in_words(plain)]
+    plain = _GROUPED.sub(lambda found: re.sub(_SPACE, "", found[0]), plain)
+    return [*_in_figures(plain, context or text, whole), *_in_words(plain)]
 
 
-def _in_figures(text: str, context: str) -> Iterator[Amount]:
+def _in_figures(text: str, context: str, whole: bool) -> Iterator[Amount]:
     for digits in DIGITS.finditer(text):
         number, (start, end) = decimal_of(digits.group(), context), digits.span()
+        if number is None and whole and _AMBIGUOUS.fullmatch(digits.group()):
+            number = Decimal(re.sub("[.,]", "", digits.group()).replace("−", "-"))
         attached = _ATTACHED.match(text, end)
         last = attached.end() if attached else end
         if number is None or _NEGATED.search(text[:start]) or not is_token(text, start, last):
@@ -98,8 +108,8 @@ def _in_words(text: str) -> Iterator[Amount]:
 def decimal_of(digits: str, text: str = "") -> Decimal | None:
     """The number that digits and separators write; None where that is not certain.
 
-    "1,5" is 1.5, "1.200,50" is 1200.50 and "3,4,5" is none. "1.200" may be two numbers, unless a
-    dollar or pound sign stands before "1,200", or the text shows elsewhere which mark it uses.
+    "1,5" is 1.5, "1.200,50" is 1200.50 and "3,4,5" is none. "1.200" may be two numbers, unless it
+    is an amount of money, or the text shows elsewhere which mark it uses.
     """
     plain = re.sub(r"(?<=\d)['’\u00a0\u202f ](?=\d{3}(?:\D|$))", "", digits)
     if len(plain) > _MOST_DIGITS or not _WRITTEN.fullmatch(plain):
@@ -119,8 +129,10 @@ def _mark_of(plain: str) -> str:
 
 def _mark_in(digits: str, text: str) -> str:
     """The decimal mark that the rest of a text shows; empty where it shows none, or both."""
-    if "," in digits and re.search(rf"[$£]\s?{re.escape(digits)}", text):
-        return "."
+    mark = "," if "," in digits else "."
+    money = f"(?:{_COINS}|{_DOLLARS})" if mark == "," else _COINS  # of "$1.234" it is unclear
+    if re.search(_PRICED.format(money, re.escape(digits), _EACH), text):
+        return _OTHER_MARK[mark]
     written = [one for one in DIGITS.findall(text) if _WRITTEN.fullmatch(one)]
     clear = [one for one in written if re.search("[.,]", one) and not _AMBIGUOUS.fullmatch(one)]
     marks = {_mark_of(one) for one in clear}

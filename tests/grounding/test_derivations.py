@@ -152,7 +152,9 @@ def test_whole_quotes_are_joined(value: str, words: list[str], how: str | None) 
         (50, "share", ["50 percent"], None),
         (42.5, "total", ["30 euro"], None),
         (32, "total", ["30 kg", "2 km"], None),
-        (1000, "fee", ["1.000 euro"], None),
+        (1000, "fee", ["1.000 euro"], "number"),
+        (1365, "rent", ["1.365 EUR"], "number"),
+        (1000, "fee", ["1.000"], None),
         (1, "fee", ["1.000 euro"], None),
         (12, "code", ["AB-12"], None),
     ],
@@ -166,3 +168,10 @@ def test_numbers_are_converted_and_summed(
 def test_a_number_as_a_text_has_its_plain_form() -> None:
     assert text_derivation("1200.5", "", quoted("1,200.50 euro"), None) == "number"
     assert text_derivation("007", "", quoted("7 people"), None) is None
+
+
+def test_a_whole_number_has_no_decimals() -> None:
+    said = quoted("103.250 km")
+    assert number_derivation(103250, "odometer in km", said, whole=True) == "number"
+    assert number_derivation(103250, "odometer in km", said) is None
+    assert number_derivation(1500, "way in m", quoted("1.500 km"), whole=True) is None
