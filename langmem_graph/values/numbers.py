@@ -25,10 +25,9 @@ _GROUPED = re.compile(
     r"(?![\w-]|[ \u00a0\u202f.]\d)"
 )
 """The 12 500 of "12 500 kr", with no digit beside it."""
-_COINS = r"(?:€|(?i:eur(?:os?)?|chf))"
-_DOLLARS = r"(?:[$£]|(?i:usd|gbp|dollars?|pounds?))"
+_CODE = "(?:EUR|CHF|USD|GBP)"
 _PRICED = r"(?<![\w.,])(?:{0}\s?{1}(?![\d.,]\d)|{1}\s?{0}(?!\w))(?!{2})"
-_EACH = r"\s?(?:€|(?i:euros?|eur))?\s?(?:/|per|a|the)\s?(?i:l|lit(?:er|re)|gallon|kwh|kg)\b"
+_EACH = r"\s?(?:EUR|CHF|USD|GBP)?\s?(?:/|per|a|the)\s?(?i:l|lit(?:er|re)|gallon|kwh|kg)\b"
 """An amount of money, but no price of a litre, which has thousandths."""
 _SHORT_RANGE = re.compile(r"(?<![\w.,-])(\d{1,3})[-–](?=\d{1,3}(?![\w.,-]))")
 _NEGATED = re.compile(r"(?:(?<!\w)[-−][$€£¥₹]?|\bminus )$", re.IGNORECASE)
@@ -79,7 +78,7 @@ def amounts(text: str, context: str = "", *, whole: bool = False) -> list[Amount
 def _in_figures(text: str, context: str, whole: bool) -> Iterator[Amount]:
     for digits in DIGITS.finditer(text):
         number, (start, end) = decimal_of(digits.group(), context), digits.span()
-        if number is None and whole and _AMBIGUOUS.fullmatch(digits.group()):
+        if whole and (number is None or number % 1) and _AMBIGUOUS.fullmatch(digits.group()):
             number = Decimal(re.sub("[.,]", "", digits.group()).replace("−", "-"))
         attached = _ATTACHED.match(text, end)
         last = attached.end() if attached else end
@@ -108,8 +107,9 @@ def _in_words(text: str) -> Iterator[Amount]:
 def decimal_of(digits: str, text: str = "") -> Decimal | None:
     """The number that digits and separators write; None where that is not certain.
 
-    "1,5" is 1.5, "1.200,50" is 1200.50 and "3,4,5" is none. "1.200" may be two numbers, unless it
-    is an amount of money, or the text shows elsewhere which mark it uses.
+    "1,5" is 1.5, "1.200,50" is 1200.50 and "3,4,5" is none. "1.200" may be two numbers, unless a
+    currency's code stands beside it, a dollar or pound sign before "1,200", or the text shows
+    elsewhere which mark it uses.
     """
     plain = re.sub(r"(?<=\d)['’\u00a0\u202f ](?=\d{3}(?:\D|$))", "", digits)
     if len(plain) > _MOST_DIGITS or not _WRITTEN.fullmatch(plain):
@@ -129,10 +129,10 @@ def _mark_of(plain: str) -> str:
 
 def _mark_in(digits: str, text: str) -> str:
     """The decimal mark that the rest of a text shows; empty where it shows none, or both."""
-    mark = "," if "," in digits else "."
-    money = f"(?:{_COINS}|{_DOLLARS})" if mark == "," else _COINS  # of "$1.234" it is unclear
-    if re.search(_PRICED.format(money, re.escape(digits), _EACH), text):
-        return _OTHER_MARK[mark]
+    if re.search(_PRICED.format(_CODE, re.escape(digits), _EACH), text):
+        return _OTHER_MARK["," if "," in digits else "."]
+    if "," in digits and re.search(rf"[$£]\s?{re.escape(digits)}", text):
+        return "."
     written = [one for one in DIGITS.findall(text) if _WRITTEN.fullmatch(one)]
     clear = [one for one in written if re.search("[.,]", one) and not _AMBIGUOUS.fullmatch(one)]
     marks = {_mark_of(one) for one in clear}

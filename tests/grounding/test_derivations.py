@@ -183,7 +183,7 @@ def test_whole_quotes_are_joined(value: str, words: list[str], how: str | None) 
         (50, "share", ["50 percent"], None),
         (42.5, "total", ["30 euro"], None),
         (32, "total", ["30 kg", "2 km"], None),
-        (1000, "fee", ["1.000 euro"], "number"),
+        (1000, "fee", ["1.000 euro"], None),
         (1365, "rent", ["1.365 EUR"], "number"),
         (1000, "fee", ["1.000"], None),
         (1, "fee", ["1.000 euro"], None),
