@@ -59,7 +59,7 @@ class GroundedTools:
         sources = grounded.grounding.items()  # defaults are left to the tool
         paths = [slot_path(slot) for slot, source in sources if source.type != "default"]
         lacking = [slot_path(one.name) for one in grounded.missing]
-        whole = [path for path in paths if not _is_of_broken_list(path, lacking)]
+        whole = [path for path in paths if not _is_of_incomplete(path, lacking, arguments)]
         completed, added = _merged(arguments, grounded.arguments, whole)
         notes = _contradictions(arguments, grounded, query)
         event = {"event": "memory_tool_call", "tool": name, "added": added}
@@ -138,10 +138,20 @@ def _cited(source: Grounding) -> str:
     return ", ".join([as_data(source.text), *(map(plain_id, ids) if ids else ["the request"])])
 
 
-def _is_of_broken_list(path: tuple[str, ...], lacking: Sequence[tuple[str, ...]]) -> bool:
-    """True for a part of a list of which another part is missing: it would be sent incomplete."""
-    lists = [path[:place] for place, name in enumerate(path) if name.isdigit()]
-    return any(other[: len(one)] == one for one in lists for other in lacking)
+def _is_of_incomplete(
+    path: tuple[str, ...], lacking: Sequence[tuple[str, ...]], arguments: Arguments
+) -> bool:
+    """True for a part of a list, or of an object that the agent left out, which lacks another part.
+
+    It would be sent incomplete.
+    """
+    outer = [path[:place] for place in range(1, len(path))]
+    added = [
+        one
+        for one in outer
+        if path[len(one)].isdigit() or _value_at(arguments, ".".join(one)) is None
+    ]
+    return any(other[: len(one)] == one for one in added for other in lacking)
 
 
 def _value_at(arguments: Arguments, slot: str) -> Any:

@@ -15,6 +15,8 @@ from langmem_graph.runtime import Event, StepRun
 from langmem_graph.schemas import GroundedCall, Grounding, MissingSlot, Offered
 from langmem_graph.threads import in_thread
 
+Path = tuple[str, ...]
+
 _UNUSABLE = "the model's answer could not be used"
 _UNSAID = "memory does not say"
 _OFFERED = ("the user did not say it", "it is not settled")
@@ -81,23 +83,41 @@ class _Assembly:
             if one.how == "offered"
         }
         proposed = read_arguments(state["proposal"].arguments) if state["proposal"] else {}
-        self.arguments: dict[str, Any] = self._sent_of(proposed, ()) or {}
+        self._places = dict[Path, Path]()
+        sent = {path for path, one in self._filled.items() if one.how in SENT}
+        self._holding = {path[:length] for path in sent for length in range(len(path) + 1)}
+        self.arguments: dict[str, Any] = self._sent_of(proposed, (), ()) or {}
 
-    def _sent_of(self, proposed: Any, path: tuple[str, ...]) -> Any:
-        """The part of the proposed arguments that is sent; None where nothing of it is."""
-        if isinstance(proposed, dict):
-            parts = {name: self._sent_of(one, (*path, name)) for name, one in proposed.items()}
-            return {name: part for name, part in parts.items() if part is not None} or None
-        if isinstance(proposed, list):
-            items = [self._sent_of(one, (*path, str(n))) for n, one in enumerate(proposed)]
-            return [item for item in items if item is not None] or None
-        filled = self._filled.get(path)
-        if filled is None or filled.how not in SENT:
+    def _sent_of(self, proposed: Any, path: Path, place: Path) -> Any:
+        """The part of the proposed arguments that is sent, at its place; None for nothing of it."""
+        self._places[path] = place
+        if path not in self._holding:
             return None
-        self.grounding[filled.name] = Grounding(**self._origin(filled))
+        if isinstance(proposed, dict):
+            names = [name for name in proposed if (*path, name) in self._holding]
+            return {n: self._sent_of(proposed[n], (*path, n), (*place, n)) for n in names}
+        if isinstance(proposed, list):
+            items = [(str(n), one) for n, one in enumerate(proposed)]
+            kept = [(n, one) for n, one in items if (*path, n) in self._holding]
+            gone = {(*path, n): place for n, _ in items if (*path, n) not in self._holding}
+            self._places |= gone  # what such an item lacks, the list lacks
+            return [
+                self._sent_of(one, (*path, n), (*place, str(new)))
+                for new, (n, one) in enumerate(kept)
+            ]
+        filled, name = self._filled[path], slot_name(place)
+        self.grounding[name] = Grounding(**self._origin(filled))
         if filled.how == "inferred":
-            self.warnings.append(f"{filled.name}: {filled.value!r} is the model's choice")
+            self.warnings.append(f"{name}: {filled.value!r} is the model's choice")
         return filled.value
+
+    def _name(self, path: Path) -> str:
+        """The name of a proposed part among what is sent: items that are not sent have no place."""
+        for length in range(len(path), 0, -1):
+            if (place := self._places.get(path[:length])) is not None:
+                gone = len(place) < length
+                return slot_name(place if gone else (*place, *path[length:]))
+        return slot_name(path)
 
     def _origin(self, filled: FilledValue) -> dict[str, Any]:
         sources, derived = self._evidence.named(filled.sources), bool(filled.derivation)
@@ -116,7 +136,7 @@ class _Assembly:
         unsent = [one for one in parts if one.how not in SENT]
         if _value_at(self.arguments, slot.path) is not None:
             for one in unsent:
-                self._miss(one.name, one)
+                self._miss(self._name(one.path), one)
             return
         bad = problem(slot.schema["default"], slot.schema) if slot.has_default else None
         reason = f"its default does not fit: {bad}" if bad else ""
@@ -140,14 +160,17 @@ class _Assembly:
         return f"only offered: {_OFFERED[filled.origin == 'user']}"
 
     def _miss(self, name: str, filled: FilledValue) -> None:
+        if any(slot.name == name for slot in self.missing):
+            return
         values = filled.text.split(" / ") if filled.how == "conflict" else []
         values = [str(filled.value)] if filled.how == "offered" else values
         self.missing.append(MissingSlot(name=name, reason=self._reason(filled), values=values))
 
-    def remove_unusable(
-        self, schema: Mapping[str, Any], path: tuple[str, ...], given: dict[str, Any]
-    ) -> None:
-        """Remove optional parts of an object that do not fit, or hold nothing but defaults."""
+    def remove_unusable(self, schema: Mapping[str, Any], path: Path, given: dict[str, Any]) -> None:
+        """Remove optional parts of an object that do not fit, or hold nothing but defaults.
+
+        What only lacks parts stays, and lacks them.
+        """
         needed = schema.get("required") or ()
         for name, part in schema["properties"].items():
             inside, inner = object_in(part), (*path, name)
@@ -158,10 +181,10 @@ class _Assembly:
                 if name not in needed and not self._has_grounded(inner):
                     self._drop(inner, given)
                     continue
-            error = None if name in needed else problem(given[name], part)
-            if error:
+            wrong = [] if name in needed else list(errors(given[name], part))
+            if not all(map(_only_lacks, wrong)):
                 self._drop(inner, given)
-                self.warnings.append(f"{slot_name(inner)} is left out: {error}")
+                self.warnings.append(f"{slot_name(inner)} is left out: {wrong[0].message[:200]}")
 
     def report_errors(self, schema: Mapping[str, Any]) -> None:
         """Report every remaining schema error as a missing argument or a warning."""
@@ -172,22 +195,22 @@ class _Assembly:
             if () in lacking:
                 self.warnings.append(f"the arguments do not fit together: {reason}")
 
-    def _is_named(self, path: tuple[str, ...]) -> bool:
+    def _is_named(self, path: Path) -> bool:
         return any(_is_within(slot.name, path) for slot in self.missing)
 
-    def _has_grounded(self, path: tuple[str, ...]) -> bool:
+    def _has_grounded(self, path: Path) -> bool:
         return any(
             _is_within(slot, path) and grounding.type != "default"
             for slot, grounding in self.grounding.items()
         )
 
-    def _drop(self, path: tuple[str, ...], given: dict[str, Any]) -> None:
+    def _drop(self, path: Path, given: dict[str, Any]) -> None:
         del given[path[-1]]
         self.grounding = {k: g for k, g in self.grounding.items() if not _is_within(k, path)}
         self.missing = [slot for slot in self.missing if not _is_within(slot.name, path)]
 
 
-def _lacking(error: Any) -> list[tuple[str, ...]]:
+def _lacking(error: Any) -> list[Path]:
     """The paths that a schema error is about: the absent arguments, or the one at fault."""
     path = tuple(map(str, error.absolute_path))
     if error.validator == "required":
@@ -196,21 +219,37 @@ def _lacking(error: Any) -> list[tuple[str, ...]]:
         needed = [names for name, names in error.validator_value.items() if name in error.instance]
         absent = (n for dependent in needed for n in dependent if n not in error.instance)
         return [(*path, name) for name in absent]
-    inside = [lacking for part in error.context or () for lacking in _lacking(part)]
+    forms = _forms(error)
+    forms = [form for form in forms if all(map(_only_lacks, form))] or forms
+    inside = [lacking for form in forms for part in form for lacking in _lacking(part)]
     return list(dict.fromkeys(inside)) or [path]
 
 
-def _value_at(arguments: Any, path: tuple[str, ...]) -> Any:
+def _only_lacks(error: Any) -> bool:
+    """True for a schema error that an absent part would mend."""
+    return error.validator == "required" or any(
+        all(map(_only_lacks, form)) for form in _forms(error)
+    )
+
+
+def _forms(error: Any) -> list[list[Any]]:
+    """The errors of each alternative of a schema."""
+    parts = error.context or ()
+    places = dict.fromkeys(part.relative_schema_path[0] for part in parts)
+    return [[one for one in parts if one.relative_schema_path[0] == place] for place in places]
+
+
+def _value_at(arguments: Any, path: Path) -> Any:
     for name in path:
         arguments = arguments.get(name) if isinstance(arguments, Mapping) else None
     return arguments
 
 
-def _is_within(slot: str, path: tuple[str, ...]) -> bool:
+def _is_within(slot: str, path: Path) -> bool:
     return slot == slot_name(path) or slot.startswith(slot_name(path) + ".")
 
 
-def _set(arguments: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+def _set(arguments: dict[str, Any], path: Path, value: Any) -> None:
     for name in path[:-1]:
         arguments = arguments.setdefault(name, {})
     arguments[path[-1]] = value

@@ -13,13 +13,21 @@ from itertools import product
 from typing import Any
 
 from langmem_graph.grounding.type_conversion import PLAIN_NUMBER
-from langmem_graph.schedule.named_moments import days_in, times_in
+from langmem_graph.schedule.named_moments import (
+    days_in,
+    months_in,
+    names_day,
+    times_in,
+    weekdays_of_next_week,
+)
+from langmem_graph.schedule.time_phrases import split_days
 from langmem_graph.schedule.times import zone_of
 from langmem_graph.values.matching import is_token, says
 from langmem_graph.values.numbers import amounts, measure_of
 
 _DAY = timedelta(days=1)
 _ISO_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*")
+_MONTH_FORM = re.compile(r"(\d{4})-(0[1-9]|1[0-2])|(0[1-9]|1[0-2])/(\d{4})")
 _ORDER = re.compile(r"(?:mm([/.-])dd|dd([/.-])mm)[/.-]yyyy", re.IGNORECASE)
 _PERCENT = ("%", "percent", "pct")
 _CHUNK = re.compile(r"[^\W_]+|\+(?=\d)")
@@ -36,8 +44,13 @@ class Quoted:
     day: date | None  # when they were said
 
 
-def number_derivation(value: float | Decimal, about: str, quotes: Sequence[Quoted]) -> str | None:
-    """How a number follows from the words, else None; `about` the slot may name its unit."""
+def number_derivation(
+    value: float | Decimal, about: str, quotes: Sequence[Quoted], *, whole: bool = False
+) -> str | None:
+    """How a number follows from the words, else None; `about` the slot may name its unit.
+
+    With `whole` the slot takes whole numbers only.
+    """
     wanted, found = Decimal(str(value)), [amounts(one.words, one.text) for one in quotes]
     units = {word.removesuffix("s") for word in re.findall(r"[^\W\d_]+|%", about.casefold())}
     stated = [one for own in found for one in own]
@@ -45,6 +58,12 @@ def number_derivation(value: float | Decimal, about: str, quotes: Sequence[Quote
     if any(one.value == wanted and (percent or one.unit not in _PERCENT) for one in stated):
         return "number"
     others = [measure_of(unit) for unit in units]
+    if whole and any(
+        one.value == wanted and _is_measured_so(one.unit, others)
+        for quoted in quotes
+        for one in amounts(quoted.words, quoted.text, whole=True)
+    ):
+        return "number"
     for one in stated:
         of, factor = measure_of(one.unit)
         if of and wanted in {one.value * factor / own for other, own in others if other == of}:
@@ -54,6 +73,13 @@ def number_derivation(value: float | Decimal, about: str, quotes: Sequence[Quote
     if is_one_unit and len(single) == len(quotes) > 1:
         return "sum" if sum(one.value for one in single) == wanted else None
     return None
+
+
+def _is_measured_so(unit: str, others: Sequence[tuple[str, Decimal]]) -> bool:
+    """Whether a slot wants its numbers in this unit, as far as it names one."""
+    own = measure_of(unit)
+    same = [other for other in others if other[0] == own[0]]
+    return not own[0] or not same or own in same
 
 
 def text_derivation(
@@ -128,10 +154,22 @@ def _plain(text: str) -> str:
 
 def _is_moment(value: str, about: str, quotes: Sequence[Quoted], zone: str | None) -> bool:
     """True for a date or time that the words name, or that lies a quoted length after one."""
+    said = [(one.words, one.day) for one in quotes]
+    if month := _MONTH_FORM.fullmatch(value):
+        wanted_month = date(int(month[1] or month[4]), int(month[2] or month[3]), 1)
+        return any(wanted_month in months_in(words, on) for words, on in said if on)
+    if yearly := re.fullmatch(r"--(\d\d)-(\d\d)", value):
+        return any(
+            f"{one:%m-%d}" == f"{yearly[1]}-{yearly[2]}"
+            for words, on in said
+            for one in days_in(words, on)
+            if split_days(words)[0]
+        )
     day, clock, offset = _read(value, about)
     if day is None and clock is None:
         return False
-    days = {one for quoted in quotes for one in _days_in(quoted)}
+    days = {one for quoted in quotes for one in _days_in(quoted)} | weekdays_of_next_week(said)
+    days |= {day} if day and names_day(day, said) else set()
     clocks = {one for quoted in quotes for one in times_in(quoted.words)}
     starts = product(days if day else {date(2000, 1, 1)}, clocks if clock else {time(0)})
     wanted = datetime.combine(day or date(2000, 1, 1), clock or time(0))

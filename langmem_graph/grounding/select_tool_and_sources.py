@@ -37,6 +37,12 @@ MOST_SLOTS = 24  # slots that are searched for; the first ones of a larger tool
 MOST_OWNERS = 2  # named in the request, beside the user, whose slots are searched for; ours
 MOST_SEARCHES = 60  # searches for slots and for their entities; ours
 _NAME = re.compile(r"(?<=[\w,] )[^\W\d_a-z][\w'’-]+")  # capitalised, within a sentence
+_STANDING = {
+    r"phone|mobile": "my mobile number",
+    r"e ?mail": "my e-mail address",
+    r"name|birth|born|age": "I was born, my name",
+    r"street|postal|zip|city|address": "I moved to, my street",
+}  # by what slots are called: how people tell what holds for themselves; it only words a search
 
 
 async def select_tool(
@@ -110,7 +116,19 @@ async def _searched(
     )
     owners = ["my", *dict.fromkeys([*named, *_NAME.findall(request)])][: MOST_OWNERS + 1]
     own = [f"{owner} {in_words(slot.path[-1])}" for slot in slots for owner in owners]
-    queries = dict.fromkeys([*wanted, *own][:MOST_SEARCHES])
+    standing = _standing(slots)
+    queries = dict.fromkeys([*standing, *wanted, *own][:MOST_SEARCHES])
     searches = [(request, FOR_REQUEST), *((query, PER_SLOT) for query in queries)]
     found = await asyncio.gather(*(deps.search(query, k, "semantic", run) for query, k in searches))
-    return interleaved([found[0], found[0][1:], *found[1:], *resembling])
+    first = found[: 1 + len(standing)]  # older and newer words of one kind come in together
+    return interleaved([*first, *(one[1:] for one in first), *found[len(first) :], *resembling])
+
+
+def _standing(slots: Sequence[Slot]) -> list[str]:
+    """The searches for what tools ask of the user: name, address, phone."""
+    names = {" ".join(map(in_words, slot.path)).casefold() for slot in slots}
+    return [
+        query
+        for pattern, query in _STANDING.items()
+        if any(re.search(rf"\b(?:{pattern})", name) for name in names)
+    ]

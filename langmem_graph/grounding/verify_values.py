@@ -20,10 +20,12 @@ from langmem_graph.grounding.type_conversion import converted, problem, read_arg
 from langmem_graph.llm.answer_schemas import ToolFill
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.times import zone_of
-from langmem_graph.values.matching import quoted_in, says, whole_in
+from langmem_graph.values.matching import quoted_in, says, tokens, whole_in
 
 _SAYS_BOOLEAN = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _SHORTEST = 4  # of a text that the user takes up, or that is found without its quote
+_SPLIT = r"(?:(?<!\d)[\s_'’-]{0,2}|[\s_'’-]{0,2}(?!\d))"
+"""What may stand between two letters of a choice's name, but not between two digits."""
 _OWN_CHOICE = "is the model's own choice: the quoted words do not say {!r}"
 
 
@@ -124,7 +126,8 @@ class ValueCheck:
         if isinstance(value, int | float):
             digits = str(value) if isinstance(value, int) else ""  # a whole number, digit by digit
             stands = any(whole_in(digits, one.words) is not None for one in quotes)
-            how = "" if stands else number_derivation(value, slot.about, quotes)
+            whole = "integer" in slot.types and "number" not in slot.types
+            how = "" if stands else number_derivation(value, slot.about, quotes, whole=whole)
             return None if how is None else (value, how)
         if value in slot.choices:
             names = [name for name in slot.names_of(value) if _names(name, quotes)]
@@ -183,10 +186,13 @@ def _is_outdated(citation: Citation, value: Any) -> bool:
 
 
 def _names(name: str, quotes: Sequence[Quoted]) -> bool:
-    """Whether the words have a name whole, with spaces or hyphens in it: "plant-based"."""
-    pairs = [(one.words, name) for one in quotes]
-    pairs += [(in_words(words), in_words(name)) for words, name in pairs]
-    return any(says(words, other) for words, other in pairs)
+    """Whether the words have a name whole, however it is split: "plant-based", "pick-up points"."""
+    signs = re.sub(r"(?<=\w)[\s_'’-]+(?=\w)", "", name.strip())
+    parts = [f"{re.escape(sign)}{_SPLIT}" for sign in signs[:-1]]
+    plural = "s?" if len(signs) >= _SHORTEST else ""
+    pattern = re.compile("".join([*parts, re.escape(signs[-1:]), plural]), re.IGNORECASE)
+    words = [text for one in quotes for text in (one.words, in_words(one.words))]
+    return any(says(one, name) or any(tokens(pattern, one)) for one in words)
 
 
 def _ending(words: str) -> str:

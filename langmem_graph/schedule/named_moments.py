@@ -5,11 +5,12 @@ understands the text: of "7 May" the dates before and after the day on which it 
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import date, time, timedelta
 
-from langmem_graph.schedule.time_phrases import WEEKDAYS, split_days
+from langmem_graph.schedule.time_phrases import MONTHS, WEEKDAYS, split_days
+from langmem_graph.schedule.worded_days import worded_days
 
 _DAY = timedelta(days=1)
 _WEEKDAY = re.compile(rf"\b(?:(last|next) )?({'|'.join(WEEKDAYS)})\b")
@@ -21,6 +22,27 @@ _CJK_DAY = re.compile(r"(?:(\d{4})[年년]\s?)?(\d{1,2})[月월]\s?(\d{1,2})[日
 _CLOCK = re.compile(
     r"(?<![\d.:,+-])(\d{1,2})(?:[:.h](\d\d))?(?::\d\d)?(?:\s?([ap])\.?m\b|\s?(uhr)\b|(?![\d.,:]))"
 )
+_MONTH = rf"(?P<month>{'|'.join(MONTHS)}|{'|'.join(name[:3] for name in MONTHS)})\b\.?"
+_ITEM = rf"(?:(?:{'|'.join(WEEKDAYS)}),? )?(?:the )?\d{{1,2}}(?:st|nd|rd|th|\.)?(?![\w:]|[.,]\d)"
+_AND = r"(?:\s?[-–—&]\s?|,? (?:and|or|to|until|till|through|und|bis) )"
+_ITEMS = rf"(?P<items>{_ITEM}(?:, {_ITEM})*{_AND}{_ITEM})"
+_LISTED = [
+    re.compile(rf"(?<![\w.,:/+-]){_ITEMS} (?:of )?{_MONTH}(?:,? (?P<year>\d{{4}})\b)?"),
+    re.compile(rf"(?<!\d )(?<!\d\. )(?<!\w){_MONTH} {_ITEMS}(?:,? (?P<year>\d{{4}})\b)?"),
+]
+"""Several days of one month: 23, 24 and 25 April."""
+_ONLY_DAYS = re.compile(
+    rf"(?<![\w.,:/+-])(?:{_ITEMS}(?! ?[^\W\d_]|[ ]?[%€$£])"
+    rf"|(?P<one>(?:{'|'.join(WEEKDAYS)}),? (?:the )?\d{{1,2}}(?:st|nd|rd|th|\.)?(?![\w:]|[.,]\d)"
+    r"|\d{1,2}(?:st|nd|rd|th)\b))"
+)
+"""Days without a month: Saturday 14, the 26th, 23 to 25."""
+_PART = re.compile(rf"(?:(?P<weekday>{'|'.join(WEEKDAYS)}),? )?(?:the )?(?P<day>\d{{1,2}})")
+_NTH = re.compile(
+    rf"\b(?:first|second|third|fourth|fifth|last) (?:{'|'.join(WEEKDAYS)}) (?:of|in) "
+    rf"(?:{'|'.join(MONTHS)})(?: \d{{4}})?\b"
+)
+_CAPITAL_MONTH = re.compile(rf"\b({'|'.join(MONTHS).title()})\b(?: (\d{{4}}))?")
 _CLOCK_WORDS = {"noon": time(12), "midday": time(12), "midnight": time(0)}
 
 
@@ -33,6 +55,7 @@ def days_in(words: str, said: date | None) -> set[date]:
     days = {one for y, m, d in parts if m and d for one in _dated(y, m, d, said)}
     if said is None:
         return days
+    days |= {day for named in _NTH.findall(lower) for day in worded_days(named, said)}
     days |= {said + _RELATIVE[name] * _DAY for name in _RELATIVE_DAY.findall(lower)}
     for which, name in _WEEKDAY.findall(lower):
         days |= _weekdays(which, WEEKDAYS.index(name), said)
@@ -42,6 +65,57 @@ def days_in(words: str, said: date | None) -> set[date]:
         numbers = map(int, _DAY_OF_MONTH.findall(lower))
         days |= {one for n in numbers for one in _existing((*month, n) for month in months)}
     return days
+
+
+def names_day(day: date, quotes: Sequence[tuple[str, date | None]]) -> bool:
+    """Whether words name a day among several, or its month in other words than its number."""
+    plain = [(" ".join(words.casefold().split()), said) for words, said in quotes]
+    months = {m.month for words, _ in quotes for m in months_in(words, date(2000, 7, 1))}
+    for words, said in plain:
+        for pattern in _LISTED:
+            for found in pattern.finditer(words):
+                month = 1 + [name[:3] for name in MONTHS].index(found["month"][:3])
+                if _fits(found, day) and day in _dated(
+                    int(found["year"] or 0) or None, month, day.day, said
+                ):
+                    return True
+        if said is None or split_days(words)[0] or any(one.search(words) for one in _LISTED):
+            continue
+        near = [said + n * _DAY for n in range(62)] if not months else []
+        nearest = next((one for one in near if one.day == day.day), None)
+        meant = (
+            {nearest}
+            if not months
+            else {one for month in months for one in _dated(None, month, day.day, said)}
+        )
+        if day in meant and any(_fits(found, day) for found in _ONLY_DAYS.finditer(words)):
+            return True
+    return False
+
+
+def _fits(found: re.Match[str], day: date) -> bool:
+    """Whether one of the days listed is that of the month, and its weekday agrees."""
+    text = found["items"] or found["one"]
+    parts = list(_PART.finditer(text))
+    own = [one for one in parts if int(one["day"]) == day.day]
+    return any(one["weekday"] in (None, WEEKDAYS[day.weekday()]) for one in own)
+
+
+def months_in(words: str, said: date) -> Iterator[date]:
+    """The months that words name, as their first days: the nearest one without a year."""
+    for name, year in _CAPITAL_MONTH.findall(words):
+        month = MONTHS.index(name.casefold()) + 1
+        years = [int(year)] if year else [said.year - 1, said.year, said.year + 1]
+        yield min((date(y, month, 1) for y in years), key=lambda one: abs(one - said))
+
+
+def weekdays_of_next_week(quotes: Sequence[tuple[str, date | None]]) -> set[date]:
+    """The days of next week whose weekdays are named, in the same words or in others."""
+    plain = [(words.casefold(), said) for words, said in quotes]
+    named = {WEEKDAYS.index(name) for words, _ in plain for _, name in _WEEKDAY.findall(words)}
+    named |= {n for n, name in enumerate(WEEKDAYS) for words, _ in plain if f"{name}s" in words}
+    weeks = [said for words, said in plain if said and re.search(r"\bnext week\b", words)]
+    return {one + (7 - one.weekday() + n) * _DAY for one in weeks for n in named}
 
 
 def _dated(year: int | None, month: int, day: int, said: date | None) -> set[date]:

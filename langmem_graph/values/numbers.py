@@ -20,8 +20,15 @@ _WRITTEN = re.compile(
 _OTHER_MARK = {",": ".", ".": ","}
 _AMBIGUOUS = re.compile(r"[+\-−]?[1-9]\d{0,2}[.,]\d{3}")
 _SPACE = "[ \u00a0\u202f]"
-_GROUPED = re.compile(rf"(?:[A-Z]{{3}} |[$€£¥₹] ?)?[1-9]\d{{0,2}}(?:{_SPACE}\d{{3}})+[^\d]{{0,20}}")
-"""12 500 kr, and nothing else: in a longer text these may be two numbers."""
+_GROUPED = re.compile(
+    r"(?<![\w.,+\-−])(?<!\d[ \u00a0\u202f])[1-9]\d{0,2}(?:[ \u00a0\u202f]\d{3})+"
+    r"(?![\w-]|[ \u00a0\u202f.]\d)"
+)
+"""The 12 500 of "12 500 kr", with no digit beside it."""
+_CODE = "(?:EUR|CHF|USD|GBP)"
+_PRICED = r"(?<![\w.,])(?:{0}\s?{1}(?![\d.,]\d)|{1}\s?{0}(?!\w))(?!{2})"
+_EACH = r"\s?(?:EUR|CHF|USD|GBP)?\s?(?:/|per|a|the)\s?(?i:l|lit(?:er|re)|gallon|kwh|kg)\b"
+"""An amount of money, but no price of a litre, which has thousandths."""
 _SHORT_RANGE = re.compile(r"(?<![\w.,-])(\d{1,3})[-–](?=\d{1,3}(?![\w.,-]))")
 _NEGATED = re.compile(r"(?:(?<!\w)[-−][$€£¥₹]?|\bminus )$", re.IGNORECASE)
 _ATTACHED = re.compile(r"kg|mg|km|cm|mm|ml|cl|lbs?|kwh?|k|g|m|l|h|s|mins?|hrs?|th|st|nd|rd", re.I)
@@ -54,21 +61,22 @@ def _units() -> dict[str, tuple[str, Decimal]]:
     return {name: (of, Decimal(factor)) for of, factor, *names in rows for name in names}
 
 
-def amounts(text: str, context: str = "") -> list[Amount]:
+def amounts(text: str, context: str = "", *, whole: bool = False) -> list[Amount]:
     """The numbers of a text, in figures and, up to twelve, in words.
 
     Parts of dates in figures, of times and of codes are none: "AB-12" has no number. A longer text
-    around it, the context, may show how it writes decimals.
+    around it, the context, may show how it writes decimals. With `whole`, "1.200" is 1200.
     """
     plain = _SHORT_RANGE.sub(r"\1 – ", text)
-    if _GROUPED.fullmatch(plain.strip()):
-        plain = re.sub(rf"(?<=\d){_SPACE}(?=\d)", "", plain)
-    return [*_in_figures(plain, context or text), *_in_words(plain)]
+    plain = _GROUPED.sub(lambda found: re.sub(_SPACE, "", found[0]), plain)
+    return [*_in_figures(plain, context or text, whole), *_in_words(plain)]
 
 
-def _in_figures(text: str, context: str) -> Iterator[Amount]:
+def _in_figures(text: str, context: str, whole: bool) -> Iterator[Amount]:
     for digits in DIGITS.finditer(text):
         number, (start, end) = decimal_of(digits.group(), context), digits.span()
+        if whole and (number is None or number % 1) and _AMBIGUOUS.fullmatch(digits.group()):
+            number = Decimal(re.sub("[.,]", "", digits.group()).replace("−", "-"))
         attached = _ATTACHED.match(text, end)
         last = attached.end() if attached else end
         if number is None or _NEGATED.search(text[:start]) or not is_token(text, start, last):
@@ -97,7 +105,8 @@ def decimal_of(digits: str, text: str = "") -> Decimal | None:
     """The number that digits and separators write; None where that is not certain.
 
     "1,5" is 1.5, "1.200,50" is 1200.50 and "3,4,5" is none. "1.200" may be two numbers, unless a
-    dollar or pound sign stands before "1,200", or the text shows elsewhere which mark it uses.
+    currency's code stands beside it, a dollar or pound sign before "1,200", or the text shows
+    elsewhere which mark it uses.
     """
     plain = re.sub(r"(?<=\d)['’\u00a0\u202f ](?=\d{3}(?:\D|$))", "", digits)
     if len(plain) > _MOST_DIGITS or not _WRITTEN.fullmatch(plain):
@@ -117,6 +126,8 @@ def _mark_of(plain: str) -> str:
 
 def _mark_in(digits: str, text: str) -> str:
     """The decimal mark that the rest of a text shows; empty where it shows none, or both."""
+    if re.search(_PRICED.format(_CODE, re.escape(digits), _EACH), text):
+        return _OTHER_MARK["," if "," in digits else "."]
     if "," in digits and re.search(rf"[$£]\s?{re.escape(digits)}", text):
         return "."
     written = [one for one in DIGITS.findall(text) if _WRITTEN.fullmatch(one)]

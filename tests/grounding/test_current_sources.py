@@ -10,7 +10,6 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
-from langmem_graph.llm.tool_specs import tool_spec
 from langmem_graph.memory import Memory
 from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
 from tests.support.flights import filling
@@ -244,17 +243,52 @@ class Fly(BaseModel):
     back: Return | None = None
 
 
-def test_a_broken_part_of_a_required_object_is_left_out(memory: Memory) -> None:
+def test_an_object_keeps_what_is_grounded_and_lacks_the_rest(memory: Memory) -> None:
     def both(prompt: str) -> Any:
         cited = showing(prompt, "I am Ana")
         phone = ("guest.contact.phone", "555 123 4567", cited, "555 123 4567")
         return filling(("guest.name", "Ana", cited, "Ana"), phone)
 
     call = answered(memory, Reserve, both, "Reserve for Ana")
-    assert call.arguments == {"guest": {"name": "Ana"}}
-    Draft202012Validator(tool_spec(Reserve).schema).validate(call.arguments)
-    assert call.warnings[0].startswith("guest.contact is left out")
-    assert "guest.contact.phone" not in call.grounding
+    assert call.arguments == {"guest": {"name": "Ana", "contact": {"phone": "555 123 4567"}}}
+    assert [one.name for one in call.missing] == ["guest.contact.email"]
+    assert "guest.contact.phone" in call.grounding
+
+
+class Party(BaseModel):
+    """Book for several."""
+
+    guests: list[Guest] | None = None
+
+
+def test_an_item_keeps_what_is_grounded_and_its_place(memory: Memory) -> None:
+    guests = [
+        {"name": "Nobody", "contact": {"email": "no@body.example"}},
+        {"name": "Nobody", "contact": {"phone": "555 123 4567"}},
+        {"name": "Ana"},
+    ]
+
+    def three(prompt: str) -> Any:
+        cited = showing(prompt, "I am Ana")[0]
+        places = [("0.name", "Ana"), ("1.name", "Ana"), ("2.name", "Ana")]
+        quotes = [*places, ("1.contact.phone", "555 123 4567")]
+        sources = [{"path": f"guests.{p}", "fact": cited, "quote": q} for p, q in quotes]
+        return {"arguments": {"guests": guests}, "sources": sources}
+
+    call = answered(memory, Party, three, "Book for us")
+    assert call.arguments == {"guests": [{"contact": {"phone": "555 123 4567"}}, {"name": "Ana"}]}
+    assert set(call.grounding) == {"guests.0.contact.phone", "guests.1.name"}
+    lacking = {one.name for one in call.missing}
+    assert lacking == {"guests", "guests.0.name", "guests.0.contact.email"}
+
+
+def test_a_part_that_does_not_fit_is_left_out(memory: Memory) -> None:
+    inner = {"type": "object", "properties": {"a": {"type": "string"}}, "minProperties": 2}
+    outer = {"type": "object", "properties": {"inner": inner}, "required": ["inner", "more"]}
+    tool = {"name": "t", "parameters": {"type": "object", "properties": {"outer": outer}}}
+    call = answered(memory, tool, filling(("outer.inner.a", "Oslo", "f0", "Oslo")), "Oslo")
+    assert call.arguments == {}
+    assert call.warnings[0].startswith("outer is left out")
 
 
 def test_defaults_alone_make_no_optional_object(memory: Memory) -> None:

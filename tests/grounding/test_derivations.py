@@ -38,6 +38,20 @@ def quoted(*words: str) -> list[Quoted]:
         ("11:30", ["10:00", "90 minutes"]),
         ("00:30", ["23:00", "90 minutes"]),
         ("2026-05-07", ["in May 2026 or on 7 May 2026 or on the 8th"]),
+        ("2026-04-23", ["23, 24 and 25", "23 to 25 April"]),
+        ("2026-04-24", ["23, 24 and 25", "23 to 25 April"]),
+        ("2026-04-23", ["23, 24 and 25 April"]),
+        ("2026-04-24", ["April 23, 24 and 25"]),
+        ("2026-03-14", ["Saturday 14 and Sunday 15 March"]),
+        ("2026-04-26", ["on the 26th", "in April"]),
+        ("2026-03-10", ["the second Tuesday in March"]),
+        ("2026-03-10T18:30:00", ["the second Tuesday in March", "18h30"]),
+        ("2026-03-10T18:30:00", ["the second Tuesday in March", "18.30 Uhr"]),
+        ("2026-03-12", ["next week", "only on Thursday afternoons"]),
+        ("2026-03-13", ["by Friday next week"]),
+        ("2026-02", ["the February invoice"]),
+        ("04/2026", ["the April issue"]),
+        ("--11-29", ["on 29 November"]),
     ],
 )
 def test_dates_and_times_follow_from_words_and_the_day_of_the_fact(
@@ -63,6 +77,23 @@ def test_dates_and_times_follow_from_words_and_the_day_of_the_fact(
         ("2026-02-31", ["31 February 2026"]),
         ("2026-03-05", ["whenever"]),
         ("10:60", ["at 10:60"]),
+        ("2026-04-26", ["23, 24 and 25", "23 to 25 April"]),
+        ("2026-05-23", ["23, 24 and 25 April"]),
+        ("2026-04-14", ["14 March and 15 April"]),
+        ("2026-04-02", ["2 rooms from 23 April"]),
+        ("2026-04-02", ["23 April for 2 nights, 2 to 3 people"]),
+        ("2026-04-12", ["room 12, 23 April"]),
+        ("2026-04-02", ["2 rooms", "in April"]),
+        ("2026-04-02", ["2 or 3 rooms", "in April"]),
+        ("2027-03-14", ["Saturday 14 and Sunday 15 March"]),
+        ("2026-05-26", ["on the 26th", "in April"]),
+        ("2026-03-11", ["the second Tuesday in March"]),
+        ("2026-03-11", ["next week", "on Thursday"]),
+        ("2026-03", ["the February invoice"]),
+        ("2027-02", ["the February invoice"]),
+        ("03/2026", ["the April issue"]),
+        ("2026-05", ["you may come"]),
+        ("--11-28", ["on 29 November"]),
     ],
 )
 def test_other_dates_do_not(value: str, words: list[str]) -> None:
@@ -153,6 +184,8 @@ def test_whole_quotes_are_joined(value: str, words: list[str], how: str | None) 
         (42.5, "total", ["30 euro"], None),
         (32, "total", ["30 kg", "2 km"], None),
         (1000, "fee", ["1.000 euro"], None),
+        (1365, "rent", ["1.365 EUR"], "number"),
+        (1000, "fee", ["1.000"], None),
         (1, "fee", ["1.000 euro"], None),
         (12, "code", ["AB-12"], None),
     ],
@@ -166,3 +199,10 @@ def test_numbers_are_converted_and_summed(
 def test_a_number_as_a_text_has_its_plain_form() -> None:
     assert text_derivation("1200.5", "", quoted("1,200.50 euro"), None) == "number"
     assert text_derivation("007", "", quoted("7 people"), None) is None
+
+
+def test_a_whole_number_has_no_decimals() -> None:
+    said = quoted("103.250 km")
+    assert number_derivation(103250, "odometer in km", said, whole=True) == "number"
+    assert number_derivation(103250, "odometer in km", said) is None
+    assert number_derivation(1500, "way in m", quoted("1.500 km"), whole=True) is None

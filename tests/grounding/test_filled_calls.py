@@ -193,7 +193,7 @@ def test_what_is_no_longer_true_fills_nothing(open_memory: Any) -> None:
     assert call.grounding["seat"].type == "default"
 
 
-def test_an_optional_object_without_what_it_needs_is_left_out(open_memory: Any) -> None:
+def test_an_optional_object_without_what_it_needs_is_incomplete(open_memory: Any) -> None:
     def only_phone(prompt: str) -> dict[str, Any]:
         return filling(("contact.phone", "June", alias(prompt, SAID["m3"]), "in June"))
 
@@ -201,9 +201,8 @@ def test_an_optional_object_without_what_it_needs_is_left_out(open_memory: Any) 
     plain = {**schema["properties"], "contact": Contact.model_json_schema()}
     tool = {"name": "book", "parameters": {**schema, "properties": plain}}
     call = open_memory(good(ToolFill=only_phone)).user("ana").ground(tool, ASKED)
-    assert "contact" not in call.arguments
-    assert any(warning.startswith("contact is left out") for warning in call.warnings)
-    assert [one.name for one in call.missing] == ["destination"]
+    assert call.arguments["contact"] == {"phone": "June"}
+    assert [one.name for one in call.missing] == ["destination", "contact.email"]
 
 
 def test_of_several_tools_one_is_chosen(open_memory: Any) -> None:

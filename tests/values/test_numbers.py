@@ -46,6 +46,11 @@ def numbers(text: str) -> list[float]:
         ("2 dozen", 24),
         ("€5k", 5000),
         ("every two weeks", 2),
+        ("1.365 EUR", 1365),
+        ("EUR 4.890", 4890),
+        ("peak 2 871", 2871),
+        ("off-peak 22\u00a0615 today", 22615),
+        ("paid 2'871 francs", 2871),
         ("Four of us", 4),
     ],
 )
@@ -56,7 +61,8 @@ def test_one_number_is_read(text: str, value: float) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "3,4,5", "1.000 euro", "10,000", "1.234", "€ 1,234", "$1.234", "lat 48,137", "AB-12",
+        "3,4,5", "1.000 euro", "10,000", "1.234", "€ 1,234", "1.899 EUR/l", "$1.234", "AB-12",
+        "lat 48,137",
         "my phone is 555-1234", "version 1.2.3", "on 2024-05-01", "score 2:1", "pin 0012", "12A",
         "room 5a", "1e5", "12½", "1/2", "1,234,56", "2 and a half hours", "2 1/2 cups", "5万円",
         "3千人", "2年半", "5만원", "5 M", "5 mil", "5 mille", "5 Millionen", "5 млн", "5 triệu",
@@ -85,6 +91,17 @@ def test_other_numbers_show_the_decimal_mark(text: str, values: list[float]) -> 
 def test_the_text_around_a_quote_shows_the_mark_too() -> None:
     (amount,) = amounts("1.200 euro", "The deposit is 1.200 euro, the fee 12,50 euro")
     assert amount == (Decimal(1200), "euro")
+
+
+def test_what_must_be_whole_has_groups_of_thousands() -> None:
+    assert amounts("103.250 km", whole=True) == [(Decimal(103250), "km")]
+    assert amounts("103.250 km", "103.250 km, 2.6 times", whole=True) == [(Decimal(103250), "km")]
+    assert amounts("1,5 km", whole=True) == [(Decimal("1.5"), "km")]
+
+
+@pytest.mark.parametrize("text", ["06 39 98 41 27", "+48 571 309 228", "12 2 871", "2 871 33"])
+def test_digits_beside_a_group_make_it_none(text: str) -> None:
+    assert not {2871, 571309228, 309228} & set(numbers(text))
 
 
 @given(st.integers(0, 10**9), st.integers(0, 10**9))
