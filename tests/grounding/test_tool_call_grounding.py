@@ -52,6 +52,18 @@ def invite(guest: Guest) -> str:
     return "Invited."
 
 
+class Visit(BaseModel):
+    phone: str
+    floor: int
+
+
+@tool
+def order(dish: str, visit: Visit | None = None) -> str:
+    """Order a dish."""
+    RAN.append({"dish": dish, "visit": visit and visit.model_dump()})
+    return "Ordered."
+
+
 def fill(prompt: str) -> dict[str, Any]:
     arguments = {"destination": "Łódź (Poland)", "seat": "aisle"}
     city = taken(prompt, "destination", "Łódź (Poland)", "m3")
@@ -86,7 +98,7 @@ def agent(memory: Memory, args: dict[str, Any], name: str = "book_flight", **opt
     options = {"ground_tools": [book_flight], "extraction": "manual", **options}
     return create_agent(
         model,
-        tools=[book_flight, weather, invite],
+        tools=[book_flight, weather, invite, order],
         middleware=[MemoryMiddleware(memory, **options)],
         checkpointer=InMemorySaver(),
     )
@@ -249,6 +261,20 @@ def test_any_answer_of_a_tool_is_told_the_note(answer: Any) -> None:
 def test_answers_without_a_message_stay_as_they_are() -> None:
     plain = Command(goto="end")
     assert with_notes(plain, ["seat was taken"]) is plain
+
+
+def test_an_object_that_the_agent_left_out_is_not_added_in_part(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is required in it is not known, so that the call would fit its schema no more."""
+
+    def half(prompt: str) -> dict[str, Any]:
+        visit = taken(prompt, "visit.phone", "aisle", "m1")
+        return answer({"dish": "soup", "visit": {"phone": "aisle"}}, visit)
+
+    monkeypatch.setitem(FILL, "fill", half)
+    agent(memory, {"dish": "soup"}, "order", ground_tools=[order]).invoke(ask(), ANA)
+    assert RAN == [{"dish": "soup", "visit": None}]
 
 
 def test_other_tools_run_as_they_are(memory: Memory) -> None:
