@@ -7,7 +7,7 @@ from datetime import datetime
 
 from typing_extensions import TypedDict
 
-from langmem_graph.errors import InvalidInputError
+from langmem_graph.errors import EmbeddingError, InvalidInputError
 from langmem_graph.reasoning.state import (
     GoalDependencies,
     GoalState,
@@ -17,7 +17,8 @@ from langmem_graph.reasoning.state import (
     Retrieved,
     Subgoal,
 )
-from langmem_graph.retrieval.facts import find_facts
+from langmem_graph.retrieval.example_search import nearest_to_examples
+from langmem_graph.retrieval.facts import by_reciprocal_rank, find_facts
 from langmem_graph.retrieval.search_common import SearchNotes, UserSearch
 from langmem_graph.retrieval.what_is_ahead import (
     ScheduleConflict,
@@ -33,6 +34,10 @@ from langmem_graph.schedule.worded_days import worded_days
 from langmem_graph.schemas import Fact
 from langmem_graph.settings import Settings
 from langmem_graph.storage.user_room import Room
+
+PLANNED = ("I am away on {}.", "We have booked something for {}.", "There is an appointment on {}.")
+"""How the user may have told of a day's plans; what is near is shown to the planning call."""
+MOST_NAMED, MOST_PLANNED = 2, 10  # days of a request, and facts that are near to their plans; ours
 
 
 def reasons(state: ReasoningState) -> bool:
@@ -57,11 +62,15 @@ async def first_lookup(
     warnings: list[str] = []
 
     def look_up(room: Room) -> list[Fact]:
-        found = find_facts(UserSearch.of(services, room, notes), query, k)
+        search = UserSearch.of(services, room, notes)
+        found = find_facts(search, query, k)
+        if not reasons(state):
+            return found
         dated = {message for fact in found if fact.day for message in fact.message_ids}
-        told = told_of_days(room, state, services.settings) if reasons(state) else []
-        first = {fact.id: fact for fact in told if not dated & set(fact.message_ids)}
-        return [*first.values(), *(fact for fact in found if fact.id not in first)]
+        told = told_of_days(room, state, services.settings)
+        first = [fact for fact in told if not dated & set(fact.message_ids)]
+        facts = (*first, *_planned_near(search, state), *found)
+        return list({fact.id: fact for fact in reversed(facts)}.values())[::-1]
 
     try:
         facts = await services.in_known_room(run.user, look_up, [])
@@ -72,6 +81,18 @@ async def first_lookup(
         warnings.append(run.problem(failed, error))
     recorder.record("memory_recalled", facts=[fact.id for fact in facts])
     return {"recalled": facts, "warnings": [*warnings, *notes.warnings], "trace": recorder.trace}
+
+
+def _planned_near(search: UserSearch, state: ReasoningState) -> list[Fact]:
+    """What may be planned for the days that the request names, whatever words name them there."""
+    days = sorted(worded_days(state["query"], datetime.fromisoformat(state["now"]).date()))
+    names = [f"{day:%A} {day.day} {day:%B}" for day in days[:MOST_NAMED]]
+    sentences = [form.format(name) for name in names for form in PLANNED]
+    found: dict[str, list[Fact]] = {}
+    if sentences:
+        with suppress(EmbeddingError):  # the search for the request has noted that
+            found = nearest_to_examples(search, sentences, MOST_PLANNED)
+    return by_reciprocal_rank(found.values(), search.settings.ranking.rrf_k)[:MOST_PLANNED]
 
 
 class RetrieveInput(TypedDict):

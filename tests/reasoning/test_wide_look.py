@@ -12,6 +12,7 @@ from tests.support.goals import alias
 from tests.support.reasoning import calls
 from tests.support.recalled import SAID, good
 
+NOW = "2025-03-10T09:00"
 COUNTER = TokenCounter(estimate, exact=False)
 
 
@@ -204,6 +205,21 @@ def test_what_was_told_of_the_day_that_the_plan_reads_is_asked_about(
     assert calls(model) == ["GoalPlan", "Consequences"]
     assert [risk.facts for risk in found.reasoning.risks] == [["message:w"]] * named
     assert (fair in found.context) is named
+
+
+def test_what_may_be_planned_for_a_day_is_shown_in_whatever_words(open_memory: Any) -> None:
+    """Nothing in these words names the day, and the request has none of them."""
+    hut = "We have booked something: a hut for the long weekend, an appointment with the lake."
+    model = good(GoalPlan={"intent": "act", "sure": True})
+    user = open_memory(model, reasoning__plan_facts=1).user("ana")
+    user.add(
+        [{"role": "user", "content": hut, "id": "w", "at": "2025-03-05T18:00Z"}], session_id="w"
+    )
+    for asked, shown in (("Accept the ceramic lamp", False), ("Accept it for 28 March", True)):
+        model.asked.clear()
+        user.recall(f"{asked}, the ceramic lamp that Lena liked", k=1, mode="auto", at=NOW)
+        (prompt,) = (text for name, text in model.asked if name == "GoalPlan")
+        assert (hut in prompt) is shown
 
 
 def test_another_time_of_that_day_is_not_shown_with_it(open_memory: Any) -> None:
