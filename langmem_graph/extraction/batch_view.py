@@ -21,9 +21,9 @@ from langmem_graph.storage import message_queries, pending_messages
 from langmem_graph.storage.user_room import Room
 from langmem_graph.tokens import TokenCounter, token_counter
 
-TOKENS_BEFORE, MESSAGES_BEFORE = 600, 12
-"""Of what was said in the session before the batch, as background; own figures."""
+TOKENS_BEFORE, MESSAGES_BEFORE = 600, 12  # of what was said before the batch; own figures
 _DAYS = "Mon Tue Wed Thu Fri Sat Sun".split()
+_TOLD = ("instruction", "draft")  # kinds and confirmations that matter for changes
 
 
 def read_view(
@@ -37,16 +37,16 @@ def read_view(
         before = _before(connection, batch, counter, settings.extraction.message_chars)
         search = UserSearch(room, embedder, settings)
         records = records_in_view(search, connection, ordered, before)
-    start = draw_first_alias() if first_alias is None else first_alias
+    start = alias_from(first_alias)
     shown = {f"b{i}": ShownMessage(n, m, is_new=False) for i, (n, m) in enumerate(before, start)}
     shown |= {f"m{i}": ShownMessage(n, m, is_new=True) for i, (n, m) in enumerate(ordered, start)}
     aliases = {f"n{i}": one for i, one in enumerate(records, start)}
     return BatchView(shown, aliases, settings.time_zone)
 
 
-def draw_first_alias() -> int:
-    """The number of a call's first aliases, which nobody can guess."""
-    return 100 + secrets.randbelow(800)
+def alias_from(fixed: int | None) -> int:
+    """The number of a call's first aliases: the fixed one, else one that nobody can guess."""
+    return 100 + secrets.randbelow(800) if fixed is None else fixed
 
 
 def _before(
@@ -56,9 +56,8 @@ def _before(
     first = min(batch.items)
     session = message_queries.session_of(connection, first)
     left, kept = TOKENS_BEFORE, list[tuple[int, Message]]()
-    for n, message in reversed(
-        pending_messages.messages_before(connection, first, session, MESSAGES_BEFORE)
-    ):
+    earlier = pending_messages.messages_before(connection, first, session, MESSAGES_BEFORE)
+    for n, message in reversed(earlier):
         left -= counter.count(shortened(message.text, message_chars))
         if left < 0:
             break
@@ -111,11 +110,10 @@ def shortened(text: str, limit: int) -> str:
 
 def record_lines(records: dict[str, tuple[int, Record]], zone: str | None) -> list[str]:
     """One line for each record: alias, date, what it is about, kind, time, and its sentence."""
-    return [record_line(alias, record, zone) for alias, (_, record) in records.items()] or ["none"]
+    return [_record_line(alias, record, zone) for alias, (_, record) in records.items()] or ["none"]
 
 
-def record_line(alias: str, record: Record, zone: str | None) -> str:
-    """A record as a line of the prompt."""
+def _record_line(alias: str, record: Record, zone: str | None) -> str:
     notes = [about(record.subject, record.attribute)]
     notes += [note for note in (record.kind, record.confirmation) if note in _TOLD]
     event = event_in(record.event_time)
@@ -131,10 +129,6 @@ def record_line(alias: str, record: Record, zone: str | None) -> str:
 def about(subject: str | None, attribute: str | None) -> str:
     """What a record is about, as a part of a prompt's line."""
     return f"{plain_id(subject or '?')} / {plain_id(attribute or '?')}"
-
-
-_TOLD = ("instruction", "draft")
-"""Kinds and confirmations that matter for changes."""
 
 
 def read_lines(

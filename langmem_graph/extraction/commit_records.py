@@ -1,8 +1,7 @@
 """commit: store a batch's records, carry out its changes, and end its pending state.
 
-All of it is one transaction: a killed process has done everything or nothing, and in the second
-case the batch is extracted again. A change keeps the former values and the words that made it, so
-that it can be undone.
+All of it is one transaction: after a killed process the batch is extracted again. A change keeps
+the former values and the words that made it, so that it can be undone.
 """
 
 from collections.abc import Iterator, Mapping
@@ -40,8 +39,8 @@ from langmem_graph.storage.tables_and_migrations import RECORDS
 from langmem_graph.storage.user_room import Room
 
 MADE_BY = "model"
-_TOLD = ("relation", "message", "quote", "agreed_message", "agreed_quote")
-"""What a proposal and a stored change have in common."""
+# what a proposal and a stored change have in common
+_TOLD = {"relation", "message", "quote", "agreed_message", "agreed_quote"}
 _RECORD_FIELDS = {"text", "kind", "facet", "project", "subject", "attribute"}
 
 
@@ -93,8 +92,7 @@ class _Made(NamedTuple):
     change: Change
 
 
-Made = dict[int | None, _Made]
-"""By a candidate's place in the answer."""
+Made = dict[int | None, _Made]  # by a candidate's place in the answer
 
 
 def _numbered(proposals: list[Proposal], made: Made) -> Iterator[tuple[int, Proposal]]:
@@ -127,9 +125,9 @@ def _store(
     begins: Mapping[int | None, datetime],
     counts: Counts,
 ) -> tuple[Made, Counts]:
-    """Store the candidates; one that a record says already becomes a further source of it.
+    """Store the candidates, from when on they hold where that was said (`begins`).
 
-    `begins` says from when on a candidate holds that takes a record's place, where that was said.
+    One that a record says already becomes a further source of it.
     """
     made: Made = {}
     for place, candidate in enumerate(candidates):
@@ -208,7 +206,7 @@ def confirm_held(connection: Connection, message: int, zone: str | None) -> set[
 
 
 def _new_change(n: int, proposal: Proposal, by: int | None) -> NewChange:
-    told = proposal.model_dump(include=set(_TOLD))
+    told = proposal.model_dump(include=_TOLD)
     return NewChange(record=n, by_record=by, since=naive(proposal.since), **told)
 
 

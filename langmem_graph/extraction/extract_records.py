@@ -1,8 +1,7 @@
 """extract: one call reads a batch (NapMem 5.4, ActMem 1.2, RealMem, Mem2ActBench 3.3).
 
-The model sees the new messages, what was said shortly before, and records that they may change. It
-answers with statements worth remembering and with changes of the records shown. Only what was shown
-can be cited: a statement that cites no new message is dropped, and so is a change of anything else.
+It answers with statements worth remembering and with changes of the records shown. A statement that
+cites no new message is dropped, and so is a change of anything that was not shown.
 """
 
 import re
@@ -80,8 +79,7 @@ def _half(batch: Batch, view: BatchView) -> Batch | None:
         return None
     items = tuple(one.n for one in shown[: min(ends, key=lambda end: abs(end - middle))])
     turns = sum(one.message.role == "assistant" for one in shown[: len(items)])
-    update = {"items": items, "turns": min(turns, batch.turns)}
-    return batch.model_copy(update=update)
+    return Batch(items=items, turns=min(turns, batch.turns))
 
 
 def _freeing(whole: Batch, half: Batch) -> Callable[[Room], None]:
@@ -114,9 +112,8 @@ def _placed(answer: Extraction, reasons: list[str]) -> list[ProposedChange]:
         if by is None and change.by is not None:
             reasons.append(f"A change names a memory that could not be read: {change.by}")
             continue
-        placed.append(
-            change.model_copy(update={"by": by, "record": _placed_record(answer, change)})
-        )
+        record = _placed_record(answer, change)
+        placed.append(change.model_copy(update={"by": by, "record": record}))
     return placed
 
 

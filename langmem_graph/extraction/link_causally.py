@@ -1,8 +1,7 @@
 """causal: look for records that brought others about (ActMem 1.2, steps 5 and 6; 1.4).
 
-The model sees the records that changed since the last time, together with records of the same
-clusters, and names pairs; a scorer rates them, and time alone decides which of the two is the
-cause. A flush makes one such call, however long its backlog is.
+The model names pairs among the changed records and others of their clusters, a scorer rates them,
+and time alone decides which is the cause. A flush makes one such call, however long its backlog.
 """
 
 from datetime import datetime
@@ -38,10 +37,8 @@ for the others (docs/causal.md). Calibrate on your own: `Settings.extraction.cau
 class _Candidates(NamedTuple):
     """The records that are asked about, and the checkpoint after them."""
 
-    records: list[Record]
-    """In order of time."""
-    numbers: dict[str, int]
-    """Of these records, by id."""
+    records: list[Record]  # in order of time
+    numbers: dict[str, int]  # of these records, by id
     last: int
 
 
@@ -103,11 +100,8 @@ async def _link(
     floor = deps.services.settings.extraction.causal_floor
     if floor is None:
         floor = THRESHOLDS.get(scorer.name, 0.0)
-    kept = [
-        ((numbers[a], numbers[b]), score)
-        for (a, b), score in zip(verdicts, scores, strict=True)
-        if score > floor
-    ]
+    scored = zip(verdicts, scores, strict=True)
+    kept = [((numbers[a], numbers[b]), score) for (a, b), score in scored if score > floor]
     await deps.services.in_room(user_id, lambda room: _write(room, kept, scorer.name))
     return len(kept)
 

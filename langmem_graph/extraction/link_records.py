@@ -20,8 +20,7 @@ SAMPLE_RECORDS, MIN_SAMPLE = 200, 20
 PERCENTILES = (97.0, 95.0)
 """Of random pairs' cosines: to join a cluster, to get an edge. With them a cluster has 2 to 6
 records and a record 6 to 8 edges in LoCoMo's observations and in sets of our own; ActMem has 5."""
-MAX_EDGES = 8
-"""Semantic edges that a new record gets at most; own figure."""
+MAX_EDGES = 8  # semantic edges that a new record gets at most; own figure
 
 
 class _Thresholds(NamedTuple):
@@ -31,8 +30,7 @@ class _Thresholds(NamedTuple):
     edge: float
 
 
-DEFAULT_THRESHOLDS = _Thresholds(0.55, 0.5)
-"""For MiniLM; used in a memory with few records."""
+DEFAULT_THRESHOLDS = _Thresholds(0.55, 0.5)  # for MiniLM; used in a memory with few records
 
 
 async def link(

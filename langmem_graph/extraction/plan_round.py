@@ -1,8 +1,7 @@
 """plan_round: whether causes, topics and the profile are to be made now (NapMem 5.2, ActMem 1.4).
 
-They cost calls of their own, so they are made where a session or a flush has ended, and only where
-enough has changed. What is due is read from the ledger: a round that a killed process has not
-finished is due again.
+They are made where a session or a flush has ended and enough has changed. What is due is read from
+the ledger: a round that a killed process has not finished is due again.
 """
 
 from sqlalchemy import Connection
@@ -13,8 +12,7 @@ from langmem_graph.runtime import StepRun
 from langmem_graph.storage import round_checkpoints, topic_file_rows
 from langmem_graph.storage.user_room import Room
 
-MIN_CHANGED = 3
-"""Fewer changed records wait for the next round; own figure, as is the following."""
+MIN_CHANGED = 3  # fewer changed records wait for the next round; own figure, as is the following
 MAX_WAITING = 200
 """Changed records of one round of topics: about 8,000 tokens with their dates and states. With more
 than that, a round is due in a session that goes on."""

@@ -1,11 +1,10 @@
 """compare and reconcile: a second call, only where records may change that the first did not show.
 
-The first call can change only the records that it was shown. `compare` looks for what it asks for,
-and for active records near the new statements; where there are any that it did not show,
-`reconcile` asks what changes in these (NapMem 5.2, Mem2ActBench 3.3). Most batches do without.
+`compare` looks for what the first call asks for, and for active records near the new statements;
+where it did not show some, `reconcile` asks what changes in these (NapMem 5.2, Mem2ActBench 3.3).
 """
 
-from langmem_graph.extraction.batch_view import about, draw_first_alias, read_lines, record_lines
+from langmem_graph.extraction.batch_view import about, alias_from, read_lines, record_lines
 from langmem_graph.extraction.extract_records import extract_prompt, read_changes
 from langmem_graph.extraction.records_in_view import unseen
 from langmem_graph.extraction.state import (
@@ -43,15 +42,14 @@ async def reconcile(
     deps: ExtractionDependencies, state: ExtractionState, run: StepRun
 ) -> ExtractionState:
     """Ask what the new statements change in the records found by `compare`."""
-    usage, counts = usage_of(state), counts_of(state)
+    usage = usage_of(state)
 
     def read(room: Room) -> dict[str, tuple[int, Record]]:
         found = room.database.read(
             lambda connection: record_queries.records_by_number(connection, state["unseen"])
         )
         numbered = [(n, found[n]) for n in state["unseen"] if n in found]
-        start = draw_first_alias() if deps.first_alias is None else deps.first_alias
-        return {f"n{i}": one for i, one in enumerate(numbered, start)}
+        return {f"n{i}": one for i, one in enumerate(numbered, alias_from(deps.first_alias))}
 
     view = state["view"]
     further = BatchView(view.messages, await deps.services.in_room(run.user, read), view.zone)
@@ -61,11 +59,8 @@ async def reconcile(
     reasons: list[str] = []
     changes = _with_memories(answer.changes if answer else [], state, reasons)
     proposals = list(read_changes(changes, further, reasons))
-    return {
-        "proposals": [*state.get("proposals", []), *proposals],
-        "usage": usage,
-        "counts": counts.plus(*reasons),
-    }
+    proposals = [*state.get("proposals", []), *proposals]
+    return {"proposals": proposals, "usage": usage, "counts": counts_of(state).plus(*reasons)}
 
 
 def _with_memories(

@@ -30,13 +30,11 @@ PER_QUERY, MAX_QUERIES, QUERY_CHARS = 8, 40, 400
 ORDINARY_BYTES = 8_000
 """Of messages: a longer batch may change more records, and is shown as many times more of them and
 looked up by as many times more queries as it is longer. What is shown here saves a second call."""
-SHORT_CHARS = 80
-"""A shorter message is looked up together with what was said before it."""
+SHORT_CHARS = 80  # a shorter message is looked up together with what was said before it
 MOST_SENTENCES, SHORTEST_SENTENCE = 6, 16
 """Of a message of the user's, the last ones of so many bytes are looked up by themselves too."""
 OF_SESSION, SAME_ATTRIBUTE, COMING, INSTRUCTIONS = 6, 3, 6, 4
-OF_MATTER = 10
-"""Of one subject and attribute, the newest that are compared."""
+OF_MATTER = 10  # of one subject and attribute, the newest that are compared
 AHEAD = timedelta(days=60)
 RRF_K = 60
 NEAR_SHARE, FAR_BATCHES, SAMPLE, FEW = 0.85, 0.7, 200, 20
@@ -47,8 +45,7 @@ statements have no near record; measured on a sample of the user's own. With few
 MEANT_SHARE = 0.5
 """What the model asks for, or what shares its subject and attribute, needs less: to be nearer than
 half of the records are to their nearest one; with fewer than `FEW`, nothing."""
-DEFAULT_NEAR = 0.6
-"""For MiniLM; ours."""
+DEFAULT_NEAR = 0.6  # for MiniLM; ours
 _END_OF_SENTENCE = re.compile(r"(?<=[.!?;。！？])\s*|\n")
 
 Numbered = list[tuple[int, Message]]

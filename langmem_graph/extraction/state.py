@@ -21,10 +21,8 @@ from langmem_graph.storage.memory_services import Services
 class Batch(BaseModel, frozen=True, extra="forbid"):
     """Pending messages that are extracted together: of one session, or of several ended ones."""
 
-    items: tuple[int, ...]
-    """Numbers of the messages, session by session; never empty."""
-    turns: int
-    """Completed turns in it: messages of the user with the assistant's answer."""
+    items: tuple[int, ...]  # numbers of the messages, session by session; never empty
+    turns: int  # completed turns in it: messages of the user with the assistant's answer
 
 
 @dataclass(frozen=True)
@@ -44,21 +42,16 @@ class BatchView:
     messages: dict[str, ShownMessage]
     records: dict[str, tuple[int, Record]]
     """Records that the messages may change, with their numbers."""
-    zone: str | None
-    """The time zone of the dates shown: that of the user's "tomorrow"."""
+    zone: str | None  # the time zone of the dates shown: that of the user's "tomorrow"
 
 
 class Candidate(BaseModel, frozen=True, extra="forbid"):
     """A statement that the model proposes to remember, on its way to becoming a record."""
 
-    memory: NewMemory
-    """As the model wrote it."""
-    source_ns: list[int]
-    """Numbers of the messages that it cites; never empty."""
-    source_ids: list[str]
-    """Ids of the same messages, in the same order."""
-    said_at: datetime
-    """When the last of these messages was sent."""
+    memory: NewMemory  # as the model wrote it
+    source_ns: list[int]  # numbers of the messages that it cites; never empty
+    source_ids: list[str]  # ids of the same messages, in the same order
+    said_at: datetime  # when the last of these messages was sent
     event_time: dict[str, Any] | None = None
     """When it takes place, as JSON; None where the model gave no usable day or time."""
     confirmation: Confirmation = "confirmed"
@@ -83,21 +76,17 @@ class Candidate(BaseModel, frozen=True, extra="forbid"):
 class Proposal(BaseModel, frozen=True, extra="forbid"):
     """A change of an older record that the model proposes, with aliases resolved."""
 
-    record: int | None
-    """Number of the older record."""
+    record: int | None  # number of the older record
     former: int | None = None
     """Without a number: the place of the candidate that is the older record."""
     relation: ChangeRelation
-    by: int | None = None
-    """Place of the candidate that holds instead."""
+    by: int | None = None  # place of the candidate that holds instead
     since: datetime | None = None
-    message: int
-    """Number of the message that makes the change."""
+    message: int  # number of the message that makes the change
     quote: str
     agreed_message: int | None = None
     agreed_quote: str | None = None
-    held: bool = False
-    """It waits for somebody to confirm it."""
+    held: bool = False  # it waits for somebody to confirm it
 
 
 class Counts(ExtractionCounts):
@@ -119,24 +108,18 @@ class Counts(ExtractionCounts):
 class ExtractionState(TypedDict, total=False):
     """The state of the extraction graph."""
 
-    force: bool
-    """Extract all pending messages, without waiting for a full batch."""
-    claimed_by: str
-    """The name under which this run claims messages; no other run has it."""
-    batch: Batch | None
-    """None where nothing is due."""
-    view: BatchView
-    """What the model was shown, in all calls of the batch together."""
+    force: bool  # extract all pending messages, without waiting for a full batch
+    claimed_by: str  # the name under which this run claims messages; no other run has it
+    batch: Batch | None  # None where nothing is due
+    view: BatchView  # what the model was shown, in all calls of the batch together
     candidates: list[Candidate | None]
     """By their place in the model's answer; None for one that cannot be used."""
     proposals: list[Proposal]
     """Changes of older records, as proposed by the model; after `verify`, as carried out."""
-    look_for: list[str]
-    """What the messages change and no record tells that the first call showed."""
+    look_for: list[str]  # what the messages change and no record tells that the first call showed
     unseen: list[int]
     """Records near a candidate, or what was looked for, that the first call did not show."""
-    changed: list[int]
-    """Records that are new or have changed."""
+    changed: list[int]  # records that are new or have changed
     usage: Usage
     counts: Counts
     generation: str
@@ -145,12 +128,9 @@ class ExtractionState(TypedDict, total=False):
     round_due: bool
     """Without a due batch: causes, topics and the profile are to be made now. The step that cannot
     reach the model sets it to False."""
-    profile_owed: bool
-    """Without a due batch: a track was written after the profile."""
-    again: bool
-    """Another run has more of the round to do."""
-    failed: str | None
-    """The step that got no usable answer; the batch stays pending."""
+    profile_owed: bool  # without a due batch: a track was written after the profile
+    again: bool  # another run has more of the round to do
+    failed: str | None  # the step that got no usable answer; the batch stays pending
 
 
 @dataclass(frozen=True)

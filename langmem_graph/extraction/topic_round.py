@@ -34,10 +34,8 @@ from langmem_graph.topics.track_and_profile_files import (
     parse,
 )
 
-MAX_NARRATIVES = 6
-"""Tracks whose narrative one call shows; own figure, as are the following."""
-NEARLY_FULL = 1_500
-"""Characters of a narrative from which the model is told how long it is."""
+MAX_NARRATIVES = 6  # tracks whose narrative one call shows; own figure, as are the following
+NEARLY_FULL = 1_500  # characters of a narrative from which the model is told how long it is
 VECTORS_OF_TRACK = 50
 """Of a track's evidence, the latest, whose mean vector says what the track is about."""
 TAKEN_BACK = "discarded"
@@ -54,17 +52,12 @@ _ENDED = {
 class StoredFiles:
     """The tracks and the profile, as they are stored."""
 
-    tracks: dict[str, TopicFile]
-    """By name, with the evidence that still counts; none without any."""
-    names: frozenset[str]
-    """Of the files of all tracks, those without evidence included."""
+    tracks: dict[str, TopicFile]  # by name, with the evidence that still counts; none without any
+    names: frozenset[str]  # of the files of all tracks, those without evidence included
     profile: ProfileFile | None
-    versions: dict[str, int]
-    """Of the stored files, the index included."""
-    evidence: dict[str, int]
-    """Numbers of the records that the tracks cite, by id."""
-    known: frozenset[str]
-    """Ids of those of them that hold or once held."""
+    versions: dict[str, int]  # of the stored files, the index included
+    evidence: dict[str, int]  # numbers of the records that the tracks cite, by id
+    known: frozenset[str]  # ids of those of them that hold or once held
 
 
 @dataclass(frozen=True)
@@ -72,21 +65,16 @@ class TopicsRound:
     """What a round of topics starts from."""
 
     files: StoredFiles
-    numbers: dict[str, int]
-    """By alias, the numbers of the records that have changed."""
+    numbers: dict[str, int]  # by alias, the numbers of the records that have changed
     records: dict[int, Record]
     changes: Mapping[int, Sequence[RecordChange]]
-    narratives: list[str]
-    """Names of the tracks whose narrative is shown, the nearest first."""
-    seen: int
-    last: int
-    """The checkpoints before and after the round."""
+    narratives: list[str]  # names of the tracks whose narrative is shown, the nearest first
+    seen: int  # the checkpoint before the round
+    last: int  # and after it
     taken: Collection[int]
     """Numbers of the records that this round is about, those that nothing is told of included."""
-    refused: dict[int, int]
-    """Records that wait since an edit was refused, and how often."""
-    rest: int
-    """How many changed records this round leaves for the next one."""
+    refused: dict[int, int]  # records that wait since an edit was refused, and how often
+    rest: int  # how many changed records this round leaves for the next one
 
     @property
     def shown(self) -> ShownToModel:

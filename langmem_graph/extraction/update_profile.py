@@ -37,10 +37,8 @@ from langmem_graph.topics.track_and_profile_files import (
     render_index,
 )
 
-MAX_LASTING = 40
-"""Lasting records that are shown, the newest; own figure, as are the following."""
-MAX_NARRATIVES = 8
-"""Changed tracks whose whole narrative is shown: those that changed last."""
+MAX_LASTING = 40  # lasting records that are shown, the newest; own figure, as are the following
+MAX_NARRATIVES = 8  # changed tracks whose whole narrative is shown: those that changed last
 MAX_FAILURES = 3
 """After so many unusable answers the profile stays as it is until something changes again."""
 
@@ -50,14 +48,12 @@ class ProfileRound:
     """What the profile is written from."""
 
     files: StoredFiles
-    changed: list[str]
-    """Names of the tracks that changed since the profile was written."""
+    changed: list[str]  # names of the tracks that changed since the profile was written
     lasting: list[Record]
     """Records that hold now and say what the user is like, prefers or asks for, oldest first."""
     topics_seen: int
     before: ProfileSeen
-    now: ProfileSeen
-    """What the ledger will note once the profile is written."""
+    now: ProfileSeen  # what the ledger will note once the profile is written
 
 
 async def profile(
