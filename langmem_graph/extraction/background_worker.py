@@ -17,7 +17,7 @@ from langmem_graph.causal.scorers import CausalScorer
 from langmem_graph.errors import InvalidInputError, LangMemGraphError, NothingStoredError, for_log
 from langmem_graph.extraction.state import (
     Counts,
-    ExtractionDependencies,
+    Dependencies,
     ExtractionState,
     counts_of,
     usage_of,
@@ -133,7 +133,7 @@ class ExtractionRunner:
     ) -> None:
         self._services = services
         runner = model_runner(model, services.settings, "extraction")
-        self.deps = ExtractionDependencies(services, runner, causal)
+        self.deps = Dependencies(services, runner, causal)
         self._graph: CompiledStateGraph[Any, Any, Any, Any] | None = None
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 

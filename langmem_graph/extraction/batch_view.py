@@ -37,16 +37,16 @@ def read_view(
         before = _before(connection, batch, counter, settings.extraction.message_chars)
         search = UserSearch(room, embedder, settings)
         records = records_in_view(search, connection, ordered, before)
-    start = alias_from(first_alias)
+    start = draw_first_alias() if first_alias is None else first_alias
     shown = {f"b{i}": ShownMessage(n, m, is_new=False) for i, (n, m) in enumerate(before, start)}
     shown |= {f"m{i}": ShownMessage(n, m, is_new=True) for i, (n, m) in enumerate(ordered, start)}
     aliases = {f"n{i}": one for i, one in enumerate(records, start)}
     return BatchView(shown, aliases, settings.time_zone)
 
 
-def alias_from(fixed: int | None) -> int:
-    """The number of a call's first aliases: the fixed one, else one that nobody can guess."""
-    return 100 + secrets.randbelow(800) if fixed is None else fixed
+def draw_first_alias() -> int:
+    """The number of a call's first aliases, which nobody can guess."""
+    return 100 + secrets.randbelow(800)
 
 
 def _before(

@@ -11,13 +11,7 @@ from itertools import groupby
 
 from sqlalchemy import Connection
 
-from langmem_graph.extraction.state import (
-    Batch,
-    Counts,
-    ExtractionDependencies,
-    ExtractionState,
-    usage_of,
-)
+from langmem_graph.extraction.state import Batch, Counts, Dependencies, ExtractionState, usage_of
 from langmem_graph.runtime import StepRun
 from langmem_graph.storage import pending_messages, tables_and_migrations
 from langmem_graph.storage.pending_messages import Unread
@@ -37,9 +31,7 @@ MAX_ATTEMPTS = 3  # a batch whose answers were unusable so often is marked as re
 TURNS_READ = "turns_read"
 
 
-async def claim(
-    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
-) -> ExtractionState:
+async def claim(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
     """Claim the oldest batch that is due; the batch is None where there is none."""
 
     def work(room: Room) -> ExtractionState:
@@ -54,9 +46,7 @@ async def claim(
     return await deps.services.in_known_room(run.user, work, {"batch": None, "generation": ""})
 
 
-async def give_back(
-    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
-) -> ExtractionState:
+async def give_back(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
     """Return a batch that could not be extracted, so that it stays pending.
 
     Where the model did answer, but never usably, it is given up after a few attempts: its messages

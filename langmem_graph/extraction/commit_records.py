@@ -15,7 +15,7 @@ from langmem_graph.extraction.claim_due_batch import TURNS_READ
 from langmem_graph.extraction.state import (
     Candidate,
     Counts,
-    ExtractionDependencies,
+    Dependencies,
     ExtractionState,
     Proposal,
     counts_of,
@@ -44,9 +44,7 @@ _TOLD = {"relation", "message", "quote", "agreed_message", "agreed_quote"}
 _RECORD_FIELDS = {"text", "kind", "facet", "project", "subject", "attribute"}
 
 
-async def commit(
-    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
-) -> ExtractionState:
+async def commit(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
     """Store the records and carry out the changes, then embed what is new or has changed."""
     services = deps.services
 

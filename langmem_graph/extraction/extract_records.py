@@ -16,7 +16,7 @@ from langmem_graph.extraction.state import (
     BatchView,
     Candidate,
     Counts,
-    ExtractionDependencies,
+    Dependencies,
     ExtractionState,
     Proposal,
     ShownMessage,
@@ -32,9 +32,7 @@ from langmem_graph.storage.user_room import Room
 _ALIAS = re.compile(r"([bmn]?)(\d+)")
 
 
-async def extract(
-    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
-) -> ExtractionState:
+async def extract(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
     """Propose records and changes for the batch; one that is too much for an answer is halved."""
     batch, usage, settings = state["batch"], usage_of(state), deps.services.settings
     while batch is not None:

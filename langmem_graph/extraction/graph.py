@@ -20,7 +20,7 @@ from langmem_graph.extraction.link_causally import causal
 from langmem_graph.extraction.link_records import link
 from langmem_graph.extraction.plan_round import plan_round
 from langmem_graph.extraction.reconcile_records import compare, reconcile
-from langmem_graph.extraction.state import ExtractionDependencies, ExtractionState
+from langmem_graph.extraction.state import Dependencies, ExtractionState
 from langmem_graph.extraction.update_profile import profile
 from langmem_graph.extraction.update_schedule import schedule
 from langmem_graph.extraction.update_topics import topics
@@ -36,7 +36,7 @@ RECURSION_LIMIT = len(STEPS) + 2  # enough for every step once; the graph has no
 
 
 def build(
-    deps: ExtractionDependencies, user_of: Callable[[RunnableConfig], str]
+    deps: Dependencies, user_of: Callable[[RunnableConfig], str]
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """The graph that extracts one batch.
 

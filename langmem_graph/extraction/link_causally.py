@@ -9,12 +9,7 @@ from typing import NamedTuple
 
 from langmem_graph.causal.scorers import NoScorer, Verdict, VerifierScorer
 from langmem_graph.extraction.plan_round import MIN_CHANGED
-from langmem_graph.extraction.state import (
-    ExtractionDependencies,
-    ExtractionState,
-    counts_of,
-    usage_of,
-)
+from langmem_graph.extraction.state import Dependencies, ExtractionState, counts_of, usage_of
 from langmem_graph.llm.answer_schemas import CausalPairs
 from langmem_graph.llm.structured_calls import Usage, load_prompt
 from langmem_graph.retrieval.quoted_context import as_data
@@ -42,9 +37,7 @@ class _Candidates(NamedTuple):
     last: int
 
 
-async def causal(
-    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
-) -> ExtractionState:
+async def causal(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
     """Look for causal edges, where enough records have changed since the last time."""
     if deps.causal is None:
         return {}
@@ -79,7 +72,7 @@ def _candidates(room: Room) -> _Candidates | None:
 
 
 async def _link(
-    deps: ExtractionDependencies, user_id: str, candidates: _Candidates, usage: Usage
+    deps: Dependencies, user_id: str, candidates: _Candidates, usage: Usage
 ) -> int | None:
     """Ask for pairs, score them, and link those that pass; their number, None without an answer."""
     records, numbers, _ = candidates

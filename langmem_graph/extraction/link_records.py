@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from sqlalchemy import Connection
 
-from langmem_graph.extraction.state import ExtractionDependencies, ExtractionState
+from langmem_graph.extraction.state import Dependencies, ExtractionState
 from langmem_graph.runtime import StepRun
 from langmem_graph.settings import Settings
 from langmem_graph.storage import graph_neighbours, record_queries, vector_rows
@@ -33,9 +33,7 @@ class _Thresholds(NamedTuple):
 DEFAULT_THRESHOLDS = _Thresholds(0.55, 0.5)  # for MiniLM; used in a memory with few records
 
 
-async def link(
-    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
-) -> ExtractionState:
+async def link(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
     """Cluster the new records, and link each with those of its cluster that are most similar."""
     settings = deps.services.settings
 

@@ -7,7 +7,7 @@ the ledger: a round that a killed process has not finished is due again.
 from sqlalchemy import Connection
 
 from langmem_graph.extraction.claim_due_batch import open_session
-from langmem_graph.extraction.state import ExtractionDependencies, ExtractionState
+from langmem_graph.extraction.state import Dependencies, ExtractionState
 from langmem_graph.runtime import StepRun
 from langmem_graph.storage import round_checkpoints, topic_file_rows
 from langmem_graph.storage.user_room import Room
@@ -18,9 +18,7 @@ MAX_WAITING = 200
 than that, a round is due in a session that goes on."""
 
 
-async def plan_round(
-    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
-) -> ExtractionState:
+async def plan_round(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
     """Say whether a whole round is due, and whether a profile is owed to its tracks."""
     force = state.get("force", False)
 

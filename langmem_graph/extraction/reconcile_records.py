@@ -4,13 +4,13 @@
 where it did not show some, `reconcile` asks what changes in these (NapMem 5.2, Mem2ActBench 3.3).
 """
 
-from langmem_graph.extraction.batch_view import about, alias_from, read_lines, record_lines
+from langmem_graph.extraction.batch_view import about, draw_first_alias, read_lines, record_lines
 from langmem_graph.extraction.extract_records import extract_prompt, read_changes
 from langmem_graph.extraction.records_in_view import unseen
 from langmem_graph.extraction.state import (
     BatchView,
     Candidate,
-    ExtractionDependencies,
+    Dependencies,
     ExtractionState,
     counts_of,
     usage_of,
@@ -24,9 +24,7 @@ from langmem_graph.storage import record_queries
 from langmem_graph.storage.user_room import Room
 
 
-async def compare(
-    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
-) -> ExtractionState:
+async def compare(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
     """Find records that the first call did not show and that may change; no model."""
     candidates = [candidate for candidate in state.get("candidates", []) if candidate]
     seen = {n for n, _ in state["view"].records.values()}
@@ -38,9 +36,7 @@ async def compare(
     return {"unseen": await services.in_room(run.user, found)}
 
 
-async def reconcile(
-    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
-) -> ExtractionState:
+async def reconcile(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
     """Ask what the new statements change in the records found by `compare`."""
     usage = usage_of(state)
 
@@ -49,7 +45,8 @@ async def reconcile(
             lambda connection: record_queries.records_by_number(connection, state["unseen"])
         )
         numbered = [(n, found[n]) for n in state["unseen"] if n in found]
-        return {f"n{i}": one for i, one in enumerate(numbered, alias_from(deps.first_alias))}
+        start = draw_first_alias() if deps.first_alias is None else deps.first_alias
+        return {f"n{i}": one for i, one in enumerate(numbered, start)}
 
     view = state["view"]
     further = BatchView(view.messages, await deps.services.in_room(run.user, read), view.zone)

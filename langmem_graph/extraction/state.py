@@ -134,7 +134,7 @@ class ExtractionState(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class ExtractionDependencies:
+class Dependencies:
     """What the steps of the graph work with."""
 
     services: Services

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.extraction.plan_round import MIN_CHANGED
-from langmem_graph.extraction.state import ExtractionDependencies, ExtractionState, usage_of
+from langmem_graph.extraction.state import Dependencies, ExtractionState, usage_of
 from langmem_graph.extraction.topic_round import (
     StoredFiles,
     may_be_stored,
@@ -56,9 +56,7 @@ class ProfileRound:
     now: ProfileSeen  # what the ledger will note once the profile is written
 
 
-async def profile(
-    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
-) -> ExtractionState:
+async def profile(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
     """Write the profile anew, where a track or a lasting record has changed."""
     services, usage = deps.services, usage_of(state)
     if deps.runner.is_spent(usage):

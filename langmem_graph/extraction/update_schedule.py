@@ -1,6 +1,6 @@
 """schedule: what has no time is not on the schedule (RealMem 4.2)."""
 
-from langmem_graph.extraction.state import ExtractionDependencies, ExtractionState
+from langmem_graph.extraction.state import Dependencies, ExtractionState
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.times import event_in
 from langmem_graph.storage import record_queries, record_writes
@@ -8,9 +8,7 @@ from langmem_graph.storage.record_writes import Change
 from langmem_graph.storage.user_room import Room
 
 
-async def schedule(
-    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
-) -> ExtractionState:
+async def schedule(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
     """Take new records without a usable time off the schedule, without a model (RealMem 4.2).
 
     An item whose time has passed needs no change: it is simply not ahead any more.

@@ -11,12 +11,7 @@ from sqlalchemy import Connection
 
 from langmem_graph.extraction.edit_tracks import EditedTracks, apply_edits, find_track
 from langmem_graph.extraction.plan_round import MIN_CHANGED
-from langmem_graph.extraction.state import (
-    ExtractionDependencies,
-    ExtractionState,
-    counts_of,
-    usage_of,
-)
+from langmem_graph.extraction.state import Dependencies, ExtractionState, counts_of, usage_of
 from langmem_graph.extraction.topic_round import (
     TopicsRound,
     may_be_stored,
@@ -40,9 +35,7 @@ MAX_REFUSALS = 3
 """After so many rounds that could not use it, a record belongs to no track; own figure."""
 
 
-async def topics(
-    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
-) -> ExtractionState:
+async def topics(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
     """Run one round, where enough records wait; what it leaves is for the next run."""
     usage = usage_of(state)
     if deps.runner.is_spent(usage):
@@ -59,9 +52,7 @@ async def topics(
     return {"usage": usage, "counts": counts, "again": begun.rest >= MIN_CHANGED}
 
 
-async def _ask(
-    deps: ExtractionDependencies, begun: TopicsRound, usage: Usage
-) -> EditedTracks | None:
+async def _ask(deps: Dependencies, begun: TopicsRound, usage: Usage) -> EditedTracks | None:
     """The tracks after the model's edits; None where the model could not be reached."""
     if not begun.numbers:
         return EditedTracks(dict(begun.files.tracks))
@@ -87,7 +78,7 @@ def _without_answer(begun: TopicsRound) -> EditedTracks:
 
 
 async def _shortened(
-    deps: ExtractionDependencies, begun: TopicsRound, edited: EditedTracks, usage: Usage
+    deps: Dependencies, begun: TopicsRound, edited: EditedTracks, usage: Usage
 ) -> EditedTracks:
     """Let the model tell those tracks in fewer words that have no room for what is new."""
     tracks = [find_track(edited.tracks, edit.name) for edit in edited.too_long.values()]

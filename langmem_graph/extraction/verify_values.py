@@ -18,7 +18,7 @@ from langmem_graph.extraction.state import (
     BatchView,
     Candidate,
     Counts,
-    ExtractionDependencies,
+    Dependencies,
     ExtractionState,
     Proposal,
     ShownMessage,
@@ -36,9 +36,7 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _ISO = re.compile(r"\d{4}-\d\d(?:-\d\d)?(?:[T ]\d\d:\d\d)?")
 
 
-async def verify(
-    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
-) -> ExtractionState:
+async def verify(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
     """Grade the values of the candidates, and check the changes."""
     view, counts = state["view"], counts_of(state)
     shown = {one.n: one for one in view.messages.values()}

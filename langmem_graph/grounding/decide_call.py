@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langmem_graph.grounding.evidence_sources import Evidence, current_sources
-from langmem_graph.grounding.state import SENT, FilledValue, GroundingDependencies, GroundingState
+from langmem_graph.grounding.state import SENT, Dependencies, FilledValue, GroundingState
 from langmem_graph.grounding.tool_schema import Slot, object_in, slot_name, slots_of
 from langmem_graph.grounding.type_conversion import errors, problem, read_arguments
 from langmem_graph.runtime import Event, StepRun
@@ -22,9 +22,7 @@ _UNSAID = "memory does not say"
 _OFFERED = ("the user did not say it", "it is not settled")
 
 
-async def decide(
-    deps: GroundingDependencies, state: GroundingState, run: StepRun
-) -> GroundingState:
+async def decide(deps: Dependencies, state: GroundingState, run: StepRun) -> GroundingState:
     """Assemble the call."""
     tool, usage = state["tool"], state["usage"]
     filled = await _without_forgotten(deps, run, state["filled"], state["evidence"])
@@ -52,7 +50,7 @@ async def decide(
 
 
 async def _without_forgotten(
-    deps: GroundingDependencies, run: StepRun, filled: Sequence[FilledValue], evidence: Evidence
+    deps: Dependencies, run: StepRun, filled: Sequence[FilledValue], evidence: Evidence
 ) -> list[FilledValue]:
     """The values; one whose source was forgotten or changed since is not sent."""
     cited = evidence.named(alias for one in filled for alias in one.sources)

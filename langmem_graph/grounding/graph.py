@@ -18,7 +18,7 @@ from langmem_graph.errors import InvalidInputError
 from langmem_graph.grounding.decide_call import decide
 from langmem_graph.grounding.fill_arguments import fill
 from langmem_graph.grounding.select_tool_and_sources import retrieve_slots, select_tool
-from langmem_graph.grounding.state import GroundingDependencies, GroundingState, Policy
+from langmem_graph.grounding.state import Dependencies, GroundingState, Policy
 from langmem_graph.grounding.verify_values import verify
 from langmem_graph.llm.structured_calls import Usage, model_runner
 from langmem_graph.llm.tool_specs import tool_spec
@@ -33,7 +33,7 @@ STEPS: tuple[Step, ...] = (select_tool, retrieve_slots, fill, verify, decide)
 
 
 def build(
-    deps: GroundingDependencies,
+    deps: Dependencies,
     user_of: Callable[[RunnableConfig], str],
     schemas: tuple[type, type, type] = (GroundingState, GroundingState, GroundingState),
     read_input: Callable[[Any], GroundingState] | None = None,
@@ -63,17 +63,17 @@ def build(
 
 def _with_input(step: Step, read_input: Callable[[Any], GroundingState]) -> Step:
     @wraps(step)
-    async def reading(deps: GroundingDependencies, state: Any, run: StepRun) -> Any:
+    async def reading(deps: Dependencies, state: Any, run: StepRun) -> Any:
         request = read_input(state)
         return {**request, **await step(deps, {**state, **request}, run)}
 
     return reading
 
 
-def grounding_dependencies(services: Services, model: BaseChatModel) -> GroundingDependencies:
+def grounding_dependencies(services: Services, model: BaseChatModel) -> Dependencies:
     """Dependencies of the grounding graph's steps."""
     runner = model_runner(model, services.settings, "recall")
-    return GroundingDependencies(services, runner, MemorySearch(services).search)
+    return Dependencies(services, runner, MemorySearch(services).search)
 
 
 def grounding_request(

@@ -14,7 +14,7 @@ from typing import Any
 
 from langmem_graph.grounding.derivations import Quoted, number_derivation, text_derivation
 from langmem_graph.grounding.evidence_sources import REQUEST, Citation, Evidence
-from langmem_graph.grounding.state import FilledValue, GroundingDependencies, GroundingState, Policy
+from langmem_graph.grounding.state import Dependencies, FilledValue, GroundingState, Policy
 from langmem_graph.grounding.tool_schema import Leaf, Slot, in_words, leaves
 from langmem_graph.grounding.type_conversion import converted, problem, read_arguments
 from langmem_graph.llm.answer_schemas import ToolFill
@@ -29,9 +29,7 @@ _SPLIT = r"(?:(?<!\d)[\s_'’-]{0,2}|[\s_'’-]{0,2}(?!\d))"
 _OWN_CHOICE = "is the model's own choice: the quoted words do not say {!r}"
 
 
-async def verify(
-    deps: GroundingDependencies, state: GroundingState, run: StepRun
-) -> GroundingState:
+async def verify(deps: Dependencies, state: GroundingState, run: StepRun) -> GroundingState:
     """Check every value that the model proposed."""
     proposal, chosen = state["proposal"], state["model_may_choose"]
     if proposal is None:
