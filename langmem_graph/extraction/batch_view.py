@@ -9,15 +9,14 @@ from collections.abc import Iterable, Sequence
 
 from sqlalchemy import Connection
 
-from langmem_graph.embeddings.embedder import Embedder
 from langmem_graph.extraction.records_in_view import records_in_view
 from langmem_graph.extraction.state import Batch, BatchView, Candidate, ShownMessage
 from langmem_graph.retrieval.quoted_context import LONGEST_NAME, as_data, plain_id
 from langmem_graph.retrieval.search_common import UserSearch
 from langmem_graph.schedule.times import event_in, zone_of
 from langmem_graph.schemas import Message, Record
-from langmem_graph.settings import Settings
 from langmem_graph.storage import message_queries, pending_messages
+from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.user_room import Room
 from langmem_graph.tokens import TokenCounter, token_counter
 
@@ -26,17 +25,15 @@ _DAYS = "Mon Tue Wed Thu Fri Sat Sun".split()
 _TOLD = ("instruction", "draft")  # kinds and confirmations that matter for changes
 
 
-def read_view(
-    room: Room, embedder: Embedder, batch: Batch, settings: Settings, first_alias: int | None
-) -> BatchView:
+def read_view(room: Room, services: Services, batch: Batch, first_alias: int | None) -> BatchView:
     """The batch's messages, what was said shortly before, and records that they may change."""
+    settings = services.settings
     counter = token_counter(settings.encoding)
     with room.database.read_transaction() as connection:
         new = message_queries.messages_by_number(connection, batch.items)
         ordered = [(n, new[n]) for n in batch.items if n in new]
         before = _before(connection, batch, counter, settings.extraction.message_chars)
-        search = UserSearch(room, embedder, settings)
-        records = records_in_view(search, connection, ordered, before)
+        records = records_in_view(UserSearch.of(services, room), connection, ordered, before)
     start = draw_first_alias() if first_alias is None else first_alias
     shown = {f"b{i}": ShownMessage(n, m, is_new=False) for i, (n, m) in enumerate(before, start)}
     shown |= {f"m{i}": ShownMessage(n, m, is_new=True) for i, (n, m) in enumerate(ordered, start)}

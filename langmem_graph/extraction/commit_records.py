@@ -169,7 +169,8 @@ def _carry_out(
         return set()
     change = successor.change if successor else Change.new(MADE_BY)
     change = replace(change, reason=f"{proposal.relation}: “{proposal.quote}”")
-    written = _new_change(n, proposal, by)
+    told = proposal.model_dump(include=_TOLD)
+    written = NewChange(record=n, by_record=by, since=naive(proposal.since), **told)
     if proposal.held:
         record_changes.write(connection, written, change, held=True)
         return set()
@@ -201,11 +202,6 @@ def confirm_held(connection: Connection, message: int, zone: str | None) -> set[
         proposal = Proposal(**told, by=0 if made else None, since=aware(row.since))
         changed |= _carry_out(connection, row.record, proposal, made, zone)
     return changed
-
-
-def _new_change(n: int, proposal: Proposal, by: int | None) -> NewChange:
-    told = proposal.model_dump(include=_TOLD)
-    return NewChange(record=n, by_record=by, since=naive(proposal.since), **told)
 
 
 def _apply(

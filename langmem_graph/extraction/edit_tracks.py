@@ -1,7 +1,6 @@
 """How a model's edits change the topic tracks: one by one, so that a bad one costs no good one.
 
-An edit may add to any track. Only a track whose narrative was shown may be told anew, and a track
-is absorbed only where its narrative was shown, since nobody can retell what he has not read.
+An edit may add to any track; it tells anew or absorbs only those whose narrative was shown.
 """
 
 from collections.abc import Mapping, Sequence, Set

@@ -5,7 +5,8 @@ cites no new message is dropped, and so is a change of anything that was not sho
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from langmem_graph.errors import InvalidInputError
@@ -34,19 +35,15 @@ _ALIAS = re.compile(r"([bmn]?)(\d+)")
 
 async def extract(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
     """Propose records and changes for the batch; one that is too much for an answer is halved."""
-    batch, usage, settings = state["batch"], usage_of(state), deps.services.settings
+    batch, usage, services = state["batch"], usage_of(state), deps.services
     while batch is not None:
-        claimed = batch
-
-        def show(room: Room, claimed: Batch = claimed) -> BatchView:
-            return read_view(room, deps.services.embedder, claimed, settings, deps.first_alias)
-
-        view = await deps.services.in_room(run.user, show)
-        question = batch_question(view, settings.extraction.message_chars)
+        show = partial(read_view, services=services, batch=batch, first_alias=deps.first_alias)
+        view = await services.in_room(run.user, show)
+        question = batch_question(view, services.settings.extraction.message_chars)
         answer = await deps.runner.ask(Extraction, extract_prompt("extract"), question, usage)
         half = _half(batch, view) if _is_too_much(answer, view, usage) else None
         if half is not None:
-            await deps.services.in_room(run.user, _freeing(batch, half))
+            await services.in_room(run.user, partial(_free_rest, whole=batch, half=half))
             batch = half
         elif answer is None:
             return {"usage": usage, "failed": "extract", "batch": batch}
@@ -80,15 +77,11 @@ def _half(batch: Batch, view: BatchView) -> Batch | None:
     return Batch(items=items, turns=min(turns, batch.turns))
 
 
-def _freeing(whole: Batch, half: Batch) -> Callable[[Room], None]:
-    """Work that gives back the messages of the second half."""
+def _free_rest(room: Room, whole: Batch, half: Batch) -> None:
+    """Give back the messages of the second half."""
     rest = [n for n in whole.items if n not in half.items]
-
-    def work(room: Room) -> None:
-        with room.database.write_transaction() as connection:
-            pending_messages.free(connection, rest)
-
-    return work
+    with room.database.write_transaction() as connection:
+        pending_messages.free(connection, rest)
 
 
 def _read(answer: Extraction, view: BatchView) -> ExtractionState:

@@ -1,7 +1,6 @@
 """The private state of the extraction graph, and what its steps work with.
 
-All types here are frozen: a step returns new copies. The graph has no checkpoints; what leaves it,
-leaves it as JSON (`model_dump(mode="json")`).
+All types here are frozen: a step returns new copies. What leaves the graph, leaves it as JSON.
 """
 
 from dataclasses import dataclass
@@ -31,8 +30,7 @@ class ShownMessage:
 
     n: int
     message: Message
-    is_new: bool
-    """False for what was said before the batch, which the model sees for understanding only."""
+    is_new: bool  # False for what was said before the batch, which only helps to understand
 
 
 @dataclass(frozen=True)
@@ -40,8 +38,7 @@ class BatchView:
     """What one call shows to the model; only what was shown can be cited or changed."""
 
     messages: dict[str, ShownMessage]
-    records: dict[str, tuple[int, Record]]
-    """Records that the messages may change, with their numbers."""
+    records: dict[str, tuple[int, Record]]  # that the messages may change, with their numbers
     zone: str | None  # the time zone of the dates shown: that of the user's "tomorrow"
 
 
@@ -52,8 +49,7 @@ class Candidate(BaseModel, frozen=True, extra="forbid"):
     source_ns: list[int]  # numbers of the messages that it cites; never empty
     source_ids: list[str]  # ids of the same messages, in the same order
     said_at: datetime  # when the last of these messages was sent
-    event_time: dict[str, Any] | None = None
-    """When it takes place, as JSON; None where the model gave no usable day or time."""
+    event_time: dict[str, Any] | None = None  # as JSON; None without a usable day or time
     confirmation: Confirmation = "confirmed"
     values: list[dict[str, Any]] = Field(default_factory=list)
     """Each value of the text with the words of the message it comes from; set by `verify`."""
@@ -77,8 +73,7 @@ class Proposal(BaseModel, frozen=True, extra="forbid"):
     """A change of an older record that the model proposes, with aliases resolved."""
 
     record: int | None  # number of the older record
-    former: int | None = None
-    """Without a number: the place of the candidate that is the older record."""
+    former: int | None = None  # without a number: the place of the candidate that it is
     relation: ChangeRelation
     by: int | None = None  # place of the candidate that holds instead
     since: datetime | None = None
@@ -94,10 +89,8 @@ class Counts(ExtractionCounts):
 
     def __add__(self, other: "Counts") -> "Counts":
         """The sums of both, and the reasons of both."""
-        both = {
-            name: getattr(self, name) + getattr(other, name) for name in type(self).model_fields
-        }
-        return Counts(**both)
+        names = type(self).model_fields
+        return Counts(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
     def plus(self, *reasons: str, **more: int) -> "Counts":
         """A copy with these reasons and, by name, these counts added."""
@@ -112,19 +105,14 @@ class ExtractionState(TypedDict, total=False):
     claimed_by: str  # the name under which this run claims messages; no other run has it
     batch: Batch | None  # None where nothing is due
     view: BatchView  # what the model was shown, in all calls of the batch together
-    candidates: list[Candidate | None]
-    """By their place in the model's answer; None for one that cannot be used."""
-    proposals: list[Proposal]
-    """Changes of older records, as proposed by the model; after `verify`, as carried out."""
+    candidates: list[Candidate | None]  # by place in the answer; None for one that is no use
+    proposals: list[Proposal]  # changes as proposed by the model; after `verify`, as carried out
     look_for: list[str]  # what the messages change and no record tells that the first call showed
-    unseen: list[int]
-    """Records near a candidate, or what was looked for, that the first call did not show."""
+    unseen: list[int]  # records near a candidate or `look_for` that the first call did not show
     changed: list[int]  # records that are new or have changed
     usage: Usage
     counts: Counts
-    generation: str
-    """The ledger's generation when the batch was claimed. Forgetting changes it, and then the run
-    stores nothing."""
+    generation: str  # of the ledger at the claim: forgetting changes it, and then nothing is stored
     round_due: bool
     """Without a due batch: causes, topics and the profile are to be made now. The step that cannot
     reach the model sets it to False."""
@@ -139,10 +127,8 @@ class Dependencies:
 
     services: Services
     runner: ModelRunner
-    causal: CausalScorer | None = None
-    """Scores possible causes; with None, causal edges are not looked for."""
-    first_alias: int | None = None
-    """The number of the first alias of each call; None draws one at random."""
+    causal: CausalScorer | None = None  # with None, causal edges are not looked for
+    first_alias: int | None = None  # of each call; None draws one at random
 
 
 def usage_of(state: ExtractionState) -> Usage:

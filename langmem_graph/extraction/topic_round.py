@@ -1,8 +1,4 @@
-"""What one round of topics reads from the ledger, and the text in which the model sees it.
-
-The model sees a line of every track, the narratives of those that the changed records belong to,
-and what has become of each record since the last round.
-"""
+"""What one round of topics reads from the ledger, and the text in which the model sees it."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,10 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from sqlalchemy import Connection
 
+from langmem_graph.extraction.batch_view import about
 from langmem_graph.extraction.edit_tracks import MAX_NARRATIVE, ShownToModel
 from langmem_graph.extraction.plan_round import MAX_WAITING
 from langmem_graph.extraction.state import ExtractionState
-from langmem_graph.retrieval.quoted_context import as_data, indented, plain_id
+from langmem_graph.retrieval.quoted_context import as_data, indented
 from langmem_graph.schedule.times import zone_of
 from langmem_graph.schemas import NO_LONGER, Record, RecordChange
 from langmem_graph.storage import (
@@ -36,16 +33,10 @@ from langmem_graph.topics.track_and_profile_files import (
 
 MAX_NARRATIVES = 6  # tracks whose narrative one call shows; own figure, as are the following
 NEARLY_FULL = 1_500  # characters of a narrative from which the model is told how long it is
-VECTORS_OF_TRACK = 50
-"""Of a track's evidence, the latest, whose mean vector says what the track is about."""
+VECTORS_OF_TRACK = 50  # of a track's evidence, the latest, whose mean says what it is about
 TAKEN_BACK = "discarded"
-_ENDED = {
-    "ended": "ended",
-    "cancels": "cancelled",
-    "completes": "done",
-    "reschedules": "moved",
-    "replaces": "replaced",
-}
+_ENDED = {"ended": "ended", "cancels": "cancelled", "completes": "done"}
+_ENDED |= {"reschedules": "moved", "replaces": "replaced"}
 
 
 @dataclass(frozen=True)
@@ -71,8 +62,7 @@ class TopicsRound:
     narratives: list[str]  # names of the tracks whose narrative is shown, the nearest first
     seen: int  # the checkpoint before the round
     last: int  # and after it
-    taken: Collection[int]
-    """Numbers of the records that this round is about, those that nothing is told of included."""
+    taken: Collection[int]  # numbers of the records of this round, also where nothing is told
     refused: dict[int, int]  # records that wait since an edit was refused, and how often
     rest: int  # how many changed records this round leaves for the next one
 
@@ -141,10 +131,7 @@ def read_round(room: Room) -> TopicsRound:
 def may_be_stored(
     connection: Connection, seen: int, files: StoredFiles, state: ExtractionState
 ) -> bool:
-    """False where something was forgotten, or another run has stored files, since these were read.
-
-    `seen` is the checkpoint of topics at that time.
-    """
+    """False where something was forgotten, or another run has stored files, since `seen`."""
     return (
         pending_messages.generation(connection) == state["generation"]
         and round_checkpoints.topics_seen(connection) == seen
@@ -168,12 +155,12 @@ def _nearest_tracks(
         one for r in records.values() for one in (r.record_id, *r.supersedes, *r.superseded_by)
     }
     every = {n for numbers in cited.values() for n in numbers}
-    about = record_queries.subjects_and_attributes(connection, every | records.keys())
-    wanted = [about[n] for n in records if n in about]
+    matter_of = record_queries.subjects_and_attributes(connection, every | records.keys())
+    wanted = [matter_of[n] for n in records if n in matter_of]
     cosines = _cosines(connection, cited, list(records))
 
     def nearness(name: str) -> tuple[int, int, float]:
-        matters = {about[n] for n in cited[name] if n in about}
+        matters = {matter_of[n] for n in cited[name] if n in matter_of}
         same = sum(one in matters for one in wanted)
         return len(related.intersection(files.tracks[name].evidence)), same, cosines[name]
 
@@ -220,10 +207,9 @@ def _narrative(track: TopicFile) -> str:
 
 
 def _record_line(record: Record, zone: str | None) -> str:
-    about = f"{plain_id(record.subject or '?')} / {plain_id(record.attribute or '?')}"
     draft = "; only considered" if record.confirmation == "draft" else ""
-    said = record.said_at.astimezone(zone_of(zone))
-    return f"{said:%Y-%m-%d} ({record.kind}; {about}{draft}) {as_data(record.text)}"
+    matter, said = about(record.subject, record.attribute), record.said_at.astimezone(zone_of(zone))
+    return f"{said:%Y-%m-%d} ({record.kind}; {matter}{draft}) {as_data(record.text)}"
 
 
 def _state(

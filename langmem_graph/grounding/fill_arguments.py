@@ -39,15 +39,12 @@ async def fill(deps: Dependencies, state: GroundingState, run: StepRun) -> Groun
 
 def _question(state: GroundingState) -> str:
     tool, now = state["tool"], state["now"]
-    return "\n".join(
-        [
-            f"Now: {datetime.fromisoformat(now):%A %Y-%m-%d %H:%M}" if now else "Now: unknown",
-            f"Tool: {plain_id(tool.name)}: {as_data(tool.description)}",
-            f"Schema: {plain_json(tool.schema)}",
-            "Facts:",
-            *map(_source_line, state["evidence"].sources),
-        ]
-    )
+    lines = [
+        f"Now: {datetime.fromisoformat(now):%A %Y-%m-%d %H:%M}" if now else "Now: unknown",
+        f"Tool: {plain_id(tool.name)}: {as_data(tool.description)}",
+        f"Schema: {plain_json(tool.schema)}",
+    ]
+    return "\n".join([*lines, "Facts:", *map(_source_line, state["evidence"].sources)])
 
 
 def _source_line(source: Source) -> str:

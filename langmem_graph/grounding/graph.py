@@ -43,10 +43,8 @@ def build(
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """The compiled graph, without a store and without checkpoints of its own.
 
-    Args:
-        schemas: schemas of the state, the input and the output.
-        read_input: converts another form of input into the state that the graph starts from.
-        form: form of the state between steps; `JSON` where a checkpointer may save it.
+    `schemas` are those of state, input and output; `read_input` converts another form of input;
+    `form` is `JSON` where a checkpointer may save the state.
     """
     state, given, out = schemas
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(
@@ -54,8 +52,7 @@ def build(
     )
     first = _with_input(STEPS[0], read_input) if read_input else STEPS[0]
     steps = (first, *STEPS[1:])
-    nodes = ((step.__name__, as_node(form.step(step), deps, user_of)) for step in steps)
-    builder.add_sequence(list(nodes))
+    builder.add_sequence([(s.__name__, as_node(form.step(s), deps, user_of)) for s in steps])
     builder.set_entry_point("select_tool")
     # Not None: an application's checkpointer would save what was found, and keep it.
     return builder.compile(checkpointer=False, name="grounding")

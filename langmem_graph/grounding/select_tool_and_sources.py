@@ -1,10 +1,8 @@
 """The steps `select_tool` and `retrieve_slots`: a tool, and the sources for its slots.
 
-Tools are ranked by the words and the meaning of name, description and parameters (reciprocal rank
-fusion); the model picks one of the ten best, a single one costs no call (Mem2ActBench 3.3).
-
-The request, every slot, and every slot of the user's own and of the people named in the request
-are then searched for ("seat number", "my seat", "Mei seat"), and records by their attributes.
+Of several tools, the model picks one of the ten that are nearest in words and meaning (Mem2ActBench
+3.3). The request, every slot, and every slot of the user's own and of the people named in the
+request are then searched for ("seat number", "my seat", "Mei seat"), and records by attributes.
 """
 
 import asyncio
@@ -123,8 +121,5 @@ async def _searched(
 def _standing(slots: Sequence[Slot]) -> list[str]:
     """The searches for what tools ask of the user: name, address, phone."""
     names = {" ".join(map(in_words, slot.path)).casefold() for slot in slots}
-    return [
-        query
-        for pattern, query in _STANDING.items()
-        if any(re.search(rf"\b(?:{pattern})", name) for name in names)
-    ]
+    asked = [p for p in _STANDING if any(re.search(rf"\b(?:{p})", name) for name in names)]
+    return [_STANDING[pattern] for pattern in asked]
