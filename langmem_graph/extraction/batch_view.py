@@ -20,7 +20,7 @@ from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.user_room import Room
 from langmem_graph.tokens import TokenCounter, token_counter
 
-TOKENS_BEFORE, MESSAGES_BEFORE = 600, 12  # of what was said before the batch; own figures
+TOKENS_BEFORE, MESSAGES_BEFORE = 600, 12  # of what was said before; own figures
 _DAYS = "Mon Tue Wed Thu Fri Sat Sun".split()
 _TOLD = ("instruction", "draft")  # kinds and confirmations that matter for changes
 

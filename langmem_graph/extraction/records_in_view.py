@@ -29,7 +29,7 @@ ORDINARY_BYTES = 8_000
 """Of messages: a batch so many times longer is shown as many times more records, and looked up by
 as many times more queries. What is shown here saves a second call."""
 SHORT_CHARS = 80  # a shorter message is looked up together with what was said before it
-MOST_SENTENCES, SHORTEST_SENTENCE = 6, 16  # of the user's: the last ones of so many bytes, alone
+MOST_SENTENCES, SHORTEST_SENTENCE = 6, 16  # of a message: the last ones, of so many bytes
 OF_SESSION, SAME_ATTRIBUTE, COMING, INSTRUCTIONS = 6, 3, 6, 4
 OF_MATTER = 10  # of one subject and attribute, the newest that are compared
 AHEAD = timedelta(days=60)

@@ -2,8 +2,8 @@
 
 A value is *verbatim* where it stands in a cited message or in a record that the statement takes the
 place of, *resolved* where the words that it was read from stand there ("the 7th" for 2026-12-07) or
-are the date of the message, else *unsupported*. A statement with an unsupported value is stored as
-`inferred`, so that no tool call takes an argument from it unasked.
+are the date of the message, else *unsupported*. Only a statement with an unsupported value is
+stored as `inferred`, so that no tool call takes an argument from it unasked.
 """
 
 import re
