@@ -1,10 +1,7 @@
-"""Runs the extraction graph until nothing is due: for a flush, and in the background.
+"""Runs the extraction graph until nothing is due: for a flush, and in the background (NapMem 5.2).
 
-The run that finds no batch left makes causes, topics and the profile, where they are due.
-
-`ExtractionRunner` does one flush on the memory's event loop, `BackgroundWorker` schedules flushes
-while new messages arrive (NapMem 5.2). `create_write_graph` runs the same graph as a subgraph; all
-of them add up their batches in `Totals`, from which the `FlushReport` is made.
+All who run it, `create_write_graph` too, add up their batches in `Totals`, from which the
+`FlushReport` is made.
 """
 
 import asyncio
@@ -20,7 +17,7 @@ from langmem_graph.causal.scorers import CausalScorer
 from langmem_graph.errors import InvalidInputError, LangMemGraphError, NothingStoredError, for_log
 from langmem_graph.extraction.state import (
     Counts,
-    ExtractionDependencies,
+    Dependencies,
     ExtractionState,
     counts_of,
     usage_of,
@@ -48,10 +45,8 @@ class Totals(BaseModel, frozen=True):
     counts: Counts = Field(default_factory=Counts)
     usage: Usage = Field(default_factory=Usage)
     milliseconds: float = 0.0
-    failed: bool = False
-    """A batch could not be extracted and stays pending."""
-    more: bool = True
-    """Another batch may be due, or a round of causes, topics and the profile."""
+    failed: bool = False  # a batch could not be extracted and stays pending
+    more: bool = True  # another batch may be due, or a round of causes, topics and the profile
 
     def plus(self, state: ExtractionState, milliseconds: float) -> "Totals":
         """The totals with one more run of the extraction graph.
@@ -72,10 +67,7 @@ class Totals(BaseModel, frozen=True):
     def report(self, pending: int, *, force: bool, stopped: bool = False) -> FlushReport:
         """The totals as a report, and a warning in the log for each unusable answer.
 
-        Args:
-            pending: messages that still wait for extraction.
-            force: all pending messages were to be extracted.
-            stopped: the run had to end while more was due.
+        `pending` messages still wait; with `stopped` the run had to end while more was due.
         """
         for problem in self.usage.problems:
             step = problem.split(":")[0]  # the rest may quote a message
@@ -98,15 +90,7 @@ class Totals(BaseModel, frozen=True):
 class ProgressReporter:
     """Calls `on_progress` after each batch of one flush, and after each round at its end.
 
-    Args:
-        on_progress: returns False to stop the flush; None is never called.
-
-    Attributes:
-        stopped: the flush shall stop after the current batch.
-        problem: the error that `on_progress` raised.
-
-    Raises:
-        InvalidInputError: `on_progress` cannot be called.
+    It returns False to stop the flush after the current batch.
     """
 
     def __init__(self, on_progress: OnProgress | None = None) -> None:
@@ -116,7 +100,7 @@ class ProgressReporter:
         self._start = perf_counter()
         self._batches = 0
         self.stopped = False
-        self.problem: str | None = None
+        self.problem: str | None = None  # the error that `on_progress` raised
 
     def tell(self, totals: Totals, pending: int, *, is_batch: bool) -> None:
         """Tell how far the flush has come; `is_batch` is False after a round at its end."""
@@ -142,20 +126,14 @@ class ProgressReporter:
 
 
 class ExtractionRunner:
-    """Runs the extraction graph for one user after another, one flush of a user at a time.
-
-    Args:
-        services: the memory's directory, embedder and settings.
-        model: the chat model of all steps.
-        causal: scores possible causes; None looks for none.
-    """
+    """Runs the extraction graph for one user after another, one flush of a user at a time."""
 
     def __init__(
         self, services: Services, model: "BaseChatModel", causal: CausalScorer | None
     ) -> None:
         self._services = services
         runner = model_runner(model, services.settings, "extraction")
-        self.deps = ExtractionDependencies(services, runner, causal)
+        self.deps = Dependencies(services, runner, causal)
         self._graph: CompiledStateGraph[Any, Any, Any, Any] | None = None
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -164,10 +142,7 @@ class ExtractionRunner:
     ) -> FlushReport:
         """Extract every batch that is due, or with `force` all pending messages.
 
-        Args:
-            user_id: whose messages are extracted.
-            force: a batch need not be full.
-            reporter: is told after each batch how far the flush has come, and may stop it.
+        The reporter is told after each batch how far the flush has come, and may stop it.
         """
         start, totals = perf_counter(), Totals()
         reporter = reporter or ProgressReporter()
@@ -187,8 +162,7 @@ class ExtractionRunner:
         return report.model_copy(update={"problems": [*report.problems, *problems]})
 
     async def _pending(self, user_id: str) -> int:
-        count = pending_messages.count_unread
-        return await in_thread(self._services.read, user_id, count, 0)
+        return await in_thread(self._services.read, user_id, pending_messages.count_unread, 0)
 
     async def _extract_batch(self, user_id: str, force: bool) -> ExtractionState:
         from langmem_graph.extraction.graph import build, new_run, private
@@ -226,11 +200,7 @@ class BackgroundWorker:
     """Flushes a user's due batches soon after new messages, in at most one task per user.
 
     All its state belongs to the memory's event loop: only `notify` may be called from outside.
-
-    Args:
-        loop: the memory's event loop.
-        runner: does the work.
-        debounce: seconds to wait for more turns.
+    It waits `debounce` seconds for more turns.
     """
 
     def __init__(self, loop: LoopThread, runner: ExtractionRunner, debounce: float) -> None:
@@ -238,10 +208,8 @@ class BackgroundWorker:
         self._runner = runner
         self._debounce = debounce
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._notified: set[str] = set()
-        """Users with new messages since their task began its flush."""
-        self._urgent: set[str] = set()
-        """Users for whom the debounce is cut short."""
+        self._notified: set[str] = set()  # with new messages since their task began its flush
+        self._urgent: set[str] = set()  # for whom the debounce is cut short
 
     def notify(self, user_id: str) -> None:
         """Tell the worker that the ledger holds new messages of this user."""

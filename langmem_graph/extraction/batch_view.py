@@ -9,34 +9,31 @@ from collections.abc import Iterable, Sequence
 
 from sqlalchemy import Connection
 
-from langmem_graph.embeddings.embedder import Embedder
 from langmem_graph.extraction.records_in_view import records_in_view
 from langmem_graph.extraction.state import Batch, BatchView, Candidate, ShownMessage
 from langmem_graph.retrieval.quoted_context import LONGEST_NAME, as_data, plain_id
 from langmem_graph.retrieval.search_common import UserSearch
 from langmem_graph.schedule.times import event_in, zone_of
 from langmem_graph.schemas import Message, Record
-from langmem_graph.settings import Settings
 from langmem_graph.storage import message_queries, pending_messages
+from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.user_room import Room
 from langmem_graph.tokens import TokenCounter, token_counter
 
-TOKENS_BEFORE, MESSAGES_BEFORE = 600, 12
-"""Of what was said in the session before the batch, as background; own figures."""
+TOKENS_BEFORE, MESSAGES_BEFORE = 600, 12  # of what was said before; own figures
 _DAYS = "Mon Tue Wed Thu Fri Sat Sun".split()
+_TOLD = ("instruction", "draft")  # kinds and confirmations that matter for changes
 
 
-def read_view(
-    room: Room, embedder: Embedder, batch: Batch, settings: Settings, first_alias: int | None
-) -> BatchView:
+def read_view(room: Room, services: Services, batch: Batch, first_alias: int | None) -> BatchView:
     """The batch's messages, what was said shortly before, and records that they may change."""
+    settings = services.settings
     counter = token_counter(settings.encoding)
     with room.database.read_transaction() as connection:
         new = message_queries.messages_by_number(connection, batch.items)
         ordered = [(n, new[n]) for n in batch.items if n in new]
         before = _before(connection, batch, counter, settings.extraction.message_chars)
-        search = UserSearch(room, embedder, settings)
-        records = records_in_view(search, connection, ordered, before)
+        records = records_in_view(UserSearch.of(services, room), connection, ordered, before)
     start = draw_first_alias() if first_alias is None else first_alias
     shown = {f"b{i}": ShownMessage(n, m, is_new=False) for i, (n, m) in enumerate(before, start)}
     shown |= {f"m{i}": ShownMessage(n, m, is_new=True) for i, (n, m) in enumerate(ordered, start)}
@@ -56,9 +53,8 @@ def _before(
     first = min(batch.items)
     session = message_queries.session_of(connection, first)
     left, kept = TOKENS_BEFORE, list[tuple[int, Message]]()
-    for n, message in reversed(
-        pending_messages.messages_before(connection, first, session, MESSAGES_BEFORE)
-    ):
+    earlier = pending_messages.messages_before(connection, first, session, MESSAGES_BEFORE)
+    for n, message in reversed(earlier):
         left -= counter.count(shortened(message.text, message_chars))
         if left < 0:
             break
@@ -111,11 +107,10 @@ def shortened(text: str, limit: int) -> str:
 
 def record_lines(records: dict[str, tuple[int, Record]], zone: str | None) -> list[str]:
     """One line for each record: alias, date, what it is about, kind, time, and its sentence."""
-    return [record_line(alias, record, zone) for alias, (_, record) in records.items()] or ["none"]
+    return [_record_line(alias, record, zone) for alias, (_, record) in records.items()] or ["none"]
 
 
-def record_line(alias: str, record: Record, zone: str | None) -> str:
-    """A record as a line of the prompt."""
+def _record_line(alias: str, record: Record, zone: str | None) -> str:
     notes = [about(record.subject, record.attribute)]
     notes += [note for note in (record.kind, record.confirmation) if note in _TOLD]
     event = event_in(record.event_time)
@@ -131,10 +126,6 @@ def record_line(alias: str, record: Record, zone: str | None) -> str:
 def about(subject: str | None, attribute: str | None) -> str:
     """What a record is about, as a part of a prompt's line."""
     return f"{plain_id(subject or '?')} / {plain_id(attribute or '?')}"
-
-
-_TOLD = ("instruction", "draft")
-"""Kinds and confirmations that matter for changes."""
 
 
 def read_lines(

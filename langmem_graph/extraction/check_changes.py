@@ -23,8 +23,7 @@ from langmem_graph.storage import record_queries
 from langmem_graph.storage.record_writes import plain
 from langmem_graph.storage.user_room import Room
 
-MOST_OF_A_MESSAGE = 5
-"""Where one message would let more records end than this, they wait for a yes; own figure."""
+MOST_OF_A_MESSAGE = 5  # where one message would end more records, they wait for a yes; own figure
 
 
 class _Evidence(NamedTuple):
@@ -44,24 +43,16 @@ def check_changes(
     proposals: Sequence[Proposal],
     counts: Counts,
 ) -> ExtractionState:
-    """Check each proposal against the records as they are now.
+    """Check each proposal against the records as they are now; `shown` has messages by number.
 
-    Args:
-        room: the user's room.
-        shown: the messages that the model saw, by number.
-        candidates: the new statements, by their place in the model's answer.
-        proposals: the changes that the model proposes.
-        counts: the counts so far; why a proposal was refused is added to the reasons.
-
-    Returns:
-        The candidates without those that only confirm a record, the changes to carry out, and the
-        counts.
+    Returns the candidates without those that only confirm a record, the changes to carry out, and
+    the counts with the reasons why proposals were refused.
     """
     wanted = {proposal.record for proposal in proposals if proposal.record is not None}
     with room.database.read_transaction() as connection:
         records = record_queries.records_by_number(connection, wanted)
     kept = list[Proposal]()
-    for change in _in_order(proposals, shown):
+    for change in sorted(proposals, key=lambda one: (shown[one.message].message.at, one.message)):
         former = _at(candidates, change.former)
         record = former.as_record() if former else records.get(change.record or 0)
         if record is None:
@@ -81,11 +72,6 @@ def check_changes(
 
 def _at(candidates: Sequence[Candidate | None], place: int | None) -> Candidate | None:
     return candidates[place] if place is not None and 0 <= place < len(candidates) else None
-
-
-def _in_order(proposals: Sequence[Proposal], shown: Mapping[int, ShownMessage]) -> list[Proposal]:
-    """The proposals in the order in which their messages were said."""
-    return sorted(proposals, key=lambda one: (shown[one.message].message.at, one.message))
 
 
 def _said_last(kept: Sequence[Proposal]) -> list[Proposal]:
@@ -126,17 +112,13 @@ def _fitting(evidence: _Evidence) -> Proposal:
 
 
 def _as_details(evidence: _Evidence) -> Proposal | None:
-    """Without its evidence, a change only links what was said to the record.
-
-    A quote that does not stand in its message is not kept.
-    """
+    """Without its evidence, a change only links what was said, and its quote where it stands."""
     change = evidence.change
     if evidence.by is None or change.former is not None or evidence.record.status != "active":
         return None
     quote = change.quote if holds(evidence.message.message.text, change.quote) else ""
-    agreed = {"agreed_message": None, "agreed_quote": None}
-    update = {"relation": "details", "since": None, "quote": quote, **agreed}
-    return change.model_copy(update=update)
+    unsaid = dict.fromkeys(("since", "agreed_message", "agreed_quote"))
+    return change.model_copy(update={"relation": "details", "quote": quote, **unsaid})
 
 
 def _is_active(evidence: _Evidence) -> str | None:
@@ -163,12 +145,9 @@ def _is_the_users_own(evidence: _Evidence) -> str | None:
         return "the agreement is not among the new messages"
     if evidence.message.message.origin != "assistant":
         return "the words are neither the user's nor a proposal of the assistant's"
-    if (
-        not holds_words(agreed.message.text, words)
-        or agreed.message.at < evidence.message.message.at
-    ):
-        return "the agreement does not stand in its message"
-    return None
+    is_later = agreed.message.at >= evidence.message.message.at
+    stands = is_later and holds_words(agreed.message.text, words)
+    return None if stands else "the agreement does not stand in its message"
 
 
 def _speaks_for(shown: ShownMessage, record: Record) -> bool:
@@ -202,11 +181,9 @@ def _is_not_older(evidence: _Evidence) -> str | None:
     return "the message is older than the record" if said < evidence.record.said_at else None
 
 
-_Check = Callable[[_Evidence], str | None]
-_EVIDENCE: tuple[_Check, ...] = (_stands_in_its_message, _is_the_users_own)
-_CHECKS: tuple[_Check, ...] = (
-    *(_is_active, *_EVIDENCE, _keeps_what_is_settled),
-    *(_keeps_instructions, _is_not_older),
+_CHECKS: tuple[Callable[[_Evidence], str | None], ...] = (
+    *(_is_active, _stands_in_its_message, _is_the_users_own),
+    *(_keeps_what_is_settled, _keeps_instructions, _is_not_older),
 )
 
 

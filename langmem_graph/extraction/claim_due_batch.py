@@ -1,9 +1,8 @@
 """claim: which pending messages are extracted next (NapMem 5.2).
 
-NapMem reads 1, 2, 4 and then 5 turns at a time. A session that is going on is read here by 4 and
-then 8 turns, as the conversation itself is still in the model's view. What has ended is read in
-batches of about 6,000 tokens that may hold several sessions. A batch ends after an answer. The step
-`give_back` returns a batch that could not be extracted.
+A session that is going on is read by 4 and then 8 turns (NapMem: 1, 2, 4, 5), as it is still in
+the model's view; what has ended in batches of about 6,000 tokens that may hold several sessions.
+A batch ends after an answer. `give_back` returns one that could not be extracted.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,38 +11,27 @@ from itertools import groupby
 
 from sqlalchemy import Connection
 
-from langmem_graph.extraction.state import (
-    Batch,
-    Counts,
-    ExtractionDependencies,
-    ExtractionState,
-    usage_of,
-)
+from langmem_graph.extraction.state import Batch, Counts, Dependencies, ExtractionState, usage_of
 from langmem_graph.runtime import StepRun
 from langmem_graph.storage import pending_messages, tables_and_migrations
 from langmem_graph.storage.pending_messages import Unread
 from langmem_graph.storage.user_room import Room
 
-FIRST_BATCH, LATER_BATCHES = 4, 8
-"""Completed turns of a user's first batch and of the later ones, in a session that goes on."""
+FIRST_BATCH, LATER_BATCHES = 4, 8  # completed turns of a user's first batch and of the later ones
 BATCH_BYTES, MAX_MESSAGE_BYTES = 24_000, 8_000
 """Of the texts of a batch, about 6,000 tokens in any script, and what one message counts for at
 most: a longer one is shortened in the prompt (`Settings.extraction.message_chars`). Own figures.
 Rules and records cost a call more than 3,000 tokens, so larger batches are cheaper. But of a dense
 backlog an answer is about as long as the messages, and many models write 8,000 tokens at most."""
-IDLE = timedelta(minutes=30)
-"""Without a new message for so long, a session has ended."""
+IDLE = timedelta(minutes=30)  # without a new message for so long, a session has ended
 LEASE_SECONDS = 1_800.0
 """Longer than all model calls of a batch together; a killed process's batch is free at once where
 this process holds the directory's lock."""
-MAX_ATTEMPTS = 3
-"""A batch whose answers were unusable so often is marked as read, without records."""
+MAX_ATTEMPTS = 3  # a batch whose answers were unusable so often is marked as read, without records
 TURNS_READ = "turns_read"
 
 
-async def claim(
-    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
-) -> ExtractionState:
+async def claim(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
     """Claim the oldest batch that is due; the batch is None where there is none."""
 
     def work(room: Room) -> ExtractionState:
@@ -58,21 +46,17 @@ async def claim(
     return await deps.services.in_known_room(run.user, work, {"batch": None, "generation": ""})
 
 
-async def give_back(
-    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
-) -> ExtractionState:
+async def give_back(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
     """Return a batch that could not be extracted, so that it stays pending.
 
-    A batch for which the model did answer, but never usably, is given up after a few attempts: its
-    messages stay in the raw layer and do not keep later ones from being extracted.
+    Where the model did answer, but never usably, it is given up after a few attempts: its messages
+    stay in the raw layer and do not keep later ones from being extracted.
     """
-    batch = state["batch"]
-    items = batch.items if batch else ()
-    unreachable = usage_of(state).unreachable > 0
+    items = state["batch"].items if state["batch"] else ()
 
     def work(room: Room) -> ExtractionState:
         with room.database.write_transaction() as connection:
-            if unreachable:
+            if usage_of(state).unreachable:
                 pending_messages.free(connection, items)
                 return {"counts": Counts()}
             pending_messages.release(connection, items)

@@ -1,8 +1,7 @@
 """commit: store a batch's records, carry out its changes, and end its pending state.
 
-All of it is one transaction: a killed process has done everything or nothing, and in the second
-case the batch is extracted again. A change keeps the former values and the words that made it, so
-that it can be undone.
+All of it is one transaction: after a killed process the batch is extracted again. A change keeps
+the former values and the words that made it, so that it can be undone.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +15,7 @@ from langmem_graph.extraction.claim_due_batch import TURNS_READ
 from langmem_graph.extraction.state import (
     Candidate,
     Counts,
-    ExtractionDependencies,
+    Dependencies,
     ExtractionState,
     Proposal,
     counts_of,
@@ -40,14 +39,12 @@ from langmem_graph.storage.tables_and_migrations import RECORDS
 from langmem_graph.storage.user_room import Room
 
 MADE_BY = "model"
-_TOLD = ("relation", "message", "quote", "agreed_message", "agreed_quote")
-"""What a proposal and a stored change have in common."""
+# what a proposal and a stored change have in common
+_TOLD = {"relation", "message", "quote", "agreed_message", "agreed_quote"}
 _RECORD_FIELDS = {"text", "kind", "facet", "project", "subject", "attribute"}
 
 
-async def commit(
-    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
-) -> ExtractionState:
+async def commit(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
     """Store the records and carry out the changes, then embed what is new or has changed."""
     services = deps.services
 
@@ -93,8 +90,7 @@ class _Made(NamedTuple):
     change: Change
 
 
-Made = dict[int | None, _Made]
-"""By a candidate's place in the answer."""
+Made = dict[int | None, _Made]  # by a candidate's place in the answer
 
 
 def _numbered(proposals: list[Proposal], made: Made) -> Iterator[tuple[int, Proposal]]:
@@ -127,9 +123,9 @@ def _store(
     begins: Mapping[int | None, datetime],
     counts: Counts,
 ) -> tuple[Made, Counts]:
-    """Store the candidates; one that a record says already becomes a further source of it.
+    """Store the candidates, from when on they hold where that was said (`begins`).
 
-    `begins` says from when on a candidate holds that takes a record's place, where that was said.
+    One that a record says already becomes a further source of it.
     """
     made: Made = {}
     for place, candidate in enumerate(candidates):
@@ -173,7 +169,8 @@ def _carry_out(
         return set()
     change = successor.change if successor else Change.new(MADE_BY)
     change = replace(change, reason=f"{proposal.relation}: “{proposal.quote}”")
-    written = _new_change(n, proposal, by)
+    told = proposal.model_dump(include=_TOLD)
+    written = NewChange(record=n, by_record=by, since=naive(proposal.since), **told)
     if proposal.held:
         record_changes.write(connection, written, change, held=True)
         return set()
@@ -205,11 +202,6 @@ def confirm_held(connection: Connection, message: int, zone: str | None) -> set[
         proposal = Proposal(**told, by=0 if made else None, since=aware(row.since))
         changed |= _carry_out(connection, row.record, proposal, made, zone)
     return changed
-
-
-def _new_change(n: int, proposal: Proposal, by: int | None) -> NewChange:
-    told = proposal.model_dump(include=set(_TOLD))
-    return NewChange(record=n, by_record=by, since=naive(proposal.since), **told)
 
 
 def _apply(

@@ -1,7 +1,6 @@
 """How a model's edits change the topic tracks: one by one, so that a bad one costs no good one.
 
-An edit may add to any track. Only a track whose narrative was shown may be told anew, and a track
-is absorbed only where its narrative was shown, since nobody can retell what he has not read.
+An edit may add to any track; it tells anew or absorbs only those whose narrative was shown.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -12,12 +11,9 @@ from langmem_graph.errors import InvalidInputError
 from langmem_graph.llm.answer_schemas import TrackEdit
 from langmem_graph.topics.track_and_profile_files import MAX_TOPICS, TopicFile, slug
 
-MAX_NARRATIVE = 2_000
-"""Characters of a narrative."""
-MIN_SHARE = 0.5
-"""A narrative told anew that is shorter than this share of the old one is refused."""
-MAX_EVIDENCE = 1_000
-"""Records of one track's evidence; above that the oldest are no longer named."""
+MAX_NARRATIVE = 2_000  # characters of a narrative
+MIN_SHARE = 0.5  # a narrative told anew that is shorter than this share of the old one is refused
+MAX_EVIDENCE = 1_000  # records of one track's evidence; above that the oldest are no longer named
 
 
 class NarrativeTooLongError(InvalidInputError):
@@ -28,12 +24,9 @@ class NarrativeTooLongError(InvalidInputError):
 class ShownToModel:
     """What the model saw, and so may build on."""
 
-    records: Mapping[str, str]
-    """Ids of records by alias."""
-    narratives: Set[str]
-    """Names of the tracks whose narrative was shown."""
-    known: Set[str]
-    """Ids of records that may be evidence: those that hold or once held."""
+    records: Mapping[str, str]  # ids of records by alias
+    narratives: Set[str]  # names of the tracks whose narrative was shown
+    known: Set[str]  # ids of records that may be evidence: those that hold or once held
 
 
 @dataclass
@@ -41,14 +34,10 @@ class EditedTracks:
     """The tracks after a model's edits, and what became of the records."""
 
     tracks: dict[str, TopicFile]
-    told: set[str] = field(default_factory=set)
-    """Ids of the records that an edit that was made rests on."""
-    refused: dict[str, str] = field(default_factory=dict)
-    """By record id, why the edit that rests on it could not be made."""
-    reasons: list[str] = field(default_factory=list)
-    """Why edits could not be made."""
-    too_long: dict[str, TrackEdit] = field(default_factory=dict)
-    """By reason, the edits that could not be made because the narrative would be too long."""
+    told: set[str] = field(default_factory=set)  # ids of the records that the edits made rest on
+    refused: dict[str, str] = field(default_factory=dict)  # by record id, why its edit was not made
+    reasons: list[str] = field(default_factory=list)  # why edits could not be made
+    too_long: dict[str, TrackEdit] = field(default_factory=dict)  # by reason, for a long narrative
 
 
 def apply_edits(
@@ -57,7 +46,8 @@ def apply_edits(
     """Make the edits that can be made; those that merge tracks come first, as they free a place."""
     done = EditedTracks(dict(tracks))
     for edit in sorted(edits, key=lambda edit: not edit.absorbs):
-        rests_on = _records(edit, shown)
+        aliases = dict.fromkeys(edit.evidence)
+        rests_on = [shown.records[alias] for alias in aliases if alias in shown.records]
         try:
             done.tracks = _after(done.tracks, edit, rests_on, shown)
         except InvalidInputError as problem:
@@ -77,20 +67,10 @@ def find_track(tracks: Mapping[str, TopicFile], name: str) -> TopicFile | None:
     return tracks.get(name) or tracks.get(slug(name))
 
 
-def _records(edit: TrackEdit, shown: ShownToModel) -> list[str]:
-    """Ids of the records that the edit rests on; what was not shown is left out."""
-    aliases = dict.fromkeys(edit.evidence)
-    return [shown.records[alias] for alias in aliases if alias in shown.records]
-
-
 def _after(
     tracks: dict[str, TopicFile], edit: TrackEdit, rests_on: list[str], shown: ShownToModel
 ) -> dict[str, TopicFile]:
-    """The tracks after one edit.
-
-    Raises:
-        InvalidInputError: why it cannot be made.
-    """
+    """The tracks after one edit; InvalidInputError says why it cannot be made."""
     old = find_track(tracks, edit.name or edit.title)
     named = [find_track(tracks, name) for name in edit.absorbs]
     absorbed = list({track.name: track for track in named if track and track is not old}.values())

@@ -1,12 +1,12 @@
 """extract: one call reads a batch (NapMem 5.4, ActMem 1.2, RealMem, Mem2ActBench 3.3).
 
-The model sees the new messages, what was said shortly before, and records that they may change. It
-answers with statements worth remembering and with changes of the records shown. Only what was shown
-can be cited: a statement that cites no new message is dropped, and so is a change of anything else.
+It answers with statements worth remembering and with changes of the records shown. A statement that
+cites no new message is dropped, and so is a change of anything that was not shown.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from langmem_graph.errors import InvalidInputError
@@ -17,7 +17,7 @@ from langmem_graph.extraction.state import (
     BatchView,
     Candidate,
     Counts,
-    ExtractionDependencies,
+    Dependencies,
     ExtractionState,
     Proposal,
     ShownMessage,
@@ -33,23 +33,17 @@ from langmem_graph.storage.user_room import Room
 _ALIAS = re.compile(r"([bmn]?)(\d+)")
 
 
-async def extract(
-    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
-) -> ExtractionState:
+async def extract(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
     """Propose records and changes for the batch; one that is too much for an answer is halved."""
-    batch, usage, settings = state["batch"], usage_of(state), deps.services.settings
+    batch, usage, services = state["batch"], usage_of(state), deps.services
     while batch is not None:
-        claimed = batch
-
-        def show(room: Room, claimed: Batch = claimed) -> BatchView:
-            return read_view(room, deps.services.embedder, claimed, settings, deps.first_alias)
-
-        view = await deps.services.in_room(run.user, show)
-        question = batch_question(view, settings.extraction.message_chars)
+        show = partial(read_view, services=services, batch=batch, first_alias=deps.first_alias)
+        view = await services.in_room(run.user, show)
+        question = batch_question(view, services.settings.extraction.message_chars)
         answer = await deps.runner.ask(Extraction, extract_prompt("extract"), question, usage)
         half = _half(batch, view) if _is_too_much(answer, view, usage) else None
         if half is not None:
-            await deps.services.in_room(run.user, _freeing(batch, half))
+            await services.in_room(run.user, partial(_free_rest, whole=batch, half=half))
             batch = half
         elif answer is None:
             return {"usage": usage, "failed": "extract", "batch": batch}
@@ -80,19 +74,14 @@ def _half(batch: Batch, view: BatchView) -> Batch | None:
         return None
     items = tuple(one.n for one in shown[: min(ends, key=lambda end: abs(end - middle))])
     turns = sum(one.message.role == "assistant" for one in shown[: len(items)])
-    update = {"items": items, "turns": min(turns, batch.turns)}
-    return batch.model_copy(update=update)
+    return Batch(items=items, turns=min(turns, batch.turns))
 
 
-def _freeing(whole: Batch, half: Batch) -> Callable[[Room], None]:
-    """Work that gives back the messages of the second half."""
+def _free_rest(room: Room, whole: Batch, half: Batch) -> None:
+    """Give back the messages of the second half."""
     rest = [n for n in whole.items if n not in half.items]
-
-    def work(room: Room) -> None:
-        with room.database.write_transaction() as connection:
-            pending_messages.free(connection, rest)
-
-    return work
+    with room.database.write_transaction() as connection:
+        pending_messages.free(connection, rest)
 
 
 def _read(answer: Extraction, view: BatchView) -> ExtractionState:
@@ -114,9 +103,8 @@ def _placed(answer: Extraction, reasons: list[str]) -> list[ProposedChange]:
         if by is None and change.by is not None:
             reasons.append(f"A change names a memory that could not be read: {change.by}")
             continue
-        placed.append(
-            change.model_copy(update={"by": by, "record": _placed_record(answer, change)})
-        )
+        record = _placed_record(answer, change)
+        placed.append(change.model_copy(update={"by": by, "record": record}))
     return placed
 
 

@@ -1,7 +1,6 @@
 """Says what a flush would read and about how much it would cost, without calling a model.
 
-The batches are those that `claim` would make, and each one's messages are counted as the call would
-show them. What the model will write is not known: `OUTPUT_SHARE` says how much it mostly is.
+The batches are those of `claim`, counted as the calls would show them; answers are estimated.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -40,14 +39,10 @@ OUTPUT_SHARE = 1.0
 """Tokens of answers for each token that people (not the assistant) said. The memories that LoCoMo
 and RealMem publish, written as answers of our schema, take .79 and .88 without values and times:
 `python -m benchmarks.backlog --data DIR`."""
-EMPTY_ANSWER = 20
-"""Tokens of an answer that says that there is nothing."""
-SECOND_CALLS = 0.3
-"""Share of the batches with a second call, at most: what `reconcile` is designed for."""
-MEMORY_TOKENS = 80
-"""What people say for each memory: 84 tokens in LoCoMo, 112 in RealMem."""
-RECORD_TOKENS = 50
-"""Of a record's line in a prompt: 15 and its text, which has 21 in LoCoMo and 67 in RealMem."""
+EMPTY_ANSWER = 20  # tokens of an answer that says that there is nothing
+SECOND_CALLS = 0.3  # share of the batches with a second call, at most: what it is designed for
+MEMORY_TOKENS = 80  # what people say for each memory: 84 tokens in LoCoMo, 112 in RealMem
+RECORD_TOKENS = 50  # of a record's line: 15 and its text, which has 21 in LoCoMo and 67 in RealMem
 CAUSAL_CALL, TOPICS_CALL, PROFILE_CALL = (6_000, 400), (11_000, 2_500), (4_000, 600)
 """Input and output; own figures, from the limits of what these calls show and may answer."""
 
@@ -55,12 +50,9 @@ CAUSAL_CALL, TOPICS_CALL, PROFILE_CALL = (6_000, 400), (11_000, 2_500), (4_000, 
 class _Size(NamedTuple):
     """Tokens of one batch."""
 
-    shown: int
-    """Its messages and what was said before, as the call shows them."""
-    people: int
-    """What people said in its messages."""
-    records: float
-    """Of the records that the call may show."""
+    shown: int  # its messages and what was said before, as the call shows them
+    people: int  # what people said in its messages
+    records: float  # of the records that the call may show
 
 
 class _Calls(NamedTuple):
@@ -75,11 +67,6 @@ def forecast(services: Services, user_id: str, *, finds_causes: bool) -> FlushFo
     """What a flush of this user's pending messages would cost.
 
     The room is opened without starting work that is due in it: that would read messages already.
-
-    Args:
-        services: the memory's directory and settings.
-        user_id: whose messages are pending.
-        finds_causes: the flush would also look for causes.
     """
     start, foreseen = perf_counter(), FlushForecast()
     services.check_open()

@@ -1,8 +1,7 @@
 """The extraction graph: from a claimed batch of messages to records, edges, topics and a profile.
 
 A run reads one batch. Only a run that finds no batch due goes on to causes, topics and the profile,
-so that these are made once for a session or a flush. A batch that cannot be extracted is given back
-and stays pending.
+so that these are made once for a session or a flush.
 """
 
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from langmem_graph.extraction.link_causally import causal
 from langmem_graph.extraction.link_records import link
 from langmem_graph.extraction.plan_round import plan_round
 from langmem_graph.extraction.reconcile_records import compare, reconcile
-from langmem_graph.extraction.state import ExtractionDependencies, ExtractionState
+from langmem_graph.extraction.state import Dependencies, ExtractionState
 from langmem_graph.extraction.update_profile import profile
 from langmem_graph.extraction.update_schedule import schedule
 from langmem_graph.extraction.update_topics import topics
@@ -33,21 +32,16 @@ STEPS: tuple[Step, ...] = (
     *(commit, link, schedule),
     *(plan_round, causal, topics, profile),
 )
-RECURSION_LIMIT = len(STEPS) + 2
-"""Enough for every step once; the graph has no loop."""
+RECURSION_LIMIT = len(STEPS) + 2  # enough for every step once; the graph has no loop
 
 
 def build(
-    deps: ExtractionDependencies, user_of: Callable[[RunnableConfig], str]
+    deps: Dependencies, user_of: Callable[[RunnableConfig], str]
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """The graph that extracts one batch.
 
     LangGraph leaves out of its drawings a subgraph that is compiled with `checkpointer=False`. So
     this graph is compiled without that option, and only its `private` copy is run.
-
-    Args:
-        deps: what the steps work with.
-        user_of: the user of a run.
     """
     builder = StateGraph(ExtractionState)
     for step in STEPS:
@@ -75,10 +69,7 @@ def private(
 
 
 def new_run(*, force: bool) -> ExtractionState:
-    """The state that a run starts from, with a unique name for its claim.
-
-    By that name, two runs for one user never take each other's batch for their own.
-    """
+    """The state that a run starts from; by the unique name, no run takes another's batch."""
     return {"force": force, "claimed_by": uuid4().hex, "failed": None}
 
 

@@ -1,8 +1,7 @@
 """causal: look for records that brought others about (ActMem 1.2, steps 5 and 6; 1.4).
 
-The model sees the records that changed since the last time, together with records of the same
-clusters, and names pairs; a scorer rates them, and time alone decides which of the two is the
-cause. A flush makes one such call, however long its backlog is.
+The model names pairs among the changed records and others of their clusters, a scorer rates them,
+and time alone decides which is the cause. A flush makes one such call, however long its backlog.
 """
 
 from datetime import datetime
@@ -10,12 +9,7 @@ from typing import NamedTuple
 
 from langmem_graph.causal.scorers import NoScorer, Verdict, VerifierScorer
 from langmem_graph.extraction.plan_round import MIN_CHANGED
-from langmem_graph.extraction.state import (
-    ExtractionDependencies,
-    ExtractionState,
-    counts_of,
-    usage_of,
-)
+from langmem_graph.extraction.state import Dependencies, ExtractionState, counts_of, usage_of
 from langmem_graph.llm.answer_schemas import CausalPairs
 from langmem_graph.llm.structured_calls import Usage, load_prompt
 from langmem_graph.retrieval.quoted_context import as_data
@@ -38,16 +32,12 @@ for the others (docs/causal.md). Calibrate on your own: `Settings.extraction.cau
 class _Candidates(NamedTuple):
     """The records that are asked about, and the checkpoint after them."""
 
-    records: list[Record]
-    """In order of time."""
-    numbers: dict[str, int]
-    """Of these records, by id."""
+    records: list[Record]  # in order of time
+    numbers: dict[str, int]  # of these records, by id
     last: int
 
 
-async def causal(
-    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
-) -> ExtractionState:
+async def causal(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
     """Look for causal edges, where enough records have changed since the last time."""
     if deps.causal is None:
         return {}
@@ -82,7 +72,7 @@ def _candidates(room: Room) -> _Candidates | None:
 
 
 async def _link(
-    deps: ExtractionDependencies, user_id: str, candidates: _Candidates, usage: Usage
+    deps: Dependencies, user_id: str, candidates: _Candidates, usage: Usage
 ) -> int | None:
     """Ask for pairs, score them, and link those that pass; their number, None without an answer."""
     records, numbers, _ = candidates
@@ -103,11 +93,8 @@ async def _link(
     floor = deps.services.settings.extraction.causal_floor
     if floor is None:
         floor = THRESHOLDS.get(scorer.name, 0.0)
-    kept = [
-        ((numbers[a], numbers[b]), score)
-        for (a, b), score in zip(verdicts, scores, strict=True)
-        if score > floor
-    ]
+    scored = zip(verdicts, scores, strict=True)
+    kept = [((numbers[a], numbers[b]), score) for (a, b), score in scored if score > floor]
     await deps.services.in_room(user_id, lambda room: _write(room, kept, scorer.name))
     return len(kept)
 

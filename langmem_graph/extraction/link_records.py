@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from sqlalchemy import Connection
 
-from langmem_graph.extraction.state import ExtractionDependencies, ExtractionState
+from langmem_graph.extraction.state import Dependencies, ExtractionState
 from langmem_graph.runtime import StepRun
 from langmem_graph.settings import Settings
 from langmem_graph.storage import graph_neighbours, record_queries, vector_rows
@@ -20,8 +20,7 @@ SAMPLE_RECORDS, MIN_SAMPLE = 200, 20
 PERCENTILES = (97.0, 95.0)
 """Of random pairs' cosines: to join a cluster, to get an edge. With them a cluster has 2 to 6
 records and a record 6 to 8 edges in LoCoMo's observations and in sets of our own; ActMem has 5."""
-MAX_EDGES = 8
-"""Semantic edges that a new record gets at most; own figure."""
+MAX_EDGES = 8  # semantic edges that a new record gets at most; own figure
 
 
 class _Thresholds(NamedTuple):
@@ -31,13 +30,10 @@ class _Thresholds(NamedTuple):
     edge: float
 
 
-DEFAULT_THRESHOLDS = _Thresholds(0.55, 0.5)
-"""For MiniLM; used in a memory with few records."""
+DEFAULT_THRESHOLDS = _Thresholds(0.55, 0.5)  # for MiniLM; used in a memory with few records
 
 
-async def link(
-    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
-) -> ExtractionState:
+async def link(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
     """Cluster the new records, and link each with those of its cluster that are most similar."""
     settings = deps.services.settings
 

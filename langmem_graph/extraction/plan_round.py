@@ -1,28 +1,24 @@
 """plan_round: whether causes, topics and the profile are to be made now (NapMem 5.2, ActMem 1.4).
 
-They cost calls of their own, so they are made where a session or a flush has ended, and only where
-enough has changed. What is due is read from the ledger: a round that a killed process has not
-finished is due again.
+They are made where a session or a flush has ended and enough has changed. What is due is read from
+the ledger: a round that a killed process has not finished is due again.
 """
 
 from sqlalchemy import Connection
 
 from langmem_graph.extraction.claim_due_batch import open_session
-from langmem_graph.extraction.state import ExtractionDependencies, ExtractionState
+from langmem_graph.extraction.state import Dependencies, ExtractionState
 from langmem_graph.runtime import StepRun
 from langmem_graph.storage import round_checkpoints, topic_file_rows
 from langmem_graph.storage.user_room import Room
 
-MIN_CHANGED = 3
-"""Fewer changed records wait for the next round; own figure, as is the following."""
+MIN_CHANGED = 3  # fewer changed records wait for the next round; own figure, as is the following
 MAX_WAITING = 200
 """Changed records of one round of topics: about 8,000 tokens with their dates and states. With more
 than that, a round is due in a session that goes on."""
 
 
-async def plan_round(
-    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
-) -> ExtractionState:
+async def plan_round(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
     """Say whether a whole round is due, and whether a profile is owed to its tracks."""
     force = state.get("force", False)
 

@@ -7,8 +7,7 @@ _QUOTATION = str.maketrans(
     dict.fromkeys("\"'“”„‟«»‹›‘’‚‛`´「」『』", "'") | dict.fromkeys("‐‑‒–—−", "-")
 )
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
-LEAST = 2
-"""Words of a quote that is not the whole message; of scripts without spaces, characters."""
+LEAST = 2  # words of a quote that is not the whole message; of scripts without spaces, characters
 
 
 def holds(text: str, quote: str) -> bool:

@@ -1,8 +1,7 @@
 """compare and reconcile: a second call, only where records may change that the first did not show.
 
-The first call can change only the records that it was shown. `compare` looks for what it asks for,
-and for active records near the new statements; where there are any that it did not show,
-`reconcile` asks what changes in these (NapMem 5.2, Mem2ActBench 3.3). Most batches do without.
+`compare` looks for what the first call asks for, and for active records near the new statements;
+where it did not show some, `reconcile` asks what changes in these (NapMem 5.2, Mem2ActBench 3.3).
 """
 
 from langmem_graph.extraction.batch_view import about, draw_first_alias, read_lines, record_lines
@@ -11,7 +10,7 @@ from langmem_graph.extraction.records_in_view import unseen
 from langmem_graph.extraction.state import (
     BatchView,
     Candidate,
-    ExtractionDependencies,
+    Dependencies,
     ExtractionState,
     counts_of,
     usage_of,
@@ -25,9 +24,7 @@ from langmem_graph.storage import record_queries
 from langmem_graph.storage.user_room import Room
 
 
-async def compare(
-    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
-) -> ExtractionState:
+async def compare(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
     """Find records that the first call did not show and that may change; no model."""
     candidates = [candidate for candidate in state.get("candidates", []) if candidate]
     seen = {n for n, _ in state["view"].records.values()}
@@ -39,11 +36,9 @@ async def compare(
     return {"unseen": await services.in_room(run.user, found)}
 
 
-async def reconcile(
-    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
-) -> ExtractionState:
+async def reconcile(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
     """Ask what the new statements change in the records found by `compare`."""
-    usage, counts = usage_of(state), counts_of(state)
+    usage = usage_of(state)
 
     def read(room: Room) -> dict[str, tuple[int, Record]]:
         found = room.database.read(
@@ -61,11 +56,8 @@ async def reconcile(
     reasons: list[str] = []
     changes = _with_memories(answer.changes if answer else [], state, reasons)
     proposals = list(read_changes(changes, further, reasons))
-    return {
-        "proposals": [*state.get("proposals", []), *proposals],
-        "usage": usage,
-        "counts": counts.plus(*reasons),
-    }
+    proposals = [*state.get("proposals", []), *proposals]
+    return {"proposals": proposals, "usage": usage, "counts": counts_of(state).plus(*reasons)}
 
 
 def _with_memories(

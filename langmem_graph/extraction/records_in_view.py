@@ -1,9 +1,8 @@
 """Which older records a call shows, so that new messages can change them.
 
-A change can only name what was shown. So records are looked for with every message, and every
-sentence of the user's, as the query: by their own words and by those of the messages that they were
-made of, and through what the found ones are about. The session's own records, coming appointments
-and instructions are added. The second half finds records that were not shown (`reconcile`).
+Every message, and every sentence of the user's, is a query for records, by their own words and by
+those of the messages they were made of. What is of the same matter, the session's own records,
+coming appointments and instructions are added. `unseen` finds what was not shown (`reconcile`).
 """
 
 import re
@@ -16,39 +15,33 @@ from sqlalchemy import Connection
 from langmem_graph.extraction.claim_due_batch import MAX_MESSAGE_BYTES
 from langmem_graph.extraction.state import Candidate
 from langmem_graph.retrieval.message_search import search_different
-from langmem_graph.retrieval.search_common import UserSearch, Vector, best_cosines
+from langmem_graph.retrieval.search_common import UserSearch, best_cosines
 from langmem_graph.schedule.times import event_in, occurrences
 from langmem_graph.schemas import Message, Record
 from langmem_graph.settings import Settings
 from langmem_graph.storage import graph_neighbours, record_queries, vector_rows
 from langmem_graph.storage.tables_and_migrations import RECORDS
 
-TOKENS, BYTES_PER_TOKEN, TOKENS_OF_LINE = 1_500, 4, 15
-"""Of all records shown in a call, about, and of a line without its text; own figures, as are the
-following."""
+TOKENS = 1_500  # of all records shown in a call, about; own figure, as are the following
+BYTES_PER_TOKEN, TOKENS_OF_LINE = 4, 15  # the second of a line without its text
 PER_QUERY, MAX_QUERIES, QUERY_CHARS = 8, 40, 400
 ORDINARY_BYTES = 8_000
-"""Of messages: a longer batch may change more records, and is shown as many times more of them and
-looked up by as many times more queries as it is longer. What is shown here saves a second call."""
-SHORT_CHARS = 80
-"""A shorter message is looked up together with what was said before it."""
-MOST_SENTENCES, SHORTEST_SENTENCE = 6, 16
-"""Of a message of the user's, the last ones of so many bytes are looked up by themselves too."""
+"""Of messages: a batch so many times longer is shown as many times more records, and looked up by
+as many times more queries. What is shown here saves a second call."""
+SHORT_CHARS = 80  # a shorter message is looked up together with what was said before it
+MOST_SENTENCES, SHORTEST_SENTENCE = 6, 16  # of a message: the last ones, of so many bytes
 OF_SESSION, SAME_ATTRIBUTE, COMING, INSTRUCTIONS = 6, 3, 6, 4
-OF_MATTER = 10
-"""Of one subject and attribute, the newest that are compared."""
+OF_MATTER = 10  # of one subject and attribute, the newest that are compared
 AHEAD = timedelta(days=60)
 RRF_K = 60
 NEAR_SHARE, FAR_BATCHES, SAMPLE, FEW = 0.85, 0.7, 200, 20
 """A record is near a new statement where it is nearer than 85 of 100 records are to their nearest
-one, and than so many more where a batch has many statements that 70 of 100 batches of unrelated
-statements have no near record; measured on a sample of the user's own. With fewer records than
-`FEW`, `DEFAULT_NEAR` holds."""
+one, and than more for many statements, so that 70 of 100 batches of unrelated ones have no near
+record; measured on a sample of the user's own. With fewer than `FEW`, see `DEFAULT_NEAR`."""
 MEANT_SHARE = 0.5
-"""What the model asks for, or what shares its subject and attribute, needs less: to be nearer than
-half of the records are to their nearest one; with fewer than `FEW`, nothing."""
-DEFAULT_NEAR = 0.6
-"""For MiniLM; ours."""
+"""What the model asks for, or what shares its subject and attribute, needs to be nearer than half
+of the records are to their nearest one; with fewer than `FEW`, nothing."""
+DEFAULT_NEAR = 0.6  # for MiniLM; ours
 _END_OF_SENTENCE = re.compile(r"(?<=[.!?;。！？])\s*|\n")
 
 Numbered = list[tuple[int, Message]]
@@ -109,11 +102,7 @@ def _sentences(text: str) -> list[str]:
 def _by_search(
     search: UserSearch, connection: Connection, queries: Sequence[str], own: Collection[int]
 ) -> list[int]:
-    """Records found by the queries, best first, by reciprocal rank fusion.
-
-    Args:
-        own: numbers of the messages that are shown anyway.
-    """
+    """Records found by the queries, best first, by rank fusion; `own` messages are shown anyway."""
     scores = dict[int, float]()
     for query in queries:
         hits, ranked = search_different(search, query, PER_QUERY + len(own))
@@ -148,9 +137,8 @@ def unseen(
 ) -> list[int]:
     """Active records that no call has shown and that new statements may change, at most 10.
 
-    First those that are alike to what the model asks for, then those of the same subject and
-    attribute as a statement, and then those that are more alike to one than records of this user
-    mostly are to their nearest one.
+    First what is alike to what the model asks for, then what has a statement's subject and
+    attribute, and then what is nearer to one than this user's records mostly are to each other.
     """
     if not candidates and not look_for:
         return []
@@ -197,12 +185,8 @@ def _levels(connection: Connection, statements: int) -> tuple[float, float]:
     if len(matrix) < FEW:
         return 0.0, DEFAULT_NEAR
     near_share = max(NEAR_SHARE, FAR_BATCHES ** (1 / max(1, statements)))
-    low, high = _quantiles_of_nearest(matrix, step, [MEANT_SHARE, near_share])
-    return low, high
-
-
-def _quantiles_of_nearest(matrix: Vector, step: int, shares: Sequence[float]) -> list[float]:
     cosines = matrix[::step] @ matrix.T
     for row, own in enumerate(range(0, len(matrix), step)):
         cosines[row, own] = -1.0
-    return [float(one) for one in np.quantile(cosines.max(axis=1), shares)]
+    low, high = np.quantile(cosines.max(axis=1), [MEANT_SHARE, near_share])
+    return float(low), float(high)

@@ -1,7 +1,6 @@
 """The private state of the extraction graph, and what its steps work with.
 
-All types here are frozen: a step returns new copies. The graph has no checkpoints; what leaves it,
-leaves it as JSON (`model_dump(mode="json")`).
+All types here are frozen: a step returns new copies. What leaves the graph, leaves it as JSON.
 """
 
 from dataclasses import dataclass
@@ -21,10 +20,8 @@ from langmem_graph.storage.memory_services import Services
 class Batch(BaseModel, frozen=True, extra="forbid"):
     """Pending messages that are extracted together: of one session, or of several ended ones."""
 
-    items: tuple[int, ...]
-    """Numbers of the messages, session by session; never empty."""
-    turns: int
-    """Completed turns in it: messages of the user with the assistant's answer."""
+    items: tuple[int, ...]  # numbers of the messages, session by session; never empty
+    turns: int  # completed turns in it: messages of the user with the assistant's answer
 
 
 @dataclass(frozen=True)
@@ -33,8 +30,7 @@ class ShownMessage:
 
     n: int
     message: Message
-    is_new: bool
-    """False for what was said before the batch, which the model sees for understanding only."""
+    is_new: bool  # False for what was said before the batch, which only helps to understand
 
 
 @dataclass(frozen=True)
@@ -42,25 +38,18 @@ class BatchView:
     """What one call shows to the model; only what was shown can be cited or changed."""
 
     messages: dict[str, ShownMessage]
-    records: dict[str, tuple[int, Record]]
-    """Records that the messages may change, with their numbers."""
-    zone: str | None
-    """The time zone of the dates shown: that of the user's "tomorrow"."""
+    records: dict[str, tuple[int, Record]]  # that the messages may change, with their numbers
+    zone: str | None  # the time zone of the dates shown: that of the user's "tomorrow"
 
 
 class Candidate(BaseModel, frozen=True, extra="forbid"):
     """A statement that the model proposes to remember, on its way to becoming a record."""
 
-    memory: NewMemory
-    """As the model wrote it."""
-    source_ns: list[int]
-    """Numbers of the messages that it cites; never empty."""
-    source_ids: list[str]
-    """Ids of the same messages, in the same order."""
-    said_at: datetime
-    """When the last of these messages was sent."""
-    event_time: dict[str, Any] | None = None
-    """When it takes place, as JSON; None where the model gave no usable day or time."""
+    memory: NewMemory  # as the model wrote it
+    source_ns: list[int]  # numbers of the messages that it cites; never empty
+    source_ids: list[str]  # ids of the same messages, in the same order
+    said_at: datetime  # when the last of these messages was sent
+    event_time: dict[str, Any] | None = None  # as JSON; None without a usable day or time
     confirmation: Confirmation = "confirmed"
     values: list[dict[str, Any]] = Field(default_factory=list)
     """Each value of the text with the words of the message it comes from; set by `verify`."""
@@ -83,21 +72,16 @@ class Candidate(BaseModel, frozen=True, extra="forbid"):
 class Proposal(BaseModel, frozen=True, extra="forbid"):
     """A change of an older record that the model proposes, with aliases resolved."""
 
-    record: int | None
-    """Number of the older record."""
-    former: int | None = None
-    """Without a number: the place of the candidate that is the older record."""
+    record: int | None  # number of the older record
+    former: int | None = None  # without a number: the place of the candidate that it is
     relation: ChangeRelation
-    by: int | None = None
-    """Place of the candidate that holds instead."""
+    by: int | None = None  # place of the candidate that holds instead
     since: datetime | None = None
-    message: int
-    """Number of the message that makes the change."""
+    message: int  # number of the message that makes the change
     quote: str
     agreed_message: int | None = None
     agreed_quote: str | None = None
-    held: bool = False
-    """It waits for somebody to confirm it."""
+    held: bool = False  # it waits for somebody to confirm it
 
 
 class Counts(ExtractionCounts):
@@ -105,10 +89,8 @@ class Counts(ExtractionCounts):
 
     def __add__(self, other: "Counts") -> "Counts":
         """The sums of both, and the reasons of both."""
-        both = {
-            name: getattr(self, name) + getattr(other, name) for name in type(self).model_fields
-        }
-        return Counts(**both)
+        names = type(self).model_fields
+        return Counts(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
     def plus(self, *reasons: str, **more: int) -> "Counts":
         """A copy with these reasons and, by name, these counts added."""
@@ -119,50 +101,34 @@ class Counts(ExtractionCounts):
 class ExtractionState(TypedDict, total=False):
     """The state of the extraction graph."""
 
-    force: bool
-    """Extract all pending messages, without waiting for a full batch."""
-    claimed_by: str
-    """The name under which this run claims messages; no other run has it."""
-    batch: Batch | None
-    """None where nothing is due."""
-    view: BatchView
-    """What the model was shown, in all calls of the batch together."""
-    candidates: list[Candidate | None]
-    """By their place in the model's answer; None for one that cannot be used."""
-    proposals: list[Proposal]
-    """Changes of older records, as proposed by the model; after `verify`, as carried out."""
-    look_for: list[str]
-    """What the messages change and no record tells that the first call showed."""
-    unseen: list[int]
-    """Records near a candidate, or what was looked for, that the first call did not show."""
-    changed: list[int]
-    """Records that are new or have changed."""
+    force: bool  # extract all pending messages, without waiting for a full batch
+    claimed_by: str  # the name under which this run claims messages; no other run has it
+    batch: Batch | None  # None where nothing is due
+    view: BatchView  # what the model was shown, in all calls of the batch together
+    candidates: list[Candidate | None]  # by place in the answer; None for one that is no use
+    proposals: list[Proposal]  # changes as proposed by the model; after `verify`, as carried out
+    look_for: list[str]  # what the messages change and no record tells that the first call showed
+    unseen: list[int]  # records near a candidate or `look_for` that the first call did not show
+    changed: list[int]  # records that are new or have changed
     usage: Usage
     counts: Counts
-    generation: str
-    """The ledger's generation when the batch was claimed. Forgetting changes it, and then the run
-    stores nothing."""
+    generation: str  # of the ledger at the claim: forgetting changes it, and then nothing is stored
     round_due: bool
     """Without a due batch: causes, topics and the profile are to be made now. The step that cannot
     reach the model sets it to False."""
-    profile_owed: bool
-    """Without a due batch: a track was written after the profile."""
-    again: bool
-    """Another run has more of the round to do."""
-    failed: str | None
-    """The step that got no usable answer; the batch stays pending."""
+    profile_owed: bool  # without a due batch: a track was written after the profile
+    again: bool  # another run has more of the round to do
+    failed: str | None  # the step that got no usable answer; the batch stays pending
 
 
 @dataclass(frozen=True)
-class ExtractionDependencies:
+class Dependencies:
     """What the steps of the graph work with."""
 
     services: Services
     runner: ModelRunner
-    causal: CausalScorer | None = None
-    """Scores possible causes; with None, causal edges are not looked for."""
-    first_alias: int | None = None
-    """The number of the first alias of each call; None draws one at random."""
+    causal: CausalScorer | None = None  # with None, causal edges are not looked for
+    first_alias: int | None = None  # of each call; None draws one at random
 
 
 def usage_of(state: ExtractionState) -> Usage:

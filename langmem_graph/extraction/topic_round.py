@@ -1,8 +1,4 @@
-"""What one round of topics reads from the ledger, and the text in which the model sees it.
-
-The model sees a line of every track, the narratives of those that the changed records belong to,
-and what has become of each record since the last round.
-"""
+"""What one round of topics reads from the ledger, and the text in which the model sees it."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,10 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from sqlalchemy import Connection
 
+from langmem_graph.extraction.batch_view import about
 from langmem_graph.extraction.edit_tracks import MAX_NARRATIVE, ShownToModel
 from langmem_graph.extraction.plan_round import MAX_WAITING
 from langmem_graph.extraction.state import ExtractionState
-from langmem_graph.retrieval.quoted_context import as_data, indented, plain_id
+from langmem_graph.retrieval.quoted_context import as_data, indented
 from langmem_graph.schedule.times import zone_of
 from langmem_graph.schemas import NO_LONGER, Record, RecordChange
 from langmem_graph.storage import (
@@ -34,37 +31,24 @@ from langmem_graph.topics.track_and_profile_files import (
     parse,
 )
 
-MAX_NARRATIVES = 6
-"""Tracks whose narrative one call shows; own figure, as are the following."""
-NEARLY_FULL = 1_500
-"""Characters of a narrative from which the model is told how long it is."""
-VECTORS_OF_TRACK = 50
-"""Of a track's evidence, the latest, whose mean vector says what the track is about."""
+MAX_NARRATIVES = 6  # tracks whose narrative one call shows; own figure, as are the following
+NEARLY_FULL = 1_500  # characters of a narrative from which the model is told how long it is
+VECTORS_OF_TRACK = 50  # of a track's evidence, the latest, whose mean says what it is about
 TAKEN_BACK = "discarded"
-_ENDED = {
-    "ended": "ended",
-    "cancels": "cancelled",
-    "completes": "done",
-    "reschedules": "moved",
-    "replaces": "replaced",
-}
+_ENDED = {"ended": "ended", "cancels": "cancelled", "completes": "done"}
+_ENDED |= {"reschedules": "moved", "replaces": "replaced"}
 
 
 @dataclass(frozen=True)
 class StoredFiles:
     """The tracks and the profile, as they are stored."""
 
-    tracks: dict[str, TopicFile]
-    """By name, with the evidence that still counts; none without any."""
-    names: frozenset[str]
-    """Of the files of all tracks, those without evidence included."""
+    tracks: dict[str, TopicFile]  # by name, with the evidence that still counts; none without any
+    names: frozenset[str]  # of the files of all tracks, those without evidence included
     profile: ProfileFile | None
-    versions: dict[str, int]
-    """Of the stored files, the index included."""
-    evidence: dict[str, int]
-    """Numbers of the records that the tracks cite, by id."""
-    known: frozenset[str]
-    """Ids of those of them that hold or once held."""
+    versions: dict[str, int]  # of the stored files, the index included
+    evidence: dict[str, int]  # numbers of the records that the tracks cite, by id
+    known: frozenset[str]  # ids of those of them that hold or once held
 
 
 @dataclass(frozen=True)
@@ -72,21 +56,15 @@ class TopicsRound:
     """What a round of topics starts from."""
 
     files: StoredFiles
-    numbers: dict[str, int]
-    """By alias, the numbers of the records that have changed."""
+    numbers: dict[str, int]  # by alias, the numbers of the records that have changed
     records: dict[int, Record]
     changes: Mapping[int, Sequence[RecordChange]]
-    narratives: list[str]
-    """Names of the tracks whose narrative is shown, the nearest first."""
-    seen: int
-    last: int
-    """The checkpoints before and after the round."""
-    taken: Collection[int]
-    """Numbers of the records that this round is about, those that nothing is told of included."""
-    refused: dict[int, int]
-    """Records that wait since an edit was refused, and how often."""
-    rest: int
-    """How many changed records this round leaves for the next one."""
+    narratives: list[str]  # names of the tracks whose narrative is shown, the nearest first
+    seen: int  # the checkpoint before the round
+    last: int  # and after it
+    taken: Collection[int]  # numbers of the records of this round, also where nothing is told
+    refused: dict[int, int]  # records that wait since an edit was refused, and how often
+    rest: int  # how many changed records this round leaves for the next one
 
     @property
     def shown(self) -> ShownToModel:
@@ -153,10 +131,7 @@ def read_round(room: Room) -> TopicsRound:
 def may_be_stored(
     connection: Connection, seen: int, files: StoredFiles, state: ExtractionState
 ) -> bool:
-    """False where something was forgotten, or another run has stored files, since these were read.
-
-    `seen` is the checkpoint of topics at that time.
-    """
+    """False where something was forgotten, or another run has stored files, since `seen`."""
     return (
         pending_messages.generation(connection) == state["generation"]
         and round_checkpoints.topics_seen(connection) == seen
@@ -180,12 +155,12 @@ def _nearest_tracks(
         one for r in records.values() for one in (r.record_id, *r.supersedes, *r.superseded_by)
     }
     every = {n for numbers in cited.values() for n in numbers}
-    about = record_queries.subjects_and_attributes(connection, every | records.keys())
-    wanted = [about[n] for n in records if n in about]
+    matter_of = record_queries.subjects_and_attributes(connection, every | records.keys())
+    wanted = [matter_of[n] for n in records if n in matter_of]
     cosines = _cosines(connection, cited, list(records))
 
     def nearness(name: str) -> tuple[int, int, float]:
-        matters = {about[n] for n in cited[name] if n in about}
+        matters = {matter_of[n] for n in cited[name] if n in matter_of}
         same = sum(one in matters for one in wanted)
         return len(related.intersection(files.tracks[name].evidence)), same, cosines[name]
 
@@ -232,10 +207,9 @@ def _narrative(track: TopicFile) -> str:
 
 
 def _record_line(record: Record, zone: str | None) -> str:
-    about = f"{plain_id(record.subject or '?')} / {plain_id(record.attribute or '?')}"
     draft = "; only considered" if record.confirmation == "draft" else ""
-    said = record.said_at.astimezone(zone_of(zone))
-    return f"{said:%Y-%m-%d} ({record.kind}; {about}{draft}) {as_data(record.text)}"
+    matter, said = about(record.subject, record.attribute), record.said_at.astimezone(zone_of(zone))
+    return f"{said:%Y-%m-%d} ({record.kind}; {matter}{draft}) {as_data(record.text)}"
 
 
 def _state(

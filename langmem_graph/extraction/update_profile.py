@@ -1,7 +1,7 @@
 """profile: say who the user is, in at most 2,000 characters (NapMem 5.2).
 
-It is written anew from the old one, the topic tracks and the records that say something lasting,
-once in a round and only where one of these has changed. An unusable answer leaves it as it is.
+It is written anew from the old one, the tracks and the lasting records, once in a round and only
+where one of these has changed. An unusable answer leaves it as it is.
 """
 
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.extraction.plan_round import MIN_CHANGED
-from langmem_graph.extraction.state import ExtractionDependencies, ExtractionState, usage_of
+from langmem_graph.extraction.state import Dependencies, ExtractionState, usage_of
 from langmem_graph.extraction.topic_round import (
     StoredFiles,
     may_be_stored,
@@ -37,12 +37,9 @@ from langmem_graph.topics.track_and_profile_files import (
     render_index,
 )
 
-MAX_LASTING = 40
-"""Lasting records that are shown, the newest; own figure, as are the following."""
-MAX_NARRATIVES = 8
-"""Changed tracks whose whole narrative is shown: those that changed last."""
-MAX_FAILURES = 3
-"""After so many unusable answers the profile stays as it is until something changes again."""
+MAX_LASTING = 40  # lasting records that are shown, the newest; own figure, as are the following
+MAX_NARRATIVES = 8  # changed tracks whose whole narrative is shown: those that changed last
+MAX_FAILURES = 3  # after so many unusable answers it stays as it is until something changes again
 
 
 @dataclass(frozen=True)
@@ -50,19 +47,14 @@ class ProfileRound:
     """What the profile is written from."""
 
     files: StoredFiles
-    changed: list[str]
-    """Names of the tracks that changed since the profile was written."""
-    lasting: list[Record]
-    """Records that hold now and say what the user is like, prefers or asks for, oldest first."""
+    changed: list[str]  # names of the tracks that changed since the profile was written
+    lasting: list[Record]  # that hold now and say what the user is like or wants, oldest first
     topics_seen: int
     before: ProfileSeen
-    now: ProfileSeen
-    """What the ledger will note once the profile is written."""
+    now: ProfileSeen  # what the ledger will note once the profile is written
 
 
-async def profile(
-    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
-) -> ExtractionState:
+async def profile(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
     """Write the profile anew, where a track or a lasting record has changed."""
     services, usage = deps.services, usage_of(state)
     if deps.runner.is_spent(usage):
@@ -116,16 +108,11 @@ def _question(begun: ProfileRound, zone: str | None) -> str:
     old = begun.files.profile.text if begun.files.profile else "none"
     told = sorted(begun.changed, key=lambda name: begun.files.tracks[name].updated_at)
     narratives = told[-MAX_NARRATIVES:]
-    tracks = [
-        f"{track_line(track)}\n    {indented(track.narrative)}"
-        if track.name in narratives
-        else track_line(track)
-        for track in begun.files.tracks.values()
-    ]
-    lasting = [
-        f"- {record.said_at:%Y-%m-%d} ({record.kind}) {as_data(record.text)}"
-        for record in begun.lasting
-    ]
+    tracks = list[str]()
+    for track in begun.files.tracks.values():
+        is_told = track.name in narratives
+        tracks.append(track_line(track) + (f"\n    {indented(track.narrative)}" if is_told else ""))
+    lasting = [f"- {r.said_at:%Y-%m-%d} ({r.kind}) {as_data(r.text)}" for r in begun.lasting]
     return "\n".join(
         [
             f"Today: {today:%A %Y-%m-%d}",
@@ -137,10 +124,9 @@ def _question(begun: ProfileRound, zone: str | None) -> str:
 
 
 def _profile(begun: ProfileRound, answer: ProfileText) -> ProfileFile:
-    known = [name for name in dict.fromkeys(answer.topics) if name in begun.files.tracks]
     return ProfileFile(
         text=answer.text,
-        topics=known,
+        topics=[name for name in dict.fromkeys(answer.topics) if name in begun.files.tracks],
         version=begun.files.profile.version + 1 if begun.files.profile else 1,
         updated_at=datetime.now(UTC),
     )

@@ -1,8 +1,7 @@
 """topics: gather changed records into at most 20 topic tracks (NapMem 5.1, 5.2).
 
-A round makes the model's edits one by one. The good ones are stored in one transaction; the records
-of the others wait for the next round. The model only adds evidence to a track: code keeps what it
-had, as history, also where the records no longer hold.
+The good edits are stored in one transaction; the records of the others wait for the next round. The
+model only adds evidence to a track: code keeps what it had, also where it no longer holds.
 """
 
 from dataclasses import replace
@@ -11,19 +10,14 @@ from sqlalchemy import Connection
 
 from langmem_graph.extraction.edit_tracks import EditedTracks, apply_edits, find_track
 from langmem_graph.extraction.plan_round import MIN_CHANGED
-from langmem_graph.extraction.state import (
-    ExtractionDependencies,
-    ExtractionState,
-    counts_of,
-    usage_of,
-)
+from langmem_graph.extraction.state import Dependencies, ExtractionState, counts_of, usage_of
 from langmem_graph.extraction.topic_round import (
     TopicsRound,
     may_be_stored,
     read_round,
     round_question,
 )
-from langmem_graph.llm.answer_schemas import TopicRound, TrackEdit
+from langmem_graph.llm.answer_schemas import TopicRound
 from langmem_graph.llm.structured_calls import Usage, load_prompt
 from langmem_graph.runtime import StepRun
 from langmem_graph.storage import round_checkpoints, topic_file_rows
@@ -36,13 +30,10 @@ from langmem_graph.topics.track_and_profile_files import (
     render_index,
 )
 
-MAX_REFUSALS = 3
-"""After so many rounds that could not use it, a record belongs to no track; own figure."""
+MAX_REFUSALS = 3  # after so many rounds that could not use it, a record is given up; own figure
 
 
-async def topics(
-    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
-) -> ExtractionState:
+async def topics(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
     """Run one round, where enough records wait; what it leaves is for the next run."""
     usage = usage_of(state)
     if deps.runner.is_spent(usage):
@@ -59,17 +50,18 @@ async def topics(
     return {"usage": usage, "counts": counts, "again": begun.rest >= MIN_CHANGED}
 
 
-async def _ask(
-    deps: ExtractionDependencies, begun: TopicsRound, usage: Usage
-) -> EditedTracks | None:
+async def _ask(deps: Dependencies, begun: TopicsRound, usage: Usage) -> EditedTracks | None:
     """The tracks after the model's edits; None where the model could not be reached."""
     if not begun.numbers:
         return EditedTracks(dict(begun.files.tracks))
     question = round_question(begun, deps.services.settings.time_zone)
     unreachable = usage.unreachable
     answer = await deps.runner.ask(TopicRound, load_prompt("topics"), question, usage)
-    if answer is None:
-        return None if usage.unreachable > unreachable else _without_answer(begun)
+    if answer is None and usage.unreachable > unreachable:
+        return None
+    if answer is None:  # `usage` says why
+        unread = dict.fromkeys(begun.shown.records.values(), "no usable answer")
+        return EditedTracks(dict(begun.files.tracks), refused=unread)
     edited = apply_edits(begun.files.tracks, answer.tracks, begun.shown)
     if why := answer.loss_in("tracks"):  # nobody knows which records the lost edits rest on
         left = set(begun.shown.records.values()) - edited.told
@@ -80,14 +72,8 @@ async def _ask(
     return edited
 
 
-def _without_answer(begun: TopicsRound) -> EditedTracks:
-    """No edit could be made, since the answer could not be read; `usage` says why."""
-    ids = begun.shown.records.values()
-    return EditedTracks(dict(begun.files.tracks), refused=dict.fromkeys(ids, "no usable answer"))
-
-
 async def _shortened(
-    deps: ExtractionDependencies, begun: TopicsRound, edited: EditedTracks, usage: Usage
+    deps: Dependencies, begun: TopicsRound, edited: EditedTracks, usage: Usage
 ) -> EditedTracks:
     """Let the model tell those tracks in fewer words that have no room for what is new."""
     tracks = [find_track(edited.tracks, edit.name) for edit in edited.too_long.values()]
@@ -103,18 +89,14 @@ async def _shortened(
     answer = await deps.runner.ask(TopicRound, prompt, question, usage)
     if answer is None:
         return edited
-    meant = [edit for edit in answer.tracks if _is_one_of(edit, edited, names)]
+    named = [(edit, find_track(edited.tracks, edit.name)) for edit in answer.tracks]
+    meant = [edit for edit, track in named if track and track.name in names]
     done = apply_edits(edited.tracks, meant, second.shown)
     left = {record: why for record, why in edited.refused.items() if record not in done.told}
     refused = left | done.refused
     reasons = [why for why in edited.reasons if why not in edited.too_long or why in left.values()]
     told = edited.told | done.told
     return replace(done, told=told, refused=refused, reasons=[*reasons, *done.reasons])
-
-
-def _is_one_of(edit: TrackEdit, edited: EditedTracks, names: list[str]) -> bool:
-    track = find_track(edited.tracks, edit.name)
-    return track is not None and track.name in names
 
 
 def _finish(

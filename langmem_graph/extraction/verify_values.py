@@ -2,9 +2,8 @@
 
 A value is *verbatim* where it stands in a cited message or in a record that the statement takes the
 place of, *resolved* where the words that it was read from stand there ("the 7th" for 2026-12-07) or
-are the date of the message, and *unsupported* where neither does. Only a statement with an
-unsupported value is stored as `inferred`, so that no tool call takes an argument from it unasked.
-The changes are checked in `check_changes`.
+are the date of the message, else *unsupported*. Only a statement with an unsupported value is
+stored as `inferred`, so that no tool call takes an argument from it unasked.
 """
 
 import re
@@ -18,7 +17,7 @@ from langmem_graph.extraction.state import (
     BatchView,
     Candidate,
     Counts,
-    ExtractionDependencies,
+    Dependencies,
     ExtractionState,
     Proposal,
     ShownMessage,
@@ -36,9 +35,7 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _ISO = re.compile(r"\d{4}-\d\d(?:-\d\d)?(?:[T ]\d\d:\d\d)?")
 
 
-async def verify(
-    deps: ExtractionDependencies, state: ExtractionState, run: StepRun
-) -> ExtractionState:
+async def verify(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
     """Grade the values of the candidates, and check the changes."""
     view, counts = state["view"], counts_of(state)
     shown = {one.n: one for one in view.messages.values()}
@@ -105,11 +102,8 @@ def _verified(
     accounted = [value for value in graded if value["grade"] != "unsupported"]
     known = [*texts, *days, *(value["value"] for value in accounted)]
     is_supported = len(accounted) == len(graded) and not _unknown(candidate.memory.text, known)
-    update = {
-        "values": graded,
-        "confirmation": candidate.confirmation if is_supported else "inferred",
-    }
-    return candidate.model_copy(update=update)
+    confirmation = candidate.confirmation if is_supported else "inferred"
+    return candidate.model_copy(update={"values": graded, "confirmation": confirmation})
 
 
 def _is_told(one: ShownMessage) -> bool:
@@ -119,13 +113,9 @@ def _is_told(one: ShownMessage) -> bool:
 
 
 def grade_of(raw: str, value: str, sources: Sequence[str], days: Sequence[str] = ()) -> Grade:
-    """How a value is supported by the messages that its statement cites.
+    """How a value, read from the `raw` words, is supported by what its statement cites.
 
-    Args:
-        raw: the words that the model says it was read from.
-        value: the value as it stands in the statement.
-        sources: the texts of the cited messages.
-        days: on which days these were said, as the model was shown them.
+    `sources` are the texts of the cited messages, `days` when these were said, as shown.
     """
     if any(holds_value(text, value) for text in sources):
         return "verbatim"
@@ -152,9 +142,8 @@ def _refuted(raw: str, value: str) -> bool:
 
 def _digits(number: str) -> str:
     """The digits of a number without its separators and the zeros at both ends of its fraction."""
-    whole, _, fraction = (
-        re.sub(r"[.,](?=\d{3}(?:\D|$))", "", number).replace(",", ".").partition(".")
-    )
+    ungrouped = re.sub(r"[.,](?=\d{3}(?:\D|$))", "", number)
+    whole, _, fraction = ungrouped.replace(",", ".").partition(".")
     return f"{whole.lstrip('0')}.{fraction.rstrip('0')}"
 
 

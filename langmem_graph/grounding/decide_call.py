@@ -1,14 +1,13 @@
 """The step `decide`: assemble the call, the missing arguments and the warnings (Mem2ActBench 3.3).
 
-A required value that memory does not support is missing, never invented; an optional one is left
-out, or has its default.
+A required value without support is missing, never invented; an optional one may have its default.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from langmem_graph.grounding.evidence_sources import Evidence, current_sources
-from langmem_graph.grounding.state import SENT, FilledValue, GroundingDependencies, GroundingState
+from langmem_graph.grounding.state import SENT, Dependencies, FilledValue, GroundingState
 from langmem_graph.grounding.tool_schema import Slot, object_in, slot_name, slots_of
 from langmem_graph.grounding.type_conversion import errors, problem, read_arguments
 from langmem_graph.runtime import Event, StepRun
@@ -22,9 +21,7 @@ _UNSAID = "memory does not say"
 _OFFERED = ("the user did not say it", "it is not settled")
 
 
-async def decide(
-    deps: GroundingDependencies, state: GroundingState, run: StepRun
-) -> GroundingState:
+async def decide(deps: Dependencies, state: GroundingState, run: StepRun) -> GroundingState:
     """Assemble the call."""
     tool, usage = state["tool"], state["usage"]
     filled = await _without_forgotten(deps, run, state["filled"], state["evidence"])
@@ -52,7 +49,7 @@ async def decide(
 
 
 async def _without_forgotten(
-    deps: GroundingDependencies, run: StepRun, filled: Sequence[FilledValue], evidence: Evidence
+    deps: Dependencies, run: StepRun, filled: Sequence[FilledValue], evidence: Evidence
 ) -> list[FilledValue]:
     """The values; one whose source was forgotten or changed since is not sent."""
     cited = evidence.named(alias for one in filled for alias in one.sources)
@@ -178,7 +175,8 @@ class _Assembly:
                 continue
             if inside and isinstance(given[name], dict):
                 self.remove_unusable(inside, inner, given[name])
-                if name not in needed and not self._has_grounded(inner):
+                grounded = [k for k, g in self.grounding.items() if g.type != "default"]
+                if name not in needed and not _has_within(grounded, inner):
                     self._drop(inner, given)
                     continue
             wrong = [] if name in needed else list(errors(given[name], part))
@@ -189,20 +187,12 @@ class _Assembly:
     def report_errors(self, schema: Mapping[str, Any]) -> None:
         """Report every remaining schema error as a missing argument or a warning."""
         for error in errors(self.arguments, schema):
-            lacking = [path for path in _lacking(error) if not (path and self._is_named(path))]
+            named = [slot.name for slot in self.missing]
+            lacking = [p for p in _lacking(error) if not (p and _has_within(named, p))]
             reason = str(error.message)[:200]
             self.missing += [MissingSlot(name=slot_name(p), reason=reason) for p in lacking if p]
             if () in lacking:
                 self.warnings.append(f"the arguments do not fit together: {reason}")
-
-    def _is_named(self, path: Path) -> bool:
-        return any(_is_within(slot.name, path) for slot in self.missing)
-
-    def _has_grounded(self, path: Path) -> bool:
-        return any(
-            _is_within(slot, path) and grounding.type != "default"
-            for slot, grounding in self.grounding.items()
-        )
 
     def _drop(self, path: Path, given: dict[str, Any]) -> None:
         del given[path[-1]]
@@ -227,9 +217,8 @@ def _lacking(error: Any) -> list[Path]:
 
 def _only_lacks(error: Any) -> bool:
     """True for a schema error that an absent part would mend."""
-    return error.validator == "required" or any(
-        all(map(_only_lacks, form)) for form in _forms(error)
-    )
+    forms = _forms(error)
+    return error.validator == "required" or any(all(map(_only_lacks, form)) for form in forms)
 
 
 def _forms(error: Any) -> list[list[Any]]:
@@ -247,6 +236,10 @@ def _value_at(arguments: Any, path: Path) -> Any:
 
 def _is_within(slot: str, path: Path) -> bool:
     return slot == slot_name(path) or slot.startswith(slot_name(path) + ".")
+
+
+def _has_within(slots: Iterable[str], path: Path) -> bool:
+    return any(_is_within(slot, path) for slot in slots)
 
 
 def _set(arguments: dict[str, Any], path: Path, value: Any) -> None:

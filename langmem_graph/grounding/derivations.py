@@ -1,7 +1,6 @@
 """What code itself can derive from quoted words: dates, times, numbers, and other spellings.
 
-Each derivation has a name, which the call's grounding states. What none of them yields is the
-model's word.
+Each derivation has a name, which the call's grounding states.
 """
 
 import re
@@ -111,9 +110,8 @@ def _is_respelled(value: str, words: str) -> bool:
     wanted = _CHUNK.findall(value)
     joined = "".join(wanted)
     digits = sum(sign.isdigit() for sign in joined)
-    if not digits or _SPACING.sub("", value) != joined:
-        return False
-    if digits < _FEWEST_DIGITS and joined.isdigit():
+    is_short = digits < _FEWEST_DIGITS and joined.isdigit()
+    if not digits or is_short or _SPACING.sub("", value) != joined:
         return False
     pattern = _SPACING.pattern.join(re.escape(sign) for sign in joined)
     for found in re.finditer(pattern, words, re.IGNORECASE):
@@ -158,13 +156,9 @@ def _is_moment(value: str, about: str, quotes: Sequence[Quoted], zone: str | Non
     if month := _MONTH_FORM.fullmatch(value):
         wanted_month = date(int(month[1] or month[4]), int(month[2] or month[3]), 1)
         return any(wanted_month in months_in(words, on) for words, on in said if on)
-    if yearly := re.fullmatch(r"--(\d\d)-(\d\d)", value):
-        return any(
-            f"{one:%m-%d}" == f"{yearly[1]}-{yearly[2]}"
-            for words, on in said
-            for one in days_in(words, on)
-            if split_days(words)[0]
-        )
+    if re.fullmatch(r"--\d\d-\d\d", value):
+        dated = [days_in(words, on) for words, on in said if split_days(words)[0]]
+        return any(f"--{one:%m-%d}" == value for days in dated for one in days)
     day, clock, offset = _read(value, about)
     if day is None and clock is None:
         return False

@@ -1,8 +1,7 @@
 """Sources of values: the request, messages, and records with the messages they were made of.
 
-Records alone lose exact values that a tool needs (Mem2ActBench 3.5), so the prompt has both. Values
-are taken unasked only from what the user said: from the request, from messages of trusted origins,
-and from records that rest on these alone. Everything else can only be offered.
+Records alone lose exact values (Mem2ActBench 3.5), so the prompt has both. Values are taken unasked
+only from the request, from messages of trusted origins, and from records that rest on these alone.
 """
 
 import re

@@ -7,7 +7,7 @@ words it was taken from. Whether that is so is checked in `verify_values`.
 from datetime import datetime
 
 from langmem_graph.grounding.evidence_sources import REQUEST, Source
-from langmem_graph.grounding.state import GroundingDependencies, GroundingState
+from langmem_graph.grounding.state import Dependencies, GroundingState
 from langmem_graph.grounding.tool_schema import slots_of
 from langmem_graph.grounding.type_conversion import read_arguments
 from langmem_graph.llm.answer_schemas import ToolFill
@@ -24,7 +24,7 @@ from langmem_graph.runtime import StepRun
 _NOT_ARGUMENTS = "arguments is not one JSON object that follows the tool's schema"
 
 
-async def fill(deps: GroundingDependencies, state: GroundingState, run: StepRun) -> GroundingState:
+async def fill(deps: Dependencies, state: GroundingState, run: StepRun) -> GroundingState:
     """Ask the model for the arguments; a tool without any costs no call."""
     usage, proposal = state["usage"].copy(), None
 
@@ -39,15 +39,12 @@ async def fill(deps: GroundingDependencies, state: GroundingState, run: StepRun)
 
 def _question(state: GroundingState) -> str:
     tool, now = state["tool"], state["now"]
-    return "\n".join(
-        [
-            f"Now: {datetime.fromisoformat(now):%A %Y-%m-%d %H:%M}" if now else "Now: unknown",
-            f"Tool: {plain_id(tool.name)}: {as_data(tool.description)}",
-            f"Schema: {plain_json(tool.schema)}",
-            "Facts:",
-            *map(_source_line, state["evidence"].sources),
-        ]
-    )
+    lines = [
+        f"Now: {datetime.fromisoformat(now):%A %Y-%m-%d %H:%M}" if now else "Now: unknown",
+        f"Tool: {plain_id(tool.name)}: {as_data(tool.description)}",
+        f"Schema: {plain_json(tool.schema)}",
+    ]
+    return "\n".join([*lines, "Facts:", *map(_source_line, state["evidence"].sources)])
 
 
 def _source_line(source: Source) -> str:

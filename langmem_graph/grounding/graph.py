@@ -18,7 +18,7 @@ from langmem_graph.errors import InvalidInputError
 from langmem_graph.grounding.decide_call import decide
 from langmem_graph.grounding.fill_arguments import fill
 from langmem_graph.grounding.select_tool_and_sources import retrieve_slots, select_tool
-from langmem_graph.grounding.state import GroundingDependencies, GroundingState, Policy
+from langmem_graph.grounding.state import Dependencies, GroundingState, Policy
 from langmem_graph.grounding.verify_values import verify
 from langmem_graph.llm.structured_calls import Usage, model_runner
 from langmem_graph.llm.tool_specs import tool_spec
@@ -33,7 +33,7 @@ STEPS: tuple[Step, ...] = (select_tool, retrieve_slots, fill, verify, decide)
 
 
 def build(
-    deps: GroundingDependencies,
+    deps: Dependencies,
     user_of: Callable[[RunnableConfig], str],
     schemas: tuple[type, type, type] = (GroundingState, GroundingState, GroundingState),
     read_input: Callable[[Any], GroundingState] | None = None,
@@ -43,10 +43,8 @@ def build(
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """The compiled graph, without a store and without checkpoints of its own.
 
-    Args:
-        schemas: schemas of the state, the input and the output.
-        read_input: converts another form of input into the state that the graph starts from.
-        form: form of the state between steps; `JSON` where a checkpointer may save it.
+    `schemas` are those of state, input and output; `read_input` converts another form of input;
+    `form` is `JSON` where a checkpointer may save the state.
     """
     state, given, out = schemas
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(
@@ -54,8 +52,7 @@ def build(
     )
     first = _with_input(STEPS[0], read_input) if read_input else STEPS[0]
     steps = (first, *STEPS[1:])
-    nodes = ((step.__name__, as_node(form.step(step), deps, user_of)) for step in steps)
-    builder.add_sequence(list(nodes))
+    builder.add_sequence([(s.__name__, as_node(form.step(s), deps, user_of)) for s in steps])
     builder.set_entry_point("select_tool")
     # Not None: an application's checkpointer would save what was found, and keep it.
     return builder.compile(checkpointer=False, name="grounding")
@@ -63,17 +60,17 @@ def build(
 
 def _with_input(step: Step, read_input: Callable[[Any], GroundingState]) -> Step:
     @wraps(step)
-    async def reading(deps: GroundingDependencies, state: Any, run: StepRun) -> Any:
+    async def reading(deps: Dependencies, state: Any, run: StepRun) -> Any:
         request = read_input(state)
         return {**request, **await step(deps, {**state, **request}, run)}
 
     return reading
 
 
-def grounding_dependencies(services: Services, model: BaseChatModel) -> GroundingDependencies:
+def grounding_dependencies(services: Services, model: BaseChatModel) -> Dependencies:
     """Dependencies of the grounding graph's steps."""
     runner = model_runner(model, services.settings, "recall")
-    return GroundingDependencies(services, runner, MemorySearch(services).search)
+    return Dependencies(services, runner, MemorySearch(services).search)
 
 
 def grounding_request(

@@ -1,10 +1,8 @@
 """The steps `select_tool` and `retrieve_slots`: a tool, and the sources for its slots.
 
-Tools are ranked by the words and the meaning of name, description and parameters (reciprocal rank
-fusion); the model picks one of the ten best, a single one costs no call (Mem2ActBench 3.3).
-
-The request, every slot, and every slot of the user's own and of the people named in the request
-are then searched for ("seat number", "my seat", "Mei seat"), and records by their attributes.
+Of several tools, the model picks one of the ten that are nearest in words and meaning (Mem2ActBench
+3.3). The request, every slot, and every slot of the user's own and of the people named in the
+request are then searched for ("seat number", "my seat", "Mei seat"), and records by attributes.
 """
 
 import asyncio
@@ -16,7 +14,7 @@ from rapidfuzz import fuzz
 
 from langmem_graph.errors import EmbeddingError
 from langmem_graph.grounding.evidence_sources import REQUEST, Evidence, Source, read_sources
-from langmem_graph.grounding.state import GroundingDependencies, GroundingState
+from langmem_graph.grounding.state import Dependencies, GroundingState
 from langmem_graph.grounding.tool_schema import Slot, in_words, searched_slots, slots_of
 from langmem_graph.llm.answer_schemas import ToolChoice
 from langmem_graph.llm.structured_calls import Usage, load_prompt
@@ -45,9 +43,7 @@ _STANDING = {
 }  # by what slots are called: how people tell what holds for themselves; it only words a search
 
 
-async def select_tool(
-    deps: GroundingDependencies, state: GroundingState, run: StepRun
-) -> GroundingState:
+async def select_tool(deps: Dependencies, state: GroundingState, run: StepRun) -> GroundingState:
     """Choose a tool; the best of the ranking where the model's choice cannot be used."""
     tools, usage = state["specs"], state["usage"].copy()
     chosen = tools[0]
@@ -58,7 +54,7 @@ async def select_tool(
     return {"tool": chosen, "usage": usage}
 
 
-def _ranked(deps: GroundingDependencies, tools: Sequence[ToolSpec], request: str) -> list[ToolSpec]:
+def _ranked(deps: Dependencies, tools: Sequence[ToolSpec], request: str) -> list[ToolSpec]:
     texts, embedder = [_described(tool) for tool in tools], deps.services.embedder
     words = np.array([fuzz.token_set_ratio(request, text) for text in texts], dtype=np.float64)
     try:
@@ -75,7 +71,7 @@ def _described(tool: ToolSpec) -> str:
 
 
 async def _pick(
-    deps: GroundingDependencies, tools: Sequence[ToolSpec], request: str, usage: Usage
+    deps: Dependencies, tools: Sequence[ToolSpec], request: str, usage: Usage
 ) -> ToolSpec:
     by_alias = {f"t{place}": tool for place, tool in enumerate(tools, 1)}
     lines = [f"{alias}: {as_data(_described(tool)[:600])}" for alias, tool in by_alias.items()]
@@ -84,9 +80,7 @@ async def _pick(
     return by_alias.get(choice.tool, tools[0]) if choice else tools[0]
 
 
-async def retrieve_slots(
-    deps: GroundingDependencies, state: GroundingState, run: StepRun
-) -> GroundingState:
+async def retrieve_slots(deps: Dependencies, state: GroundingState, run: StepRun) -> GroundingState:
     """Find sources for all slots."""
     tool, slots, query = state["tool"], searched_slots(state["tool"]), state["query"]
     request = Source(REQUEST, query, at=state["now"], trusted=(query,))
@@ -103,7 +97,7 @@ async def retrieve_slots(
 
 
 async def _searched(
-    deps: GroundingDependencies, run: StepRun, tool: ToolSpec, slots: Sequence[Slot], request: str
+    deps: Dependencies, run: StepRun, tool: ToolSpec, slots: Sequence[Slot], request: str
 ) -> list[Fact]:
     """The facts found for the request, for each slot, and for the entity that it belongs to."""
     about = f"{in_words(tool.name)} {tool.description} {request}"
@@ -127,8 +121,5 @@ async def _searched(
 def _standing(slots: Sequence[Slot]) -> list[str]:
     """The searches for what tools ask of the user: name, address, phone."""
     names = {" ".join(map(in_words, slot.path)).casefold() for slot in slots}
-    return [
-        query
-        for pattern, query in _STANDING.items()
-        if any(re.search(rf"\b(?:{pattern})", name) for name in names)
-    ]
+    asked = [p for p in _STANDING if any(re.search(rf"\b(?:{p})", name) for name in names)]
+    return [_STANDING[pattern] for pattern in asked]

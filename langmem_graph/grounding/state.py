@@ -60,7 +60,7 @@ class GroundingState(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class GroundingDependencies:
+class Dependencies:
     """Dependencies of the steps."""
 
     services: Services

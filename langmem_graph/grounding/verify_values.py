@@ -1,8 +1,7 @@
 """The step `verify`: one check in code of every single value (Mem2ActBench 3.3).
 
 A value is sent where the quote stands in the cited source, and the value stands in the quote or
-follows from it by a derivation of code. No second model call is asked: another look of the same
-model proves nothing. What only others than the user said is offered.
+follows from it by a derivation of code. What only others than the user said is offered.
 """
 
 import re
@@ -14,7 +13,7 @@ from typing import Any
 
 from langmem_graph.grounding.derivations import Quoted, number_derivation, text_derivation
 from langmem_graph.grounding.evidence_sources import REQUEST, Citation, Evidence
-from langmem_graph.grounding.state import FilledValue, GroundingDependencies, GroundingState, Policy
+from langmem_graph.grounding.state import Dependencies, FilledValue, GroundingState, Policy
 from langmem_graph.grounding.tool_schema import Leaf, Slot, in_words, leaves
 from langmem_graph.grounding.type_conversion import converted, problem, read_arguments
 from langmem_graph.llm.answer_schemas import ToolFill
@@ -29,9 +28,7 @@ _SPLIT = r"(?:(?<!\d)[\s_'’-]{0,2}|[\s_'’-]{0,2}(?!\d))"
 _OWN_CHOICE = "is the model's own choice: the quoted words do not say {!r}"
 
 
-async def verify(
-    deps: GroundingDependencies, state: GroundingState, run: StepRun
-) -> GroundingState:
+async def verify(deps: Dependencies, state: GroundingState, run: StepRun) -> GroundingState:
     """Check every value that the model proposed."""
     proposal, chosen = state["proposal"], state["model_may_choose"]
     if proposal is None:
@@ -47,8 +44,7 @@ async def verify(
     arguments = read_arguments(proposal.arguments) or {}
     filled = [check.filled(leaf) for leaf in leaves(arguments, state["tool"].schema)]
     named = {one.path for one in filled}
-    missing = map(_path, proposal.missing)
-    rivals = [check.conflict(path) for path in missing if path not in named]
+    rivals = [check.conflict(path) for path in map(_path, proposal.missing) if path not in named]
     return {"filled": [*filled, *(one for one in rivals if one)]}
 
 
@@ -148,8 +144,7 @@ class ValueCheck:
         foreign = [one for one in cited if not one.is_trusted]
         if not foreign:
             return _citing(filled, cited)
-        taken_up = self._taken_up(filled.value, max(one.source.at for one in foreign))
-        if taken_up:
+        if taken_up := self._taken_up(filled.value, max(one.source.at for one in foreign)):
             return _citing(filled, [taken_up])
         offered = replace(filled, how="offered", origin=foreign[0].source.origin)
         return _citing(offered, cited)

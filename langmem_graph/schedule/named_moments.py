@@ -26,17 +26,15 @@ _MONTH = rf"(?P<month>{'|'.join(MONTHS)}|{'|'.join(name[:3] for name in MONTHS)}
 _ITEM = rf"(?:(?:{'|'.join(WEEKDAYS)}),? )?(?:the )?\d{{1,2}}(?:st|nd|rd|th|\.)?(?![\w:]|[.,]\d)"
 _AND = r"(?:\s?[-–—&]\s?|,? (?:and|or|to|until|till|through|und|bis) )"
 _ITEMS = rf"(?P<items>{_ITEM}(?:, {_ITEM})*{_AND}{_ITEM})"
-_LISTED = [
+_LISTED = [  # several days of one month: 23, 24 and 25 April
     re.compile(rf"(?<![\w.,:/+-]){_ITEMS} (?:of )?{_MONTH}(?:,? (?P<year>\d{{4}})\b)?"),
     re.compile(rf"(?<!\d )(?<!\d\. )(?<!\w){_MONTH} {_ITEMS}(?:,? (?P<year>\d{{4}})\b)?"),
 ]
-"""Several days of one month: 23, 24 and 25 April."""
-_ONLY_DAYS = re.compile(
+_ONLY_DAYS = re.compile(  # days without a month: Saturday 14, the 26th, 23 to 25
     rf"(?<![\w.,:/+-])(?:{_ITEMS}(?! ?[^\W\d_]|[ ]?[%€$£])"
     rf"|(?P<one>(?:{'|'.join(WEEKDAYS)}),? (?:the )?\d{{1,2}}(?:st|nd|rd|th|\.)?(?![\w:]|[.,]\d)"
     r"|\d{1,2}(?:st|nd|rd|th)\b))"
 )
-"""Days without a month: Saturday 14, the 26th, 23 to 25."""
 _PART = re.compile(rf"(?:(?P<weekday>{'|'.join(WEEKDAYS)}),? )?(?:the )?(?P<day>\d{{1,2}})")
 _NTH = re.compile(
     rf"\b(?:first|second|third|fourth|fifth|last) (?:{'|'.join(WEEKDAYS)}) (?:of|in) "
@@ -75,19 +73,14 @@ def names_day(day: date, quotes: Sequence[tuple[str, date | None]]) -> bool:
         for pattern in _LISTED:
             for found in pattern.finditer(words):
                 month = 1 + [name[:3] for name in MONTHS].index(found["month"][:3])
-                if _fits(found, day) and day in _dated(
-                    int(found["year"] or 0) or None, month, day.day, said
-                ):
+                dated = _dated(int(found["year"] or 0) or None, month, day.day, said)
+                if day in dated and _fits(found, day):
                     return True
         if said is None or split_days(words)[0] or any(one.search(words) for one in _LISTED):
             continue
         near = [said + n * _DAY for n in range(62)] if not months else []
-        nearest = next((one for one in near if one.day == day.day), None)
-        meant = (
-            {nearest}
-            if not months
-            else {one for month in months for one in _dated(None, month, day.day, said)}
-        )
+        meant = {one for month in months for one in _dated(None, month, day.day, said)}
+        meant |= set([one for one in near if one.day == day.day][:1])
         if day in meant and any(_fits(found, day) for found in _ONLY_DAYS.finditer(words)):
             return True
     return False
@@ -95,8 +88,7 @@ def names_day(day: date, quotes: Sequence[tuple[str, date | None]]) -> bool:
 
 def _fits(found: re.Match[str], day: date) -> bool:
     """Whether one of the days listed is that of the month, and its weekday agrees."""
-    text = found["items"] or found["one"]
-    parts = list(_PART.finditer(text))
+    parts = _PART.finditer(found["items"] or found["one"])
     own = [one for one in parts if int(one["day"]) == day.day]
     return any(one["weekday"] in (None, WEEKDAYS[day.weekday()]) for one in own)
 

@@ -11,20 +11,18 @@ from langmem_graph.values.matching import is_part, is_token, multiplies
 
 DIGITS = re.compile(r"(?:(?<![\w)\]])[+\-−])?\d++(?:[.,'’\u00a0\u202f]\d++)*+")
 _MOST_DIGITS = 40
-_WRITTEN = re.compile(
+_WRITTEN = re.compile(  # with a decimal mark, or with groups of thousands
     r"[+\-−]?(?:(?:0|(?!0)\d+)(?:[.,]\d+)?"
     r"|[1-9]\d{0,2}(?:(?:,\d{3})+\.\d+|(?:\.\d{3})+,\d+|(?:,\d{3}){2,}|(?:\.\d{3}){2,})"
     r"|[1-9]\d?(?:,\d{2})+,\d{3}(?:\.\d+)?)"  # 1,00,000
 )
-"""A number with its decimal mark, or with groups of thousands."""
 _OTHER_MARK = {",": ".", ".": ","}
 _AMBIGUOUS = re.compile(r"[+\-−]?[1-9]\d{0,2}[.,]\d{3}")
 _SPACE = "[ \u00a0\u202f]"
-_GROUPED = re.compile(
+_GROUPED = re.compile(  # the 12 500 of "12 500 kr", with no digit beside it
     r"(?<![\w.,+\-−])(?<!\d[ \u00a0\u202f])[1-9]\d{0,2}(?:[ \u00a0\u202f]\d{3})+"
     r"(?![\w-]|[ \u00a0\u202f.]\d)"
 )
-"""The 12 500 of "12 500 kr", with no digit beside it."""
 _CODE = "(?:EUR|CHF|USD|GBP)"
 _PRICED = r"(?<![\w.,])(?:{0}\s?{1}(?![\d.,]\d)|{1}\s?{0}(?!\w))(?!{2})"
 _EACH = r"\s?(?:EUR|CHF|USD|GBP)?\s?(?:/|per|a|the)\s?(?i:l|lit(?:er|re)|gallon|kwh|kg)\b"
