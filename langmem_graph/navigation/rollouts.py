@@ -217,11 +217,9 @@ def _as_action(message: AIMessage) -> dict[str, Any]:
 
 
 def _as_history(message: AIMessage, recorded: dict[str, Any]) -> AIMessage:
-    """The model's own message for its next call.
+    """The model's own message for its next call, as it came where its calls are correct.
 
-    It stays as it came, with all that the provider put into it, where its calls are correct. Else
-    it is rebuilt: providers refuse empty messages and calls without an id, an answer or valid
-    arguments.
+    Else it is rebuilt: providers refuse empty messages, and calls without id, answer or arguments.
     """
     content: str = recorded["content"]
     functions = [(call["id"], call["function"]) for call in recorded.get("tool_calls", [])]

@@ -4,8 +4,7 @@ The planning call has named what could speak against it beyond the facts in its 
 risks is searched for by hypothetical example sentences (HyDE-style expansion): examples of what the
 user may have said. The results are merged, then expanded along the graph's edges, and what was told
 of the day in question is added. Where that brings facts which the planning call did not see, one
-model call names those that really speak against the request. General knowledge binds no variable,
-and nothing of this step is stored.
+model call names those that really speak against the request. Nothing of this step is stored.
 """
 
 from collections.abc import Sequence
@@ -63,25 +62,27 @@ async def _search(
 
     def work(room: Room) -> list[Fact]:
         told = told_of_days(room, state, services.settings)
-        found = _unseen(UserSearch.of(services, room), queries, seen) if queries else []
-        known = {fact.id for fact in seen}
-        fresh = {fact.id: fact for fact in (*found, *told) if fact.id not in known}
-        return list(fresh.values())
+        return _unseen(UserSearch.of(services, room), queries, told, seen)
 
     return await services.in_known_room(run.user, work, [])
 
 
-def _unseen(search: UserSearch, queries: list[str], seen: Sequence[Fact]) -> list[Fact]:
-    settings, options = search.settings, search.settings.reasoning
-    found = nearest_to_examples(search, queries, DEEPER * options.risk_facts)
+def _unseen(
+    search: UserSearch, queries: list[str], told: Sequence[Fact], seen: Sequence[Fact]
+) -> list[Fact]:
+    options, k = search.settings.reasoning, search.settings.ranking.rrf_k
     known = {fact.id for fact in seen} | {m for fact in seen for m in fact.message_ids}
-    merged = [
+    found = nearest_to_examples(search, queries, DEEPER * options.risk_facts) if queries else {}
+    near = [
+        one for one in by_reciprocal_rank(found.values(), k) if one.likeness >= options.risk_floor
+    ]
+    new = [
         fact
-        for fact in by_reciprocal_rank(found.values(), settings.ranking.rrf_k)
+        for fact in (*near, *told)
         if fact.id not in known and not (fact.speaker and known & set(fact.message_ids))
-        if fact.likeness >= options.risk_floor
     ][: options.risk_facts]
-    seeds = [fact.record_id for fact in (*seen, *merged) if fact.record_id]
-    linked = linked_facts(search, seeds, queries) if seeds and options.graph_facts else []
-    fresh = {fact.id: fact for fact in (*merged, *linked) if fact.id not in known}
-    return list(fresh.values())
+    seeds = [fact.record_id for fact in (*seen, *new) if fact.record_id]
+    linked = (
+        linked_facts(search, seeds, queries) if queries and seeds and options.graph_facts else []
+    )
+    return list({fact.id: fact for fact in (*new, *linked) if fact.id not in known}.values())

@@ -50,8 +50,7 @@ async def first_lookup(
 ) -> ReasoningState:
     """Find the facts nearest to the request; all later steps build on them (ActMem 1.3, step 1).
 
-    Where a model is asked they are many: tokens cost less than calls one after another. What was
-    told of a day that the request names comes first.
+    Where a model is asked they are many, and what was told of a day that the request names is first.
     """
     services, notes, query = deps.services, SearchNotes(), state["query"]
     k = state["k"] or services.settings.context.k
@@ -161,22 +160,18 @@ def _clashes(room: Room, asked: Sequence[EventTime], settings: Settings) -> list
 
 
 def told_of_days(room: Room, state: ReasoningState, settings: Settings) -> list[Fact]:
-    """What the user told of the days in question, for a model to judge.
-
-    These are the days of the times that are proposed, else those that the request names.
-    """
+    """What the user told of the days that are proposed, else of those that the request names."""
     now = datetime.fromisoformat(state["now"])
     asked = asked_times(state, settings.time_zone)
-    found = [
-        fact for one in asked for fact in said_of_days(room, days_of(one, settings), now, one)
-    ] or said_of_days(room, worded_days(state["query"], now.date()), now)
-    return list({fact.id: fact for fact in found}.values())
+    told = [said_of_days(room, days_of(one, settings), now, one) for one in asked]
+    named = said_of_days(room, worded_days(state["query"], now.date()), now)
+    return [fact for own in told for fact in own] or named
 
 
 def asked_times(state: ReasoningState, zone: str | None) -> list[EventTime]:
     """The times that the request proposes, as a model and as rules read its words.
 
-    Where both start at the same time, the model's is taken, which may know an end or a recurrence.
+    Of two that start at the same time it is the model's, which may know an end or a recurrence.
     """
     proof = state["proof"]
     by_rules = spoken_time(state["query"], datetime.fromisoformat(state["now"]), zone)
@@ -187,10 +182,7 @@ def asked_times(state: ReasoningState, zone: str | None) -> list[EventTime]:
 
 
 def proposal(proposed: ProposedTime, zone: str | None) -> EventTime | None:
-    """The time that a model read from a request.
-
-    A whole month or year is no proposal. A recurrence rule that cannot be used is ignored.
-    """
+    """The time that a model read from a request; a whole month or year is no proposal."""
     for rule in dict.fromkeys((proposed.recurrence, "")):
         with suppress(InvalidInputError):  # what a model writes need not be a time
             event = written_event(proposed.start, proposed.end, rule, zone)

@@ -139,8 +139,7 @@ def said_of_days(
 ) -> list[Fact]:
     """Messages of the user that name one of these days in words, the newest first, with the day.
 
-    Whether they speak against something on that day is for a model to say. Questions do not count,
-    nor what no longer holds, nor what is told at another time of the day than what is asked.
+    Questions do not count, nor what no longer holds, nor another time of the day than what is asked.
     """
     ahead = {day for day in days if day >= now.date()}
     named: dict[int, date] = {}

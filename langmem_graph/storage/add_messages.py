@@ -147,10 +147,9 @@ def _same_start(sent: Sequence[Message], stored: Sequence[Message]) -> list[Mess
 
 
 def _is_resent(tail: list[Message], rest: Sequence[Message], session_id: str) -> bool:
-    """Whether the equal messages are the old ones sent again, and not new ones of the same words.
+    """Whether the equal messages are the old ones sent again: others follow two or more.
 
-    They are when others follow two or more, be it a tool call; when others follow a single user
-    message of the same session that was never answered; and when an unanswered question is
+    Or a single user message of the session that was never answered; or an unanswered question is
     repeated, after a failure, with at least two messages before it.
     """
     unanswered = tail[-1].role == "user"

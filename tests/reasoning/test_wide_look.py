@@ -209,7 +209,7 @@ def test_what_was_told_of_the_day_that_the_plan_reads_is_asked_about(
 
 def test_what_may_be_planned_for_a_day_is_shown_in_whatever_words(open_memory: Any) -> None:
     """Nothing in these words names the day, and the request has none of them."""
-    hut = "We have booked something: a hut for the long weekend, an appointment with the lake."
+    hut = "We have booked something for the long weekend, there I am away on the lake."
     model = good(GoalPlan={"intent": "act", "sure": True})
     user = open_memory(model, reasoning__plan_facts=1).user("ana")
     user.add(
