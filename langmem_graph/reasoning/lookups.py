@@ -50,7 +50,7 @@ async def first_lookup(
 ) -> ReasoningState:
     """Find the facts nearest to the request; all later steps build on them (ActMem 1.3, step 1).
 
-    Where a model is asked they are many, and what was told of a day that the request names is first.
+    Where a model is asked they are many; what was told of a day that the request names is first.
     """
     services, notes, query = deps.services, SearchNotes(), state["query"]
     k = state["k"] or services.settings.context.k

@@ -139,7 +139,7 @@ def said_of_days(
 ) -> list[Fact]:
     """Messages of the user that name one of these days in words, the newest first, with the day.
 
-    Questions do not count, nor what no longer holds, nor another time of the day than what is asked.
+    Questions do not count, nor what no longer holds, nor another time of day than what is asked.
     """
     ahead = {day for day in days if day >= now.date()}
     named: dict[int, date] = {}
