@@ -2,7 +2,9 @@
 
     python -m benchmarks.unseen think SET --out DIR --model queue:DIR --record FILE
     python -m benchmarks.unseen calls SET --out DIR --model recorded:FILE
+    python -m benchmarks.unseen calls SET --out benchmarks/recorded/calls_2
 
+Without a model it prints the figures of the outcomes that lie in the folder.
 A set is a folder: the messages of one invented user (`memory.jsonl`), and what is asked
 (`questions.jsonl` and `acts.jsonl`, or `tasks.jsonl`), written by somebody who saw neither code nor
 prompts. The messages are added as they are; no model has read them. Whether the rows of an answer
@@ -10,6 +12,7 @@ are those of the set is for a judge to say, who is shown `answers.md` in the fol
 """
 
 import argparse
+import gzip
 import json
 import re
 import shutil
@@ -37,6 +40,7 @@ from langmem_graph.settings import ReasoningSettings, Settings
 from langmem_graph.testing import ScriptedChatModel
 
 Row = dict[str, Any]
+KEPT = "outcomes.json.gz"
 ASKED = "2026-03-02T09:00:00+00:00"
 _MONTH = 2_592_000.0
 PATIENT = Settings(
@@ -198,12 +202,16 @@ def main(words: Sequence[str] | None = None) -> None:
     made.add_argument("part", choices=list(PARTS))
     made.add_argument("set", type=Path, help="folder of the set")
     made.add_argument("--out", type=Path, required=True, help="folder for the outcomes")
-    made.add_argument("--model", required=True, help="queue:DIR, recorded:FILE, or a name")
+    made.add_argument("--model", help="queue:DIR, recorded:FILE, or a name")
     made.add_argument("--record", type=Path, help="write what was asked and answered to this file")
     made.add_argument("--named", default="unnamed", help="the model that answers a queue")
     made.add_argument("--threads", type=int, default=30, help="questions side by side")
     options = made.parse_args(words)
     files, work, report = PARTS[options.part]
+    if options.model is None:
+        kept = gzip.decompress((options.out / KEPT).read_bytes())
+        common.console.print(report(json.loads(kept)))
+        return
     items = [row for name in files for row in read_lines(options.set / f"{name}.jsonl")]
     embeddings = cached(MiniLMEmbeddings(), common.OUTPUT / "vectors.sqlite")
     options.out.mkdir(parents=True, exist_ok=True)
@@ -212,7 +220,8 @@ def main(words: Sequence[str] | None = None) -> None:
         asking = Asking(Path(place), models_of(options.model)[0], embeddings)
         played = list(pool.map(lambda item: asking.run(item, work), items))
     done = [row for row, _ in played]
-    (options.out / "outcomes.json").write_text(json.dumps(done, ensure_ascii=False, indent=1))
+    text = json.dumps(done, ensure_ascii=False).encode()
+    (options.out / KEPT).write_bytes(gzip.compress(text, mtime=0))
     (options.out / "answers.md").write_text(sheet(done), encoding="utf-8")
     if options.record:
         calls = [call for _, watched in played for call in as_rows(watched.calls)]
