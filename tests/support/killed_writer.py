@@ -30,7 +30,7 @@ POINTS = """
     storage.outbox_worker:_index_batch
     storage.pending_messages:claim
     extraction.extract_records:_candidate
-    extraction.reconcile_records.unseen
+    extraction.reconcile_records:unseen
     storage.record_writes:insert_record
     storage.record_writes:supersede
     storage.record_writes:log_entry
