@@ -32,14 +32,17 @@ from langmem_graph.tracing import traced
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
     from langchain_core.embeddings import Embeddings
+    from psycopg_pool import ConnectionPool
 
     from langmem_graph.causal import CausalScorer
     from langmem_graph.pipelines import Pipelines
     from langmem_graph.reports import RecordsReport
     from langmem_graph.retriever import MemoryRetriever
     from langmem_graph.schemas import Message
+    from langmem_graph.storage.postgres_rooms import PostgresRooms
 
 Id = str | int
+POSTGRES = ("postgresql://", "postgres://")
 
 
 class Memory(Closing):
@@ -54,7 +57,9 @@ class Memory(Closing):
         ```
 
     Args:
-        path: the directory; made when missing.
+        path: the directory; made when missing. Or a PostgreSQL database for several hosts
+            (`postgresql://USER@HOST/NAME`, prepared by `langmem-graph migrate`), or a
+            `psycopg_pool.ConnectionPool` of it.
         chroma: None keeps the vectors in the directory. A URL (`http://localhost:8000`) or a
             Chroma client uses that server; several processes of this host may then share `path`.
         model: for extraction and reasoning: a LangChain chat model, or a name that
@@ -73,7 +78,7 @@ class Memory(Closing):
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: "str | os.PathLike[str] | ConnectionPool",
         *,
         chroma: "str | ClientAPI | None" = None,
         model: Any = None,
@@ -86,10 +91,11 @@ class Memory(Closing):
             raise InvalidInputError(f"settings must be a Settings() object, not {settings!r}.")
         self.settings = settings or Settings()
         self.has_model = model is not None
-        self.path = Path(path).expanduser()
+        given: Any = path
+        self.path = None if _is_database(path) else Path(given).expanduser()
         embedder = load_embedder(embeddings)
         embedder.seconds = self.settings.embed_seconds
-        rooms = MemoryDirectory.open(self.path, self.settings, chroma=chroma, read_only=read_only)
+        rooms = _open(path, self.settings, chroma, read_only)
         self._services = Services(rooms, embedder, self.settings, read_only)
         self._pipelines: Pipelines | None = None
         self._closed = False
@@ -127,6 +133,25 @@ class Memory(Closing):
                 self._pipelines.close(until)
         finally:
             self._services.close(until)
+
+
+def _is_database(path: object) -> bool:
+    """Whether it is a PostgreSQL URL or an application's pool of connections, not a directory."""
+    return hasattr(path, "getconn") or str(path).startswith(POSTGRES)
+
+
+def _open(
+    path: Any, settings: Settings, chroma: Any, read_only: bool
+) -> "MemoryDirectory | PostgresRooms":
+    if not _is_database(path):
+        where = Path(path).expanduser()
+        return MemoryDirectory.open(where, settings, chroma=chroma, read_only=read_only)
+    try:
+        from langmem_graph.storage.postgres_rooms import PostgresRooms as Opened
+    except ImportError as error:
+        text = "PostgreSQL needs an extra: pip install 'langmem-graph[postgres]'."
+        raise InvalidInputError(text) from error
+    return Opened(path, settings, chroma, read_only=read_only)
 
 
 class UserMemory(EditingMethods, ModelMethods):

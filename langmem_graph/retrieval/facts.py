@@ -24,7 +24,7 @@ from langmem_graph.schemas import Fact, MessageHit, Record, Relation
 from langmem_graph.storage import record_queries, superseded_labels
 from langmem_graph.storage.graph_neighbours import CAUSAL, neighbours
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.storage.user_room import LedgerFolder
+from langmem_graph.storage.user_room import OpenLedger
 from langmem_graph.threads import in_thread
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def hits_by_id(connection: Connection, facts: Iterable[Fact]) -> dict[str, Messa
     return {hit.message_id: hit for hit in hits.values()}
 
 
-def facts_by_number(room: LedgerFolder, numbers: Iterable[int]) -> list[Fact]:
+def facts_by_number(room: OpenLedger, numbers: Iterable[int]) -> list[Fact]:
     """Records that are true now, as facts, in the order given."""
     wanted = list(dict.fromkeys(numbers))
     with room.database.read_transaction() as connection:

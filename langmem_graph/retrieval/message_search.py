@@ -12,13 +12,14 @@ from langmem_graph.retrieval.ranking import NOT_FOUND, Candidates, rank_messages
 from langmem_graph.retrieval.record_search import RankedRecords, rank_records
 from langmem_graph.retrieval.search_common import Depths, Ranking, UserSearch, Vector, as_scores
 from langmem_graph.schemas import Message, MessageHit
-from langmem_graph.storage import full_text, message_queries, record_queries, vector_rows
-from langmem_graph.storage.full_text import query_terms, telling_terms
+from langmem_graph.storage import message_queries, record_queries, vector_rows
+from langmem_graph.storage.full_text import MESSAGE_WORDS
 from langmem_graph.storage.message_queries import Facts
 from langmem_graph.storage.superseded_labels import labelled_messages
 from langmem_graph.storage.tables_and_migrations import MESSAGES
-from langmem_graph.storage.user_room import LedgerFolder
+from langmem_graph.storage.user_room import OpenLedger
 from langmem_graph.storage.vector_rows import VectorRows
+from langmem_graph.storage.words import query_terms, telling_terms
 
 ATTEMPTS, DEEPER = 3, 8  # searches where most texts are equal, each so many times as deep
 
@@ -62,7 +63,7 @@ def search_sessions(search: UserSearch, query: str, k: int) -> list[MessageHit]:
 
 
 def _different_hits(
-    room: LedgerFolder, found: Candidates, ranking: Ranking, best: Sequence[int], k: int
+    room: OpenLedger, found: Candidates, ranking: Ranking, best: Sequence[int], k: int
 ) -> list[MessageHit]:
     """Read the texts in growing portions, until `k` of them differ."""
     hits: list[MessageHit] = []
@@ -126,8 +127,8 @@ def _cited(connection: Connection, ranked: RankedRecords, depth: int) -> dict[in
 def _by_words(connection: Connection, query: str, depth: int) -> dict[int, float]:
     terms = query_terms(query)
     messages = message_queries.newest_message(connection)
-    chosen = telling_terms(full_text.MESSAGE_WORDS.counts(connection, terms), messages)
-    return dict(full_text.words_search(connection, chosen, depth)) if chosen else {}
+    chosen = telling_terms(MESSAGE_WORDS.counts(connection, terms), messages)
+    return dict(MESSAGE_WORDS.search(connection, chosen, depth))
 
 
 def _best_pieces(
@@ -145,7 +146,7 @@ def _best_pieces(
 
 
 def _hits(
-    room: LedgerFolder, found: Candidates, ranking: Ranking, best: Sequence[int]
+    room: OpenLedger, found: Candidates, ranking: Ranking, best: Sequence[int]
 ) -> list[MessageHit]:
     best = [place for place in best if ranking.scores[place] != NOT_FOUND]
     numbers = [found.facts[place].n for place in best]

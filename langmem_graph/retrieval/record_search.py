@@ -26,11 +26,12 @@ from langmem_graph.retrieval.search_common import (
 from langmem_graph.schedule.time_phrases import day_fit, named_days
 from langmem_graph.schemas import RecordHit
 from langmem_graph.storage import record_queries, superseded_labels, vector_rows
-from langmem_graph.storage.full_text import RECORD_WORDS, query_terms, telling_terms
+from langmem_graph.storage.full_text import RECORD_WORDS
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.record_writes import naive
 from langmem_graph.storage.superseded_labels import PAST
 from langmem_graph.storage.tables_and_migrations import RECORDS
+from langmem_graph.storage.words import query_terms, telling_terms
 
 _SHOWN = set("record_id kind text message_ids facet subject attribute confirmation status".split())
 MOST_PAST = 2_048  # records that no longer hold whose vectors are compared; ours
@@ -85,12 +86,10 @@ def rank_records(
 def _by_words(
     connection: Connection, terms: Sequence[str], depth: int, allowed: set[int] | None
 ) -> dict[int, float]:
-    if not terms:
-        return {}
     if allowed is None:
         return dict(record_queries.words_search(connection, terms, depth))
-    every = record_queries.words_search_any(connection, terms)
-    return {n: score for n, score in every.items() if n in allowed}
+    every = RECORD_WORDS.search(connection, terms)
+    return {n: score for n, score in every if n in allowed}
 
 
 def _past(
@@ -106,7 +105,7 @@ def _past(
     near = list[int]()
     if vector is not None:
         near = nearest([vector_rows.vectors_of(connection, newest, RECORDS)], vector, depth)
-    words = dict(record_queries.words_search(connection, terms, depth, PAST) if terms else ())
+    words = dict(record_queries.words_search(connection, terms, depth, PAST))
     found = {*near, *words}
     further = superseded_labels.standing(connection, found.difference(newest))
     return {n: words.get(n, 0.0) for n in found.intersection(newest) | further.past}

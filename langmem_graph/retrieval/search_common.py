@@ -24,7 +24,7 @@ from langmem_graph.schemas import RecallMode
 from langmem_graph.settings import RankingMethod, Settings
 from langmem_graph.storage import vector_rows
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.storage.user_room import LedgerFolder, Room
+from langmem_graph.storage.user_room import OpenLedger, Room
 from langmem_graph.storage.vector_rows import VectorRows
 
 Scores = NDArray[np.float64]
@@ -157,7 +157,7 @@ class Depths:
 class UserSearch:
     """What a search works with: of one user's memory, or of the items of a store."""
 
-    room: LedgerFolder
+    room: OpenLedger
     embedder: Embedder
     settings: Settings
     notes: SearchNotes = field(default_factory=SearchNotes)
@@ -208,7 +208,7 @@ class UserSearch:
             index = self.room.index
             needed = not index.embedded or vector_rows.is_any_indexed(connection)
             if needed and not self.room.read_only:
-                found = index.query(layer, vector, k)
+                found = index.query(layer, vector, k, connection)
                 if vector_rows.newest_vector(connection) > k:
                     exact = [vector_rows.waiting_vectors(connection, layer)]
         except IndexUnavailableError as error:

@@ -17,7 +17,7 @@ from langmem_graph.messages import UNNAMED, is_bare_call, parse_messages, sessio
 from langmem_graph.reports import AddReport, RenamedMessage
 from langmem_graph.schemas import Message
 from langmem_graph.storage import message_queries, pending_messages
-from langmem_graph.storage.full_text import MESSAGE_WORDS
+from langmem_graph.storage.full_text import BEFORE, MESSAGE_WORDS, words_of
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.record_writes import now
 from langmem_graph.storage.sqlite_database import rows_where_in
@@ -32,9 +32,6 @@ from langmem_graph.storage.tables_and_migrations import (
 )
 from langmem_graph.storage.tables_and_migrations import messages as messages_table
 from langmem_graph.storage.user_room import Room
-
-BEFORE = 2
-"""How many preceding messages' words also find a message (docs/ranking.md)."""
 
 
 def add_messages(
@@ -277,18 +274,3 @@ def _index_words(
     pending = [{"message": n} for n, message in spoken if message.role in READ_ROLES]
     if pending:
         connection.execute(insert(unread), pending)
-
-
-def words_of(
-    spoken: Iterable[tuple[int, str | None, str]], earlier: Iterable[str] = ()
-) -> dict[int, tuple[str, str]]:
-    """What the full-text index holds of messages that follow one another, by number.
-
-    `spoken` is number, speaker's name and text of each, `earlier` the texts before them.
-    """
-    words, before = dict[int, tuple[str, str]](), list(earlier)
-    for n, name, text in spoken:
-        own = f"{name}: {text}" if name else text
-        words[n] = own, "\n".join(before[-BEFORE:])
-        before.append(text)
-    return words

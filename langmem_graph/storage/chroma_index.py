@@ -155,7 +155,9 @@ class VectorIndex(NotCopied):
             batch = [str(n) for n in ids[start : start + MAX_BATCH]]
             self._with_collection(layer, methodcaller("delete", ids=batch), writes=True)
 
-    def query(self, layer: str, vector: NDArray[np.float32], limit: int) -> list[int]:
+    def query(
+        self, layer: str, vector: NDArray[np.float32], limit: int, connection: object = None
+    ) -> list[int]:
         """The ids of the nearest vectors by cosine, nearest first."""
         asked = {"query_embeddings": vector[None, :], "n_results": limit, "include": []}
         answer = self._with_collection(layer, methodcaller("query", **asked))

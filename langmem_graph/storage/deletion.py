@@ -4,26 +4,17 @@ A record that a forgotten message carries is deleted as a whole, since its text 
 message said. What was done to other records is taken back in `change_log.py`.
 """
 
-import logging
 from collections.abc import Iterable
 
 from sqlalchemy import Connection, delete, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from langmem_graph.errors import InvalidInputError, NothingStoredError, StorageError
+from langmem_graph.errors import InvalidInputError
 from langmem_graph.messages import session_key
 from langmem_graph.reports import EraseReport, ForgetReport
-from langmem_graph.storage import (
-    call_log,
-    message_queries,
-    pending_messages,
-    record_queries,
-    vector_rows,
-)
-from langmem_graph.storage.add_messages import words_of
+from langmem_graph.storage import call_log, pending_messages, record_queries, vector_rows
 from langmem_graph.storage.change_log import Numbers, forget_changes
-from langmem_graph.storage.directory_and_lock import remove_folder
-from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS
+from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS, words_of
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.round_checkpoints import FILE_KEYS
 from langmem_graph.storage.tables_and_migrations import (
@@ -44,8 +35,6 @@ from langmem_graph.storage.tables_and_migrations import (
 )
 from langmem_graph.storage.tables_and_migrations import records as records_table
 from langmem_graph.storage.user_room import note_deletion
-
-_log = logging.getLogger(__name__)
 
 
 def forget(services: Services, user_id: str, **named: str | None) -> ForgetReport:
@@ -172,29 +161,6 @@ def _update_session(connection: Connection, session: int) -> None:
 
 
 def erase(services: Services, user_id: str) -> EraseReport:
-    """Delete a user's folder, and, with a Chroma server, the user's collections there first."""
+    """Delete everything of a user: rows or the folder, and vectors on a Chroma server first."""
     services.check_open()
-    if not services.directory.folder(user_id).exists():
-        return EraseReport(messages=0, files=0, bytes=0)
-    messages = _drop_collections(services, user_id)
-    with services.directory.emptied(user_id) as folder:
-        files = [file for file in folder.rglob("*") if file.is_file()]
-        size = sum(file.stat().st_size for file in files)
-        remove_folder(folder)
-    return EraseReport(messages=messages, files=len(files), bytes=size)
-
-
-def _drop_collections(services: Services, user_id: str) -> int:
-    """Delete a server's collections; returns how many messages the ledger held, 0 if unreadable."""
-    try:
-        with services.directory.room(user_id) as room:
-            if not room.index.embedded:
-                room.index.drop()
-            return room.database.read(message_queries.counts).messages
-    except NothingStoredError:  # what is left of an erasure that was killed
-        return 0
-    except StorageError as error:
-        if services.directory.server is not None:  # only the ledger knows the collections' names
-            raise
-        _log.warning("erasing a ledger that cannot be read: %s", error)
-        return 0
+    return services.directory.erase(user_id)

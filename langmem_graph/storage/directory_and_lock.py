@@ -28,10 +28,12 @@ from langmem_graph.errors import (
     StorageError,
 )
 from langmem_graph.messages import folder_name
+from langmem_graph.reports import EraseReport
 from langmem_graph.settings import Settings
+from langmem_graph.storage import message_queries
 from langmem_graph.storage.chroma_index import blank_unused, check_chroma, connect
 from langmem_graph.storage.sqlite_database import identity_of
-from langmem_graph.storage.user_room import Room
+from langmem_graph.storage.user_room import FolderRoom
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -80,7 +82,7 @@ class MemoryDirectory(NotCopied):
         self._client: ClientAPI | None = None
         self._read_only = read_only
         self._pid = os.getpid()
-        self._folders: OrderedDict[str, Room] = OrderedDict()
+        self._folders: OrderedDict[str, FolderRoom] = OrderedDict()
         self._reserved: set[str] = set()
         """Names of folders that a thread is opening, closing or deleting."""
         self._guard = threading.RLock()
@@ -90,6 +92,8 @@ class MemoryDirectory(NotCopied):
         self._closed = False
         self._uses = 0
         self.store_calls = 0
+        self.on_due: Callable[[str], None] | None = None
+        """As for a database; never called, since one process at a time writes to a directory."""
         self._lock = self._take_lock()
         self._lock_identity = identity_of(path / LOCK_FILE)
 
@@ -197,7 +201,7 @@ class MemoryDirectory(NotCopied):
         return self.path / USERS / folder_name(user_id)
 
     @contextmanager
-    def room(self, user_id: str, *, create: bool = False) -> Iterator[Room]:
+    def room(self, user_id: str, *, create: bool = False) -> Iterator[FolderRoom]:
         """Keep the user's room open for as long as the block runs.
 
         Raises:
@@ -268,7 +272,7 @@ class MemoryDirectory(NotCopied):
         if room:
             room.close()
 
-    def _open_room(self, user_id: str, create: bool) -> Room:
+    def _open_room(self, user_id: str, create: bool) -> FolderRoom:
         self.check_lock()
         folder = self.folder(user_id)
         if not (create or self.has(user_id)):
@@ -282,7 +286,7 @@ class MemoryDirectory(NotCopied):
                 "can be written to and has free space."
             ) from error
         connect, read_only = self.server, self._read_only
-        room = Room(folder, user_id, self._settings, connect=connect, read_only=read_only)
+        room = FolderRoom(folder, user_id, self._settings, connect=connect, read_only=read_only)
         room.database.check_lock = self.check_lock
         return room
 
@@ -309,6 +313,32 @@ class MemoryDirectory(NotCopied):
             self.check_lock()
             self._close_folder(name, self._settings.storage.closing_seconds)
             yield self.folder(user_id)
+
+    def erase(self, user_id: str) -> EraseReport:
+        """Delete a user's folder, and, with a Chroma server, the user's collections there first."""
+        if not self.folder(user_id).exists():
+            return EraseReport(messages=0, files=0, bytes=0)
+        held = self._drop_collections(user_id)
+        with self.emptied(user_id) as folder:
+            files = [file for file in folder.rglob("*") if file.is_file()]
+            size = sum(file.stat().st_size for file in files)
+            remove_folder(folder)
+        return EraseReport(messages=held, files=len(files), bytes=size)
+
+    def _drop_collections(self, user_id: str) -> int:
+        """Delete a server's collections; returns how many messages there were, 0 if unreadable."""
+        try:
+            with self.room(user_id) as room:
+                if not room.index.embedded:
+                    room.index.drop()
+                return room.database.read(message_queries.counts).messages
+        except NothingStoredError:  # what is left of an erasure that was killed
+            return 0
+        except StorageError as error:
+            if self.server is not None:  # only the ledger knows the collections' names
+                raise
+            _log.warning("erasing a ledger that cannot be read: %s", error)
+            return 0
 
     def open_users(self) -> list[str]:
         """The ids of the users whose rooms are open now, without those that this thread is in."""

@@ -31,7 +31,7 @@ def examine(services: Services, user_id: str, sample: int) -> Health:
             held = message_queries.counts(connection)
             waiting = vector_rows.count_waiting_vectors(connection)
             embedder = tables_and_migrations.get_meta(connection, "embedder")
-            problems = message_queries.damage(connection)
+            problems = room.database.damage(connection) + message_queries.damage(connection)
         indexed, sampled, reachable = _ask_index(room, held, waiting, sample, problems)
     problems += _shortfalls(held, waiting, indexed, sampled, reachable, room.read_only)
     found = {"indexed": indexed, "reachable": reachable, "sampled": sampled}
@@ -75,7 +75,8 @@ def _reach(room: Room, by_layer: dict[str, list[int]], sample: int) -> tuple[int
             numbers = [n for chosen_layer, n in chosen if chosen_layer == layer]
             rows = vector_rows.vectors_by_id(connection, numbers)
             for vector in rows.matrix:
-                nearest = vector_rows.vectors_by_id(connection, room.index.query(layer, vector, 10))
+                found = room.index.query(layer, vector, 10, connection)
+                nearest = vector_rows.vectors_by_id(connection, found)
                 cosines = nearest.matrix @ vector if len(nearest) else np.zeros(1)
                 answers.append(float(np.max(cosines)) >= _SAME)
     return len(answers), sum(answers)

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from time import sleep
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy import Connection
 
@@ -20,6 +20,9 @@ from langmem_graph.storage.directory_and_lock import MemoryDirectory
 from langmem_graph.storage.outbox_worker import Drained, DueWork
 from langmem_graph.storage.user_room import Room
 from langmem_graph.threads import finish, in_thread_of, uninterrupted
+
+if TYPE_CHECKING:
+    from langmem_graph.storage.postgres_rooms import PostgresRooms
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -35,7 +38,7 @@ class Services:
         on_embedded: called with the number of items after each batch of texts that was embedded.
     """
 
-    directory: MemoryDirectory
+    directory: "MemoryDirectory | PostgresRooms"
     embedder: Embedder
     settings: Settings
     read_only: bool
@@ -43,6 +46,9 @@ class Services:
     on_opened: Callable[[str], None] | None = None
     on_embedded: Callable[[int], None] | None = None
     _with_traces: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.directory.on_due = self._do_due_work
 
     @contextmanager
     def room(self, user_id: str, *, create: bool = False) -> Iterator[Room]:
@@ -65,7 +71,7 @@ class Services:
             yield room
             if room.traces_left and user_id not in self._with_traces:
                 self._with_traces.add(user_id)
-                _log.warning("a reader keeps deleted words in the log of %s", room.folder.name)
+                _log.warning("a reader keeps deleted words in the log of %s", room.name)
                 threading.Thread(target=self._empty_log, args=[user_id], daemon=True).start()
 
     def _empty_log(self, user_id: str) -> None:
@@ -146,6 +152,13 @@ class Services:
                 finish(partial(self._finish_due_work, self.directory.open_users()), until)
         finally:
             self.directory.release(until)
+
+    def _do_due_work(self, user_id: str) -> None:
+        """Do what a process left due that was killed."""
+        with self.room(user_id) as room:
+            self.drain(room).log(_log)
+            if self.on_opened and room.database.read(pending_messages.count_unread):
+                self.on_opened(user_id)
 
     def _finish_due_work(self, users: Sequence[str]) -> None:
         for user_id in users:

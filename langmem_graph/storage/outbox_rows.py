@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from time import time
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.storage.tables_and_migrations import (
     EMBED,
@@ -77,13 +78,10 @@ def free_all_claims(connection: sa.Connection) -> None:
 
 def index_everything_again(connection: sa.Connection) -> None:
     """Mark every stored vector as due for the index."""
-    connection.execute(
-        sa.text(
-            "INSERT OR IGNORE INTO outbox(layer, item, task, attempts, claimed_until)"
-            " SELECT DISTINCT layer, item, :task, 0, 0 FROM vectors"
-        ),
-        {"task": INDEX},
-    )
+    due = sa.literal(INDEX), sa.literal(0), sa.literal(0.0)
+    every = sa.select(vectors.c.layer, vectors.c.item, *due).distinct().where(sa.true())
+    columns = ["layer", "item", "task", "attempts", "claimed_until"]
+    connection.execute(upsert(outbox).from_select(columns, every).on_conflict_do_nothing())
 
 
 def embed_everything_again(connection: sa.Connection) -> None:

@@ -7,8 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from time import time
+from typing import Any
 
-from sqlalchemy import Connection, LargeBinary, cast, delete, func, select, update
+from sqlalchemy import Connection, Integer, delete, func, select, update
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import GenericFunction
 
 from langmem_graph.schemas import Message
 from langmem_graph.storage import message_queries
@@ -28,6 +32,18 @@ BY_HAND = "remembered"
 """The session of memories added by hand; it does not count as a conversation."""
 
 
+class octet_length(GenericFunction[int]):  # noqa: N801  # SQL's own name
+    """The bytes of a text in UTF-8."""
+
+    type = Integer()
+    inherit_cache = True
+
+
+@compiles(octet_length, "sqlite")
+def _as_sqlite(element: octet_length, compiler: SQLCompiler, **options: Any) -> str:
+    return f"length(CAST({compiler.process(element.clauses, **options)} AS BLOB))"
+
+
 @dataclass(frozen=True)
 class Unread:
     """A pending message."""
@@ -43,7 +59,7 @@ def unread_messages(connection: Connection) -> list[Unread]:
     """All messages that may be claimed, in the order they arrived."""
     m = messages.c
     claimable = (
-        select(m.n, m.session, m.role, func.length(cast(m.text, LargeBinary)))
+        select(m.n, m.session, m.role, octet_length(m.text))
         .join(unread, unread.c.message == m.n)
         .where(unread.c.claimed_until < time())
         .order_by(m.n)

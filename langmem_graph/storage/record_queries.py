@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, bindparam, exists, func, select, text
+from sqlalchemy import ColumnElement, Connection, Row, exists, func, select
 
 from langmem_graph.schemas import NO_LONGER, Record
-from langmem_graph.storage.full_text import match_expression
+from langmem_graph.storage.full_text import RECORD_WORDS
 from langmem_graph.storage.record_writes import (
     DISCARDED,
     REFINES,
@@ -29,12 +29,6 @@ from langmem_graph.storage.tables_and_migrations import (
     record_sources,
     records,
 )
-
-_best_words = text(
-    "SELECT record_words.rowid, -bm25(record_words) AS score FROM record_words"
-    " JOIN records ON records.n = record_words.rowid AND records.status IN :statuses"
-    " WHERE record_words MATCH :terms ORDER BY score DESC LIMIT :limit"
-).bindparams(bindparam("statuses", expanding=True))
 
 
 @dataclass(frozen=True)
@@ -126,15 +120,8 @@ def words_search(
     connection: Connection, terms: Sequence[str], limit: int, statuses: Sequence[str] = (ACTIVE,)
 ) -> list[tuple[int, float]]:
     """Records of a status that contain any of the terms, with their BM25 scores, best first."""
-    meant = {"terms": match_expression(terms), "limit": limit, "statuses": list(statuses)}
-    rows = connection.execute(_best_words, meant)
-    return [(number, score) for number, score in rows.all()]
-
-
-def words_search_any(connection: Connection, terms: Sequence[str]) -> dict[int, float]:
-    """BM25 scores of all records, of every status, that contain a term; for `as_of` queries."""
-    every = text("SELECT rowid, -bm25(record_words) FROM record_words WHERE record_words MATCH :t")
-    return {n: score for n, score in connection.execute(every, {"t": match_expression(terms)})}  # noqa: C416
+    meant = select(records.c.n).where(records.c.status.in_(statuses))
+    return RECORD_WORDS.search(connection, terms, limit, meant)
 
 
 def facts_of(connection: Connection, items: Iterable[int]) -> dict[int, RecordFacts]:

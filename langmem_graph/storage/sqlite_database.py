@@ -6,6 +6,7 @@ Every ledger is opened with a write-ahead log (WAL), with explicit transactions 
 
 import os
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
@@ -148,6 +149,13 @@ class Database:
                 "and has free space, and that the file is not damaged. If another program or many "
                 "calls are using it, try again, or raise Settings.storage.busy_timeout_seconds."
             ) from error
+
+    def damage(self, connection: Connection) -> list[str]:
+        """What is wrong with the file and between its tables; an empty list when it is intact."""
+        lines = connection.exec_driver_sql("PRAGMA quick_check").scalars().all()
+        found = [f"The ledger is damaged: {line}" for line in lines if line != "ok"]
+        lost = Counter(row[0] for row in connection.exec_driver_sql("PRAGMA foreign_key_check"))
+        return [*found, *(f"{n} rows of {t} refer to rows that are gone." for t, n in lost.items())]
 
     def checkpoint(self, seconds: float | None = None) -> bool:
         """Copy the write-ahead log into the file and truncate it: deleted words leave the disk.

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.errors import SchemaTooNewError
-from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS
+from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS, words_of
 
 ACTIVE = "active"
 """The status of a record that no other has superseded; the others are kept for history."""
@@ -245,6 +245,10 @@ unread = _table(
 )
 """Pending messages; a row is deleted in the transaction that stores its records."""
 
+ALL_TABLES = _tables.sorted_tables
+"""The tables of a ledger; one that refers to another comes after it."""
+NEVER_REUSED = [t.name for t in ALL_TABLES if t.dialect_options["sqlite"]["autoincrement"]]
+"""The tables in which the number of a deleted row is not given again."""
 MESSAGES, RECORDS = "messages", "records"
 """The layers, as they are named in `vectors`, `outbox` and the names of Chroma's collections."""
 LAYERS = (MESSAGES, RECORDS)
@@ -278,6 +282,18 @@ def _create_change_tables(connection: sa.Connection) -> None:
     _tables.create_all(connection, tables=[record_changes, calls, call_messages])
 
 
+def _index_words_anew(connection: sa.Connection) -> None:
+    """Older files hold words as SQLite splits them; now `words.py` does it for both engines."""
+    for words in (MESSAGE_WORDS, RECORD_WORDS):
+        words.create(connection)
+    m = messages.c
+    for session in connection.scalars(sa.select(sessions.c.n)).all():
+        spoken = sa.select(m.n, m.name, m.text).where(m.session == session, SPOKEN).order_by(m.n)
+        MESSAGE_WORDS.add(connection, words_of(map(tuple, connection.execute(spoken))))
+    texts = connection.execute(sa.select(records.c.n, records.c.text))
+    RECORD_WORDS.add(connection, {n: [text] for n, text in texts})
+
+
 def add_column(connection: sa.Connection, table: str, name: str, declaration: str) -> None:
     """Add a column to an older file; a new file's tables have all columns from the start."""
     if name not in {column["name"] for column in sa.inspect(connection).get_columns(table)}:
@@ -285,7 +301,12 @@ def add_column(connection: sa.Connection, table: str, name: str, declaration: st
 
 
 Steps = Sequence[Callable[[sa.Connection], None]]
-MIGRATIONS: Steps = [_create_message_tables, _create_record_tables, _create_change_tables]
+MIGRATIONS: Steps = [
+    _create_message_tables,
+    _create_record_tables,
+    _create_change_tables,
+    _index_words_anew,
+]
 
 
 def refuse_newer(connection: sa.Connection, steps: Steps) -> int:

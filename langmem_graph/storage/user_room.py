@@ -1,14 +1,16 @@
-"""A user's room: the ledger and the vector index in the user's folder, opened together.
+"""A user's room: the ledger and the vector index, opened together.
 
-`LedgerFolder` is what a user's room and the folder of a `ChromaStore` have in common.
+`LedgerFolder` is what the folder of a user and that of a `ChromaStore` have in common. A room on
+PostgreSQL is in `postgres_rooms.py`.
 """
 
 import logging
 import shutil
 import threading
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +37,9 @@ from langmem_graph.storage.tables_and_migrations import Steps, get_meta, meta, s
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
+
+    from langmem_graph.storage.postgres_database import PostgresDatabase
+    from langmem_graph.storage.postgres_index import PostgresIndex
 
 _log = logging.getLogger(__name__)
 _TRACES_LEFT = "traces_left"
@@ -73,7 +78,49 @@ class FairLock:
             self._changed.notify_all()
 
 
-class LedgerFolder:
+class OpenLedger:
+    """A ledger with its vector index, on whichever engine."""
+
+    rebuild = REBUILD
+    """How a user builds the index anew."""
+    reembed = "langmem-graph rebuild --reembed --user USER"
+    """How a user embeds everything anew."""
+    name: str
+    """What logs call it: no user's id."""
+    read_only: bool
+    database: "Database | PostgresDatabase"
+    index: "VectorIndex | PostgresIndex"
+    indexing: AbstractContextManager[object] = nullcontext()
+    """Held while vectors are written into the index."""
+
+    def check_embedder(self, name: str) -> None:
+        """Raise if the stored vectors were made by another embedder."""
+        stored = self._fact("embedder")
+        if stored not in (None, name):
+            raise EmbedderMismatchError(
+                f"The stored vectors were made by {stored}, but this was opened with {name}. "
+                f"Open it with {stored}, or embed everything anew: {self.reembed}"
+            )
+
+    def check_dimension(self, size: int) -> None:
+        """Raise if a query's vector has another size than the stored ones."""
+        stored = self._fact("dimension")
+        if stored not in (None, str(size)):
+            raise EmbeddingError(
+                f"The embedder returned {size} numbers; the stored vectors have {stored}. Use the "
+                f"embedder as it was before, or embed everything anew: {self.reembed}"
+            )
+
+    def _fact(self, key: str) -> str | None:
+        return self.database.read(lambda connection: get_meta(connection, key))
+
+    def close(self) -> None:
+        """Release what is open."""
+        self.index.close()
+        self.database.close()
+
+
+class LedgerFolder(OpenLedger):
     """A folder, which exists, with a ledger and its vector index.
 
     Args:
@@ -82,10 +129,8 @@ class LedgerFolder:
         migrations: steps that create the ledger's tables; None means those of a user's ledger.
     """
 
-    rebuild = REBUILD
-    """How a user builds the index anew."""
-    reembed = "langmem-graph rebuild --reembed --user USER"
-    """How a user embeds everything anew."""
+    database: Database
+    index: VectorIndex
 
     def __init__(
         self,
@@ -96,7 +141,7 @@ class LedgerFolder:
         read_only: bool = False,
         migrations: Steps | None = None,
     ) -> None:
-        self.folder = folder
+        self.folder, self.name = folder, folder.name
         self.read_only = read_only
         self.callers: list[int] = []
         """The threads of the calls that are using it."""
@@ -143,38 +188,49 @@ class LedgerFolder:
         if self.index.embedded:
             set_meta(connection, "chroma", self.index.place)
 
-    def check_embedder(self, name: str) -> None:
-        """Raise if the stored vectors were made by another embedder."""
-        stored = self._fact("embedder")
-        if stored not in (None, name):
-            raise EmbedderMismatchError(
-                f"The stored vectors were made by {stored}, but this was opened with {name}. "
-                f"Open it with {stored}, or embed everything anew: {self.reembed}"
-            )
 
-    def check_dimension(self, size: int) -> None:
-        """Raise if a query's vector has another size than the stored ones."""
-        stored = self._fact("dimension")
-        if stored not in (None, str(size)):
-            raise EmbeddingError(
-                f"The embedder returned {size} numbers; the stored vectors have {stored}. Use the "
-                f"embedder as it was before, or embed everything anew: {self.reembed}"
-            )
+class Room(OpenLedger, ABC):
+    """One user's ledger, through which all reading and writing for this user goes."""
 
-    def _fact(self, key: str) -> str | None:
-        return self.database.read(lambda connection: get_meta(connection, key))
+    user_id: str
+    working: FairLock
+    """Held by the one thread that does the room's due work."""
+    traces_left: str | None = None
+    """Names the last deletion whose words are still in pages or in the write-ahead log."""
+    healed = False
+    """Whether work that an earlier process left due has been done."""
 
-    def close(self) -> None:
-        """Release the files."""
-        self.index.close()
-        self.database.close()
+    @abstractmethod
+    def renew_index(self) -> None:
+        """Start an empty index."""
+
+    @abstractmethod
+    def clean_after_deletion(self) -> None:
+        """Remove deleted words from full-text tables and from the index."""
+
+    def finish_deletion(self) -> None:
+        """Remove deleted words if a deletion was noted, by this call or an earlier one."""
+        with self.working:
+            left = self._fact(_TRACES_LEFT)
+            if left is None:
+                return
+            self.clean_after_deletion()
+            self.traces_left = left
+        self.empty_log()
+
+    def empty_log(self, seconds: float | None = None) -> None:
+        """Remove deleted words from pages and log, unless somebody keeps them in use."""
+        with self.working:
+            if self.traces_left is None or not self.database.checkpoint(seconds):
+                return
+            with self.database.write_transaction() as connection:
+                noted = (meta.c.key == _TRACES_LEFT) & (meta.c.value == self.traces_left)
+                connection.execute(delete(meta).where(noted))
+            self.traces_left = None
 
 
-class Room(LedgerFolder):
-    """One user's folder, through which all reading and writing for this user goes.
-
-    The user's id is recorded in the ledger, so that a copied folder is noticed.
-    """
+class FolderRoom(LedgerFolder, Room):
+    """A user's folder. The user's id is recorded in it, so that a copied folder is noticed."""
 
     def __init__(
         self,
@@ -188,11 +244,7 @@ class Room(LedgerFolder):
         super().__init__(folder, settings, connect=connect, read_only=read_only)
         self.user_id = user_id
         self.working = FairLock()
-        """Held by the one thread that does the room's due work."""
-        self.traces_left: str | None = None
-        """Names the last deletion whose words are still in the write-ahead log."""
         self.healed = read_only
-        """Whether work that an earlier process left due has been done."""
         if not read_only:
             self._prepare()
 
@@ -211,29 +263,13 @@ class Room(LedgerFolder):
                 pending_messages.free_all(connection)
             self._check_index(connection)
 
-    def finish_deletion(self) -> None:
-        """Clean the files if a deletion was noted, by this call or an earlier one that failed."""
-        with self.working:
-            left = self._fact(_TRACES_LEFT)
-            if left is None:
-                return
-            with self.database.write_transaction() as connection:
-                full_text.optimize_words(connection)
-            self.renew_index()
-            with self.database.write_transaction() as connection:
-                outbox_rows.index_everything_again(connection)
-            self.traces_left = left
-        self.empty_log()
-
-    def empty_log(self, seconds: float | None = None) -> None:
-        """Remove deleted words from the write-ahead log, unless a reader keeps it in use."""
-        with self.working:
-            if self.traces_left is None or not self.database.checkpoint(seconds):
-                return
-            with self.database.write_transaction() as connection:
-                noted = (meta.c.key == _TRACES_LEFT) & (meta.c.value == self.traces_left)
-                connection.execute(delete(meta).where(noted))
-            self.traces_left = None
+    def clean_after_deletion(self) -> None:
+        """Remove deleted words from the file's full-text tables, and build the index anew."""
+        with self.database.write_transaction() as connection:
+            full_text.optimize_words(connection)
+        self.renew_index()
+        with self.database.write_transaction() as connection:
+            outbox_rows.index_everything_again(connection)
 
     def _check_index(self, connection: Connection) -> None:
         """If the index is in another place now, or has lost vectors, mark all of them as due."""
@@ -244,7 +280,7 @@ class Room(LedgerFolder):
         if held.vectors == waiting and same_place:
             return
         if not same_place or self._has_lost_vectors(connection):
-            _log.warning("the index of %s is incomplete and will be rebuilt", self.folder.name)
+            _log.warning("the index of %s is incomplete and will be rebuilt", self.name)
             outbox_rows.index_everything_again(connection)
 
     def _has_lost_vectors(self, connection: Connection) -> bool:

@@ -73,7 +73,7 @@ unembedded = sa.Table(
 unindexed = sa.Table("unindexed", _tables, sa.Column("vector", sa.Integer, primary_key=True))
 """Numbers of vectors, stored or deleted, that Chroma has yet to add or delete."""
 
-TEXT_WORDS = WordTable("text_words")
+TEXT_WORDS = WordTable("text_words", 3)
 """The words of `texts`."""
 
 _number: sa.BindParameter[int] = sa.bindparam("number")
@@ -113,7 +113,14 @@ def _add_expiry(connection: sa.Connection) -> None:
         index.create(connection, checkfirst=True)
 
 
-MIGRATIONS: tables_and_migrations.Steps = [_create, _add_expiry]
+def _index_words_anew(connection: sa.Connection) -> None:
+    """Older files hold words as SQLite splits them; now `words.py` does it."""
+    TEXT_WORDS.create(connection)
+    rows = connection.execute(sa.select(texts.c.n, texts.c.text))
+    TEXT_WORDS.add(connection, {n: [text] for n, text in rows})
+
+
+MIGRATIONS: tables_and_migrations.Steps = [_create, _add_expiry, _index_words_anew]
 
 
 def store_vectors(

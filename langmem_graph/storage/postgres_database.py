@@ -1,0 +1,244 @@
+"""Opens rooms in a PostgreSQL database: connections, transactions, and statements of one room.
+
+Every statement names the room: the compiler adds it, so that the queries of the other modules
+serve both engines. Row-level security is a second wall, independent of the first: each
+transaction takes the role `langmem_graph_rooms`, which sees the rows of its rooms alone. Both rest
+on settings that end with their transaction, so PgBouncer may share connections between them.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar, cast
+from uuid import UUID
+
+import sqlalchemy as sa
+from psycopg_pool import PoolTimeout
+from sqlalchemy import Connection, Engine
+from sqlalchemy.dialects import registry
+from sqlalchemy.dialects.postgresql.psycopg import PGCompiler_psycopg, PGDialect_psycopg
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.engine.interfaces import IsolationLevel
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.pool import NullPool, QueuePool
+
+from langmem_graph.errors import ClosedMemoryError, InvalidInputError, StorageError
+from langmem_graph.settings import StorageSettings
+from langmem_graph.storage.postgres_words import OWN_ROOM, SCHEMA
+from langmem_graph.storage.tables_and_migrations import get_meta
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+ROLE = "langmem_graph_rooms"
+CONNECT_SECONDS = 10
+_ESCAPE, _ZERO, _ITSELF = "\ue000", "\ue000\ue001", "\ue000\ue002"
+_ENTER = sa.text(
+    "SELECT set_config('role', :role, true), set_config('search_path', :path, true),"
+    " set_config('app.room', :room, true), set_config('app.rooms', :room, true),"
+    " set_config('lock_timeout', :lock, true), set_config('statement_timeout', :limit, true)"
+)
+_TABLES = sa.text("SELECT tablename FROM pg_tables WHERE schemaname = :schema")
+_LOCK = sa.text("SELECT pg_advisory_xact_lock(:key)")
+STATEMENT_SECONDS = 120
+
+
+class _Text(sa.types.TypeDecorator[str]):
+    """Text with zero characters, which PostgreSQL cannot store: they are escaped, reversibly."""
+
+    impl = sa.String
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | None:
+        if value is None or not ("\0" in value or _ESCAPE in value):
+            return value
+        return value.replace(_ESCAPE, _ITSELF).replace("\0", _ZERO)
+
+    def process_result_value(self, value: str | None, dialect: sa.Dialect) -> str | None:
+        if value is None or _ESCAPE not in value:
+            return value
+        return value.replace(_ZERO, "\0").replace(_ITSELF, _ESCAPE)
+
+
+class RoomCompiler(PGCompiler_psycopg):
+    """Restricts every table of a statement to the transaction's room."""
+
+    def visit_table(self, table: Any, asfrom: Any = False, **kw: Any) -> str:  # type: ignore[override]  # noqa: D102
+        name: str = super().visit_table(table, asfrom=asfrom, **kw)  # type: ignore[no-untyped-call]
+        if not asfrom or kw.get("iscrud") or table.schema:  # with one, it names its room itself
+            return name
+        rows = f"(SELECT * FROM {name} WHERE room = {OWN_ROOM})"
+        enclosing = kw.get("enclosing_alias")
+        named = enclosing is not None and enclosing.element is table
+        return rows if named else f"{rows} AS {self.preparer.quote(table.name)}"
+
+    def visit_update(self, update_stmt: Any, visiting_cte: Any = None, **kw: Any) -> str:  # noqa: D102
+        return super().visit_update(_in_room(update_stmt), visiting_cte, **kw)
+
+    def visit_delete(self, delete_stmt: Any, visiting_cte: Any = None, **kw: Any) -> str:  # noqa: D102
+        statement = _in_room(delete_stmt)
+        return str(super().visit_delete(statement, visiting_cte, **kw))  # type: ignore[no-untyped-call]
+
+    def _on_conflict_target(self, clause: Any, **kw: Any) -> str:
+        names = clause.inferred_target_elements
+        return f"(room, {', '.join(map(self.preparer.quote, names))})" if names else ""
+
+
+def _in_room(statement: Any) -> Any:
+    if statement.table.schema:
+        return statement
+    return statement.where(sa.literal_column(f"{statement.table.name}.room = {OWN_ROOM}"))
+
+
+class RoomDialect(PGDialect_psycopg):
+    """PostgreSQL through psycopg, as the statements of rooms need it."""
+
+    supports_statement_cache = True
+    statement_compiler = RoomCompiler
+    colspecs = {**PGDialect_psycopg.colspecs, sa.String: _Text, sa.Integer: sa.BigInteger}  # noqa: RUF012  # as SQLAlchemy's
+    own_pool: Any = None
+    """The application's own psycopg pool, to which connections are given back."""
+
+    def do_close(self, dbapi_connection: Any) -> None:  # noqa: D102
+        if self.own_pool is None:
+            dbapi_connection.close()
+        else:
+            self.own_pool.putconn(dbapi_connection)
+
+
+registry.register("postgresql.langmem_graph", __name__, "RoomDialect")
+
+
+def connect(database: Any, settings: StorageSettings) -> Engine:
+    """An engine for a URL, or for an application's own `psycopg_pool.ConnectionPool`."""
+    if not isinstance(database, str):
+        engine = sa.create_engine(
+            "postgresql+langmem_graph://",
+            creator=partial(database.getconn, timeout=settings.busy_timeout_seconds),
+            poolclass=NullPool,
+            hide_parameters=True,
+        )
+        cast("RoomDialect", engine.dialect).own_pool = database
+        return engine
+    try:
+        url = make_url(database.replace("postgres://", "postgresql://", 1))
+    except ArgumentError:
+        raise InvalidInputError("The database's URL must be postgresql://USER@HOST/NAME.") from None
+    return sa.create_engine(
+        url.set(drivername="postgresql+langmem_graph"),
+        poolclass=QueuePool,
+        pool_size=8,
+        max_overflow=24,
+        pool_timeout=settings.busy_timeout_seconds,
+        pool_pre_ping=True,  # a database that was restarted, or failed over, is connected to again
+        connect_args={
+            "connect_timeout": CONNECT_SECONDS,
+            "prepare_threshold": None,  # PgBouncer may give each transaction another connection
+            "application_name": "langmem-graph",
+        },
+        hide_parameters=True,  # an error or a log must not quote what is stored
+    )
+
+
+def place_of(engine: Engine) -> str:
+    """The database without its password, for messages."""
+    url: URL = engine.url
+    return f"{url.host or 'a pool'}/{url.database or ''}"
+
+
+@contextmanager
+def explained(engine: Engine) -> Iterator[None]:
+    """Turn the database's errors into ours."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        raise StorageError(_explanation(engine, error)) from error
+    except PoolTimeout as error:
+        raise StorageError(f"The pool of {place_of(engine)} has no connection: {error}") from error
+
+
+def _explanation(engine: Engine, error: SQLAlchemyError) -> str:
+    cause = " ".join(str(getattr(error, "orig", None) or error).split())
+    told = f"The database {place_of(engine)} cannot be used: {cause}. "
+    if any(name in cause for name in (ROLE, f"{SCHEMA}.", "relation ", "app.room")):
+        return f"{told}If it was not prepared yet, run: langmem-graph migrate URL"
+    if isinstance(error, PoolTimeoutError):
+        return f"{told}All its connections are in use; fewer calls at once, or a larger pool."
+    return f"{told}Nothing was stored by this call; check that it can be reached, and try again."
+
+
+class PostgresDatabase:
+    """Connections and transactions of one room; the same methods as those of a ledger's file."""
+
+    def __init__(self, engine: Engine, room: UUID, settings: StorageSettings) -> None:
+        self.engine, self.room, self.closed = engine, room, False
+        self.ledger_id: str | None = None
+        """The room's own id, once it was opened; another one means that it was erased meanwhile."""
+        self._settings = settings
+        wait = int(settings.busy_timeout_seconds * 1_000)
+        self._own = {
+            "role": ROLE,
+            "path": f"{SCHEMA}, public",
+            "room": str(room),
+            "lock": str(wait),
+            "limit": str(STATEMENT_SECONDS * 1_000),
+        }
+        self._key = int.from_bytes(room.bytes[:8], signed=True)
+
+    @contextmanager
+    def read_transaction(self) -> Iterator[Connection]:
+        """Open a read transaction, which sees one unchanging snapshot of the room."""
+        with self._connection("REPEATABLE READ", postgresql_readonly=True) as connection:
+            yield connection
+
+    def read(self, query: Callable[[Connection], T]) -> T:
+        """The result of a query in a read transaction of its own."""
+        with self.read_transaction() as connection:
+            return query(connection)
+
+    @contextmanager
+    def write_transaction(self) -> Iterator[Connection]:
+        """Open a write transaction, which holds the room's lock from the start."""
+        with self._connection("READ COMMITTED") as connection:
+            connection.execute(_LOCK, {"key": self._key})
+            if self.ledger_id is not None and get_meta(connection, "ledger_id") != self.ledger_id:
+                raise StorageError(
+                    "This user's memory was erased by another process while it was open. Nothing "
+                    "was stored by this call; do it again."
+                )
+            yield connection
+
+    @contextmanager
+    def _connection(self, level: IsolationLevel, **options: bool) -> Iterator[Connection]:
+        if self.closed:
+            raise ClosedMemoryError("This Memory is closed. Open it again: Memory(url).")
+        with explained(self.engine), self.engine.connect() as bare:
+            connection = bare.execution_options(isolation_level=level, **options)
+            with connection.begin():
+                connection.execute(_ENTER, self._own)
+                yield connection
+
+    def is_gone(self) -> bool:
+        """Whether the room was erased since it was opened, by whichever process."""
+        return self.read(lambda c: get_meta(c, "ledger_id")) != self.ledger_id
+
+    def damage(self, connection: Connection) -> list[str]:
+        """What is wrong with the tables: nothing, since PostgreSQL refuses rows without others."""
+        return []
+
+    def checkpoint(self, seconds: float | None = None) -> bool:
+        """Remove deleted rows from the tables' pages; False where that is not allowed."""
+        try:
+            with self.engine.connect() as bare:
+                connection = bare.execution_options(isolation_level="AUTOCOMMIT")
+                for table in connection.scalars(_TABLES, {"schema": SCHEMA}).all():
+                    connection.exec_driver_sql(f"VACUUM {SCHEMA}.{table}")
+        except SQLAlchemyError as error:
+            _log.warning("%s", _explanation(self.engine, error))
+            return False
+        return True
+
+    def close(self) -> None:
+        """Let nothing be read or written any more; the connections belong to all rooms."""
+        self.closed = True

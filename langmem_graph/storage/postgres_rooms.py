@@ -1,0 +1,246 @@
+"""The rooms of a PostgreSQL database: opened by any number of processes, on any number of hosts.
+
+What one process leaves due when it is killed, another takes over: a thread looks for rooms whose
+work is older than the lease, each of which one process claims.
+"""
+
+import logging
+import os
+import threading
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from langmem_graph.errors import (
+    ClosedMemoryError,
+    ForkedProcessError,
+    LangMemGraphError,
+    NotCopied,
+    NothingStoredError,
+    for_log,
+)
+from langmem_graph.messages import folder_name
+from langmem_graph.reports import EraseReport
+from langmem_graph.settings import Settings
+from langmem_graph.storage import chroma_index, message_queries, outbox_rows
+from langmem_graph.storage.chroma_index import VectorIndex
+from langmem_graph.storage.postgres_database import PostgresDatabase, connect, explained, place_of
+from langmem_graph.storage.postgres_index import PostgresIndex
+from langmem_graph.storage.postgres_schema import ROOM_TABLES, check_version, work
+from langmem_graph.storage.tables_and_migrations import get_meta, outbox, set_meta, unread
+from langmem_graph.storage.user_room import FairLock, Room
+
+if TYPE_CHECKING:
+    from chromadb.api import ClientAPI
+
+_log = logging.getLogger(__name__)
+AT_ONCE = 10  # rooms whose due work one process claims at a time
+
+
+class PostgresRoom(Room):
+    """One user's rows, with the same methods as a user's folder."""
+
+    database: PostgresDatabase
+
+    def __init__(
+        self,
+        database: PostgresDatabase,
+        user_id: str,
+        index: Callable[[str], Any] | None,
+        read_only: bool,
+    ) -> None:
+        self.database, self.user_id, self.read_only = database, user_id, read_only
+        self.name = str(database.room)
+        self.working = FairLock()
+        self.callers: list[int] = []
+        self.healed = read_only
+        if read_only:
+            self.index = PostgresIndex(database)
+            database.ledger_id = database.read(partial(get_meta, key="ledger_id"))
+            return
+        with database.write_transaction() as connection:
+            ledger_id = get_meta(connection, "ledger_id")
+            if ledger_id is None:
+                set_meta(connection, "ledger_id", ledger_id := uuid.uuid4().hex)
+                set_meta(connection, "user_id", user_id)
+            self.index = index(ledger_id) if index else PostgresIndex(database)
+            same_place = get_meta(connection, "index") in (None, self.index.identity)
+            set_meta(connection, "index", self.index.identity)
+            if not same_place:
+                outbox_rows.index_everything_again(connection)
+        database.ledger_id = ledger_id
+
+    def renew_index(self) -> None:
+        """Delete the vectors of the index."""
+        self.index.drop()
+
+    def clean_after_deletion(self) -> None:
+        """Nothing is left to do: the rows of words and vectors were deleted one by one."""
+
+
+class PostgresRooms(NotCopied):
+    """Opens rooms; the counterpart of `MemoryDirectory` for a database.
+
+    Args:
+        database: a URL, or an application's own `psycopg_pool.ConnectionPool`.
+        settings: how many rooms stay open, and their time limits.
+        chroma: a Chroma server for the vectors, instead of pgvector.
+        read_only: change nothing.
+    """
+
+    def __init__(
+        self,
+        database: Any,
+        settings: Settings,
+        chroma: "str | ClientAPI | None" = None,
+        *,
+        read_only: bool = False,
+    ) -> None:
+        chroma_index.check_chroma(chroma)
+        self.on_due: Callable[[str], None] | None = None
+        """Does the due work of a user whose process was killed."""
+        self._settings, self._chroma, self._read_only = settings, chroma, read_only
+        self._client: ClientAPI | None = None
+        self._engine = connect(database, settings.storage)
+        self._pid = os.getpid()
+        self._rooms: OrderedDict[str, PostgresRoom] = OrderedDict()
+        self._changed = threading.Condition()
+        self._ended = threading.Event()
+        with explained(self._engine), self._engine.connect() as connection:
+            check_version(connection, place_of(self._engine))
+        if not read_only:
+            threading.Thread(target=self._take_over, daemon=True).start()
+
+    def is_foreign(self) -> bool:
+        """Whether this is a child process after `fork`, where nothing of this may be used."""
+        return os.getpid() != self._pid
+
+    def has(self, user_id: str) -> bool:
+        """Whether anything is stored of this user."""
+        return self._database(user_id).read(lambda c: get_meta(c, "ledger_id")) is not None
+
+    @contextmanager
+    def room(self, user_id: str, *, create: bool = False) -> Iterator[PostgresRoom]:
+        """Keep the user's room open for as long as the block runs.
+
+        Raises:
+            NothingStoredError: nothing is stored of the user, and nothing is to be.
+        """
+        self._check_open()
+        known = self._rooms.get(user_id)
+        room = known
+        if room is None or room.database.is_gone():
+            if not (create or self.has(user_id)):
+                raise NothingStoredError(f"Nothing is stored of user {user_id!r}.")
+            index = self._chroma_of if self._chroma is not None else None
+            room = PostgresRoom(self._database(user_id), user_id, index, self._read_only)
+        with self._changed:
+            if self._rooms.get(user_id) is known:
+                self._rooms[user_id] = room
+            room = self._rooms[user_id]  # another thread may have opened it meanwhile
+            self._rooms.move_to_end(user_id)
+            room.callers.append(threading.get_ident())
+            while len(self._rooms) > self._settings.storage.max_open_users:
+                self._rooms.popitem(last=False)
+        try:
+            yield room
+        finally:
+            with self._changed:
+                room.callers.remove(threading.get_ident())
+                self._changed.notify_all()
+
+    def open_users(self) -> list[str]:
+        """The ids of the users whose rooms are open now, without those that this thread is in."""
+        with self._changed:
+            own = threading.get_ident()
+            return [name for name, room in self._rooms.items() if own not in room.callers]
+
+    def erase(self, user_id: str) -> EraseReport:
+        """Delete all rows of a user, then remove them from the tables' pages."""
+        self._check_open()
+        if not self.has(user_id):
+            return EraseReport(messages=0, files=0, bytes=0)
+        with self.room(user_id) as room:
+            room.index.drop()
+            with room.database.write_transaction() as connection:
+                held = message_queries.counts(connection).messages
+                for table in (*reversed(ROOM_TABLES), work):
+                    own: sa.ColumnElement[bool] = table.c.room == room.database.room
+                    connection.execute(sa.delete(table).where(own))
+        with self._changed:
+            self._rooms.pop(user_id, None)
+        room.database.checkpoint()
+        return EraseReport(messages=held, files=0, bytes=0)
+
+    def release(self, until: float) -> None:
+        """Refuse new calls, wait until then for those of other threads, and close connections."""
+        if self.is_foreign() or self._ended.is_set():
+            return
+        self._ended.set()
+        own = {threading.get_ident()}
+        with self._changed:
+            if not self._changed.wait_for(
+                lambda: all(own.issuperset(room.callers) for room in self._rooms.values()),
+                until - time.monotonic(),
+            ):
+                _log.warning("closing the memory while calls are still running")
+            for room in self._rooms.values():
+                room.close()
+            self._rooms.clear()
+        self._engine.dispose()
+
+    def _database(self, user_id: str) -> PostgresDatabase:
+        room = uuid.UUID(folder_name(user_id)[:32])
+        return PostgresDatabase(self._engine, room, self._settings.storage)
+
+    def _chroma_of(self, ledger_id: str) -> VectorIndex:
+        return VectorIndex(ledger_id, connect=self._chroma_client)
+
+    def _chroma_client(self) -> "ClientAPI":
+        with self._changed:
+            if self._client is None:
+                self._client = chroma_index.connect(self._chroma)
+            return self._client
+
+    def _check_open(self) -> None:
+        if self.is_foreign():
+            raise ForkedProcessError
+        if self._ended.is_set():
+            raise ClosedMemoryError("This Memory is closed. Open it again: Memory(url).")
+
+    def _take_over(self) -> None:
+        """Until the memory is closed, do the work that killed processes left due."""
+        lease = self._settings.storage.lease_seconds
+        while not self._ended.wait(lease / 4):
+            try:
+                for room in self._claim(lease):
+                    self._do_due_work(room, lease)
+            except Exception as error:  # noqa: BLE001  # the database may be away for a while
+                _log.warning("due work could not be looked for: %s", for_log(error))
+
+    def _claim(self, lease: float) -> list[uuid.UUID]:
+        """The rooms whose work became due longer ago than the lease, claimed for this process."""
+        now = time.time()
+        due = sa.select(work.c.room).where(work.c.due_at < now - lease, work.c.claimed_until < now)
+        free = due.order_by(work.c.due_at).limit(AT_ONCE).with_for_update(skip_locked=True)
+        mine = sa.update(work).where(work.c.room.in_(free)).values(claimed_until=now + lease)
+        with self._engine.begin() as connection:
+            return list(connection.scalars(mine.returning(work.c.room)))
+
+    def _do_due_work(self, key: uuid.UUID, lease: float) -> None:
+        database = PostgresDatabase(self._engine, key, self._settings.storage)
+        user_id = database.read(partial(get_meta, key="user_id"))
+        with suppress(LangMemGraphError):  # it stays due
+            if user_id is not None and self.on_due is not None:
+                self.on_due(user_id)
+        with database.write_transaction() as connection:
+            left = sa.exists().select_from(outbox) | sa.exists().select_from(unread)
+            later = time.time() if connection.scalar(sa.select(left)) else None  # after a lease
+            settled = sa.update(work).where(work.c.room == key).values(due_at=later)
+            connection.execute(settled)

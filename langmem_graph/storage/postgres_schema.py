@@ -1,0 +1,175 @@
+"""The tables of all rooms in a PostgreSQL database, made by `langmem-graph migrate`.
+
+They are those of a ledger's file, with the room first in every key. Numbers are counted in each
+room, by triggers, as SQLite counts them in each file.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Engine
+from sqlalchemy.dialects.postgresql import UUID
+
+from langmem_graph.errors import SchemaTooNewError, StorageError
+from langmem_graph.storage import tables_and_migrations as ledger
+from langmem_graph.storage.postgres_database import ROLE, explained, place_of
+from langmem_graph.storage.postgres_index import neighbours
+from langmem_graph.storage.postgres_words import OWN_ROOM, SCHEMA, TABLES, room_column
+
+VERSION = 1
+_MIGRATING = 7_240_811_923  # the advisory lock under which one process at a time migrates
+_TYPES = {
+    sa.Integer: sa.BigInteger(),
+    sa.String: sa.Text(collation="C"),  # texts are compared and ordered as SQLite does, by byte
+    sa.Float: sa.Double(),
+}
+
+
+def _column(column: sa.Column[Any]) -> sa.Column[Any]:
+    kind: Any = next((_TYPES[t] for t in type(column.type).__mro__ if t in _TYPES), column.type)
+    key = column.primary_key
+    return sa.Column(column.name, kind, primary_key=key, autoincrement=False,
+                     nullable=column.nullable)  # fmt: skip
+
+
+def _in_rooms(table: sa.Table) -> sa.Table:
+    """The table of all rooms for a table of a ledger."""
+    parts: list[sa.schema.SchemaItem] = [room_column(), *map(_column, table.columns)]
+    for constraint in table.constraints:
+        if not isinstance(constraint, sa.UniqueConstraint | sa.ForeignKeyConstraint):
+            continue
+        names = [column.name for column in constraint.columns]
+        if isinstance(constraint, sa.UniqueConstraint):
+            parts.append(sa.UniqueConstraint("room", *names))
+        else:
+            target = constraint.elements[0].column.table.name
+            there = [f"{SCHEMA}.{target}.room", f"{SCHEMA}.{target}.n"]
+            parts.append(sa.ForeignKeyConstraint(["room", *names], there))
+    for index in table.indexes:
+        columns = [column.name for column in index.columns]
+        parts.append(sa.Index(index.name, "room", *columns))
+    return sa.Table(table.name, TABLES, *parts)
+
+
+for _table in ledger.ALL_TABLES:
+    _in_rooms(_table)
+
+numbers = sa.Table(
+    "numbers",
+    TABLES,
+    room_column(),
+    sa.Column("name", sa.Text(collation="C"), primary_key=True),
+    sa.Column("last", sa.BigInteger, nullable=False),
+)
+"""The greatest number that was deleted from a table, so that it is not given again."""
+
+ROOM_TABLES = list(TABLES.sorted_tables)
+work = sa.Table(
+    "work",
+    TABLES,
+    sa.Column("room", UUID(), primary_key=True),
+    sa.Column("due_at", sa.Float),
+    sa.Column("claimed_until", sa.Float, nullable=False, server_default="0"),
+    sa.Index("work_by_due", "due_at"),
+)
+"""The rooms there are, and since when each has due work; no text, and outside the second wall."""
+
+_DUE = f"""
+CREATE OR REPLACE FUNCTION {SCHEMA}.note_work() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  INSERT INTO {SCHEMA}.work (room, due_at) VALUES ({OWN_ROOM}, extract(epoch FROM now()))
+  ON CONFLICT (room) DO UPDATE SET due_at = coalesce(work.due_at, excluded.due_at);
+  RETURN NULL; END $$
+"""
+_NUMBER = f"""
+CREATE OR REPLACE FUNCTION {SCHEMA}.number_{{name}}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  NEW.n := coalesce(NEW.n, 1 + greatest(0,
+    (SELECT max(n) FROM {SCHEMA}.{{name}} WHERE room = NEW.room),
+    (SELECT last FROM {SCHEMA}.numbers WHERE room = NEW.room AND name = '{{name}}')));
+  RETURN NEW; END $$
+"""
+_KEEP = f"""
+CREATE OR REPLACE FUNCTION {SCHEMA}.keep_{{name}}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  INSERT INTO {SCHEMA}.numbers SELECT room, '{{name}}', max(n) FROM gone GROUP BY room
+  ON CONFLICT (room, name) DO UPDATE SET last = greatest(numbers.last, excluded.last);
+  RETURN NULL; END $$
+"""
+
+
+def migrate(engine: Engine) -> int:
+    """Prepare the database, or bring it up to date; returns the version of its tables.
+
+    Raises:
+        StorageError: the login may not do that, or the extension `vector` is not installed.
+    """
+    with explained(engine), engine.connect() as connection, connection.begin():
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATING)))
+        if _version(connection) is None:
+            for command in _commands():
+                connection.exec_driver_sql(command)
+            TABLES.create_all(connection, checkfirst=False)
+            for command in _commands_after():
+                connection.exec_driver_sql(command)
+        return check_version(connection, place_of(engine))
+
+
+def check_version(connection: Connection, place: str) -> int:
+    """The version of the tables, which must be the one that this library knows."""
+    version = _version(connection)
+    if version is None:
+        raise StorageError(f"The database {place} is not prepared: langmem-graph migrate URL")
+    if version > VERSION:
+        raise SchemaTooNewError(
+            f"The database {place} has schema version {version}; this langmem-graph knows up to "
+            f"{VERSION}. Nothing was changed. Upgrade: pip install -U langmem-graph."
+        )
+    return version
+
+
+def _version(connection: Connection) -> int | None:
+    if connection.scalar(sa.text(f"SELECT to_regclass('{SCHEMA}.version')")) is None:
+        return None
+    found: int | None = connection.scalar(sa.text(f"SELECT version FROM {SCHEMA}.version"))
+    return found
+
+
+def _commands() -> Iterator[str]:
+    """What must be there before the tables: the extension, the schema and the role."""
+    yield "CREATE EXTENSION IF NOT EXISTS vector"
+    yield f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"
+    yield f"""
+        DO $$ BEGIN CREATE ROLE {ROLE} NOLOGIN NOINHERIT;
+        EXCEPTION WHEN duplicate_object THEN NULL; END $$"""
+    yield f"GRANT {ROLE} TO CURRENT_USER"
+    yield f"CREATE TABLE {SCHEMA}.version AS SELECT {VERSION} AS version"
+
+
+def _commands_after() -> Iterator[str]:
+    """What needs the tables: both kinds of triggers, the rights of the role, and its policies."""
+    yield _DUE
+    for name in ("outbox", "unread", "meta"):
+        yield _trigger("note_work", name, "AFTER INSERT", "STATEMENT")
+    for table in ROOM_TABLES:
+        if "n" in table.c and table is not neighbours:
+            yield _NUMBER.format(name=table.name)
+            yield _trigger(f"number_{table.name}", table.name, "BEFORE INSERT", "ROW")
+    for name in ledger.NEVER_REUSED:
+        yield _KEEP.format(name=name)
+        yield _trigger(f"keep_{name}", name, "AFTER DELETE", "STATEMENT", "OLD TABLE AS gone")
+    yield f"GRANT USAGE ON SCHEMA {SCHEMA} TO {ROLE}"
+    yield f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {SCHEMA} TO {ROLE}"
+    yield f"REVOKE INSERT, UPDATE, DELETE ON {SCHEMA}.version FROM {ROLE}"
+    for table in ROOM_TABLES:
+        yield f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY"
+        own = "room = current_setting('app.room', true)::uuid"
+        rooms = "string_to_array(current_setting('app.rooms', true), ',')::uuid[]"
+        yield f"CREATE POLICY own ON {table} TO {ROLE} USING ({own}) WITH CHECK ({own})"
+        yield f"CREATE POLICY seen ON {table} FOR SELECT TO {ROLE} USING (room = ANY({rooms}))"
+
+
+def _trigger(function: str, table: str, when: str, each: str, seen: str = "") -> str:
+    referencing = f" REFERENCING {seen}" if seen else ""
+    return (
+        f"CREATE TRIGGER {function} {when} ON {SCHEMA}.{table}{referencing}"
+        f" FOR EACH {each} EXECUTE FUNCTION {SCHEMA}.{function}()"
+    )
