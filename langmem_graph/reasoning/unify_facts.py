@@ -7,7 +7,7 @@ what holds, or notes a conflict.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -210,8 +210,8 @@ def bind(proof: Proof, answer: Unification, aliases: FactAliases) -> list[dict[s
     disputed = {name for name in answer.disagree if sum(p.variable == name for p in taken) > 1}
     for name in sorted(disputed):
         taken = _decided(proof, name, taken)
-    _find_rows(proof, taken)
     _number_apart(proof, taken)
+    _find_rows(proof, taken)
     for proposal in taken:
         proposal.reason = _place(proof, proposal)
     _ground(proof, answer, aliases)
@@ -287,6 +287,18 @@ def _decided(proof: Proof, name: str, taken: list[_Proposal]) -> list[_Proposal]
     return [proposal for proposal in taken if proposal.reason is None]
 
 
+def _number_apart(proof: Proof, taken: Sequence[_Proposal]) -> None:
+    """Give several values of one variable, for which no row was named, a row each."""
+    alone = {(p.variable, plain_entity(p.entity)): p.variable for p in taken if p.row == 0}
+    several, first = Counter(alone.values()), max([len(proof.rows), *(p.row for p in taken)]) + 1
+    numbers = {key: number for number, key in enumerate(alone, first)}
+    for proposal in taken:
+        name = proposal.variable
+        is_one = several[name] == 1 and name not in proof.bound()
+        if proposal.row == 0 and name not in proof.bindings and not is_one:
+            proposal.row = numbers[name, plain_entity(proposal.entity)]
+
+
 def _find_rows(proof: Proof, taken: Sequence[_Proposal]) -> None:
     """Find the place of each row: a model may count the rows of an answer anew."""
     last, places = len(proof.rows), {0: 0}
@@ -299,27 +311,6 @@ def _find_rows(proof: Proof, taken: Sequence[_Proposal]) -> None:
         places[number] = number if is_there else known or last
     for proposal in taken:
         proposal.row = places[proposal.row]
-
-
-def _number_apart(proof: Proof, taken: Sequence[_Proposal]) -> None:
-    """Give several values of one variable, for which no row was named, a row each."""
-    alone: dict[str, set[str]] = defaultdict(set)
-    for proposal in taken:
-        if proposal.row == 0:
-            alone[proposal.variable].add(plain_entity(proposal.entity))
-    last = max([len(proof.rows), *(proposal.row for proposal in taken)])
-    rows = {
-        (name, plain_entity(row[name].entity)): n
-        for n, row in enumerate(proof.rows, 1)
-        for name in row
-    }
-    for proposal in taken:
-        name, several = proposal.variable, len(alone[proposal.variable]) > 1
-        if proposal.row or name in proof.bindings or not (several or name in proof.bound()):
-            continue
-        key = (name, plain_entity(proposal.entity))
-        last += key not in rows
-        proposal.row = rows.setdefault(key, last)
 
 
 def _place(proof: Proof, proposal: _Proposal) -> str | None:
