@@ -113,8 +113,9 @@ def _against(found: Recall) -> set[str]:
 
 
 def grounded(user: UserMemory, item: Row) -> Row:
-    """The tool call that memory fills."""
-    call = user.ground(item["tool"], item["request"], at=ASKED)
+    """The tool call that memory fills; a task may list what the model may choose itself."""
+    chosen = item.get("model_may_choose", ())
+    call = user.ground(item["tool"], item["request"], model_may_choose=chosen, at=ASKED)
     return {"call": call.model_dump(mode="json"), "calls": call.llm_calls}
 
 

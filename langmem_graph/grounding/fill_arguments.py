@@ -38,11 +38,12 @@ async def fill(deps: Dependencies, state: GroundingState, run: StepRun) -> Groun
 
 
 def _question(state: GroundingState) -> str:
-    tool, now = state["tool"], state["now"]
+    tool, now, chosen = state["tool"], state["now"], ", ".join(state["model_may_choose"])
     lines = [
         f"Now: {datetime.fromisoformat(now):%A %Y-%m-%d %H:%M}" if now else "Now: unknown",
         f"Tool: {plain_id(tool.name)}: {as_data(tool.description)}",
         f"Schema: {plain_json(tool.schema)}",
+        *([f"May be chosen: {as_data(chosen)}"] if chosen else []),
     ]
     return "\n".join([*lines, "Facts:", *map(_source_line, state["evidence"].sources)])
 

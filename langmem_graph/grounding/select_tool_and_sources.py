@@ -2,7 +2,8 @@
 
 Of several tools, the model picks one of the ten that are nearest in words and meaning (Mem2ActBench
 3.3). The request, every slot, and every slot of the user's own and of the people named in the
-request are then searched for ("seat number", "my seat", "Mei seat"), and records by attributes.
+request are then searched for ("seat number", "my seat", "Mei seat"), with what tools ask of
+everybody ("my e-mail address"), and records by attributes.
 """
 
 import asyncio
@@ -28,19 +29,15 @@ from langmem_graph.schemas import Fact
 from langmem_graph.threads import in_thread
 
 SHOWN = 10  # tools in the prompt (Mem2ActBench)
-FOR_REQUEST = 30  # facts retrieved for the request; ours
+FOR_REQUEST = 40  # facts retrieved for the request; ours
 PER_SLOT = 5  # facts retrieved for one slot (Mem2ActBench)
 BY_ATTRIBUTE = 3  # records retrieved for one slot by attribute; ours
 MOST_SLOTS = 24  # slots that are searched for; the first ones of a larger tool
 MOST_OWNERS = 2  # named in the request, beside the user, whose slots are searched for; ours
 MOST_SEARCHES = 60  # searches for slots and for their entities; ours
 _NAME = re.compile(r"(?<=[\w,] )[^\W\d_a-z][\w'’-]+")  # capitalised, within a sentence
-_STANDING = {
-    r"phone|mobile": "my mobile number",
-    r"e ?mail": "my e-mail address",
-    r"name|birth|born|age": "I was born, my name",
-    r"street|postal|zip|city|address": "I moved to, my street",
-}  # by what slots are called: how people tell what holds for themselves; it only words a search
+OWN = "my name is;I was born on;my mobile number;my e-mail address;my street, I moved to".split(";")
+"""How people tell what most tools ask of them; what is near is among the facts."""
 
 
 async def select_tool(deps: Dependencies, state: GroundingState, run: StepRun) -> GroundingState:
@@ -110,16 +107,7 @@ async def _searched(
     )
     owners = ["my", *dict.fromkeys([*named, *_NAME.findall(request)])][: MOST_OWNERS + 1]
     own = [f"{owner} {in_words(slot.path[-1])}" for slot in slots for owner in owners]
-    standing = _standing(slots)
-    queries = dict.fromkeys([*standing, *wanted, *own][:MOST_SEARCHES])
+    queries = dict.fromkeys([*OWN, *wanted, *own][:MOST_SEARCHES])
     searches = [(request, FOR_REQUEST), *((query, PER_SLOT) for query in queries)]
     found = await asyncio.gather(*(deps.search(query, k, "semantic", run) for query, k in searches))
-    first = found[: 1 + len(standing)]  # older and newer words of one kind come in together
-    return interleaved([*first, *(one[1:] for one in first), *found[len(first) :], *resembling])
-
-
-def _standing(slots: Sequence[Slot]) -> list[str]:
-    """The searches for what tools ask of the user: name, address, phone."""
-    names = {" ".join(map(in_words, slot.path)).casefold() for slot in slots}
-    asked = [p for p in _STANDING if any(re.search(rf"\b(?:{p})", name) for name in names)]
-    return [_STANDING[pattern] for pattern in asked]
+    return interleaved([*found, *resembling])

@@ -277,7 +277,7 @@ class ToolFill(_Brief):
     )
     sources: list[Taken] = Field([], max_length=400, description="for every single value")
     missing: list[Annotated[str, Field(max_length=400)]] = Field(
-        [], max_length=400, description="paths of what nobody said, or of which facts disagree"
+        [], max_length=400, description="paths of what is needed and unsaid, or what facts dispute"
     )
 
 

@@ -73,7 +73,7 @@ async def _accepted(step: GoalStep) -> list[Subgoal]:
 async def _objection(goal: Subgoal, known: Sequence[Subgoal], step: GoalStep) -> str | None:
     """Why a proposed subgoal is rejected, in view of every subgoal so far; None if it is not."""
     proof, options = step.proof, step.options
-    if goal.parent not in {other.id for other in proof.open()}:
+    if goal.parent not in {*(other.id for other in proof.open()), *proof.more}:
         return "is for no open statement"
     siblings = [o for o in known if (o.parent, o.depth) == (goal.parent, goal.depth)]
     if len(siblings) >= options.refinements:

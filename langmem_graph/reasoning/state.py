@@ -163,9 +163,11 @@ class Proof(BaseModel):
         return types
 
     def unresolved(self) -> list[str]:
-        """Variables without an entity, as `(name:type)`."""
-        bound = self.bound()
-        return [f"({name}:{kind})" for name, kind in self.types().items() if name not in bound]
+        """Variables without an entity, as `(name:type)`; not of what served a proved statement."""
+        proved = {goal.id for goal in self.subgoals if goal.grounded}
+        goals = (goal.parsed() for goal in self.subgoals if goal.parent not in proved)
+        names = {variable.name for goal in goals for variable in goal.variables} - self.bound()
+        return [f"({name}:{kind})" for name, kind in self.types().items() if name in names]
 
     def cited(self) -> list[str]:
         """Ids of the facts that prove something, in the order in which they did."""

@@ -7,7 +7,7 @@ what holds, or notes a conflict.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -211,10 +211,11 @@ def bind(proof: Proof, answer: Unification, aliases: FactAliases) -> list[dict[s
     for name in sorted(disputed):
         taken = _decided(proof, name, taken)
     _number_apart(proof, taken)
+    _find_rows(proof, taken)
     for proposal in taken:
         proposal.reason = _place(proof, proposal)
     _ground(proof, answer, aliases)
-    _ask_for_pages(proof, before)
+    _ask_for_pages(proof, before, {wanted.for_subgoal for wanted in answer.look_for})
     proof.dropped += [f"{p.variable} = {p.entity}: {p.reason}" for p in proposals if p.reason]
     return [
         {"variable": p.variable, "entity": p.entity, "facts": p.ids()}
@@ -288,23 +289,28 @@ def _decided(proof: Proof, name: str, taken: list[_Proposal]) -> list[_Proposal]
 
 def _number_apart(proof: Proof, taken: Sequence[_Proposal]) -> None:
     """Give several values of one variable, for which no row was named, a row each."""
-    alone: dict[str, set[str]] = defaultdict(set)
+    alone = {(p.variable, plain_entity(p.entity)): p.variable for p in taken if p.row == 0}
+    several, first = Counter(alone.values()), max([len(proof.rows), *(p.row for p in taken)]) + 1
+    numbers = {key: number for number, key in enumerate(alone, first)}
     for proposal in taken:
-        if proposal.row == 0:
-            alone[proposal.variable].add(plain_entity(proposal.entity))
-    last = max([len(proof.rows), *(proposal.row for proposal in taken)])
-    rows = {
-        (name, plain_entity(row[name].entity)): n
-        for n, row in enumerate(proof.rows, 1)
-        for name in row
-    }
+        name = proposal.variable
+        is_one = several[name] == 1 and name not in proof.bound()
+        if proposal.row == 0 and name not in proof.bindings and not is_one:
+            proposal.row = numbers[name, plain_entity(proposal.entity)]
+
+
+def _find_rows(proof: Proof, taken: Sequence[_Proposal]) -> None:
+    """Find the place of each row: a model may count the rows of an answer anew."""
+    last, places = len(proof.rows), {0: 0}
+    for number in sorted({proposal.row for proposal in taken} - {0}):
+        own = {p.variable: p.entity for p in taken if p.row == number}
+        same = [[same_entity(row[n].entity, own[n]) for n in own if n in row] for row in proof.rows]
+        is_there = number <= len(same) and (any(same[number - 1]) or not same[number - 1])
+        known = next((n for n, one in enumerate(same, 1) if one and all(one)), 0)
+        last += not is_there and not known
+        places[number] = number if is_there else known or last
     for proposal in taken:
-        name, several = proposal.variable, len(alone[proposal.variable]) > 1
-        if proposal.row or name in proof.bindings or not (several or name in proof.bound()):
-            continue
-        key = (name, plain_entity(proposal.entity))
-        last += key not in rows
-        proposal.row = rows.setdefault(key, last)
+        proposal.row = places[proposal.row]
 
 
 def _place(proof: Proof, proposal: _Proposal) -> str | None:
@@ -322,13 +328,15 @@ def _place(proof: Proof, proposal: _Proposal) -> str | None:
     return None
 
 
-def _ask_for_pages(proof: Proof, before: int) -> None:
-    """Look further for statements one of whose variables has found another value in this round."""
+def _ask_for_pages(proof: Proof, before: int, wanted: set[str]) -> None:
+    """Look further for statements of which a round found more values, or the model wants more."""
     proof.rows = [row for row in proof.rows if row]
+    several = {name for row in proof.rows for name in row}
     fresh = {name for row in proof.rows[before:] for name in row}
     for goal in proof.subgoals:
-        several = fresh & {variable.name for variable in goal.parsed().variables}
-        if several and goal.id in proof.due and goal.page < MOST_PAGES:
+        names = {variable.name for variable in goal.parsed().variables}
+        is_asked = goal.grounded and goal.id in wanted and names & several
+        if goal.page < MOST_PAGES and (is_asked or (names & fresh and goal.id in proof.due)):
             goal.page += 1
             proof.more.append(goal.id)
 

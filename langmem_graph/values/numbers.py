@@ -24,8 +24,8 @@ _GROUPED = re.compile(  # the 12 500 of "12 500 kr", with no digit beside it
     r"(?![\w-]|[ \u00a0\u202f.]\d)"
 )
 _CODE = "(?:EUR|CHF|USD|GBP)"
+_EACH = rf"\s?{_CODE}?\s?(?:/|per|a|the)\s?(?i:l|lit(?:er|re)|gallon|kwh|kg)\b"
 _PRICED = r"(?<![\w.,])(?:{0}\s?{1}(?![\d.,]\d)|{1}\s?{0}(?!\w))(?!{2})"
-_EACH = r"\s?(?:EUR|CHF|USD|GBP)?\s?(?:/|per|a|the)\s?(?i:l|lit(?:er|re)|gallon|kwh|kg)\b"
 """An amount of money, but no price of a litre, which has thousandths."""
 _SHORT_RANGE = re.compile(r"(?<![\w.,-])(\d{1,3})[-–](?=\d{1,3}(?![\w.,-]))")
 _NEGATED = re.compile(r"(?:(?<!\w)[-−][$€£¥₹]?|\bminus )$", re.IGNORECASE)

@@ -77,3 +77,15 @@ def test_a_tool_call_is_compared_with_what_it_should_hold(asking: Any) -> None:
     assert "| values from memory, right | 1/1 (100%) |" in told
     assert "| values that nobody told, sent all the same | 0/1 (0%) |" in told
     assert unseen.value_at(done["call"]["arguments"], "guests[3].phone") is None
+
+
+def test_a_task_may_list_what_the_model_may_choose(asking: Any) -> None:
+    values = {"arguments": json.dumps({"guests": [{"vip": True}]}), "sources": []}
+    guests = {"type": "array", "items": {"properties": {"vip": {"type": "boolean"}}}}
+    parameters = {"type": "object", "properties": {"guests": guests}}
+    tool = {"name": "book", "description": "Book.", "parameters": parameters}
+    item = {"id": "t", "request": "Book the table.", "tool": tool, "gold": {}, "absent": []}
+    listed = {**item, "model_may_choose": ["guests.vip"]}
+    sent = [asking(ToolFill=values).run(one, unseen.grounded)[0] for one in (item, listed)]
+    found = [unseen.value_at(one["call"]["arguments"], "guests[0].vip") for one in sent]
+    assert found == [None, True]

@@ -136,8 +136,9 @@ def test_tool_calls_are_filled_as_shown(
     text = (REPOSITORY / page).read_text(encoding="utf-8")
     blocks = dict(re.findall(r"```python\n# (.+?)\n(.*?)```", text, re.DOTALL))
     monkeypatch.chdir(tmp_path)
+    model = ScriptedChatModel(answers=example.SCRIPTED)
     names: dict[str, Any] = {
-        "model": ScriptedChatModel(answers=example.SCRIPTED),
+        "model": model,
         "agent_model": example.scripted_agent(seat=None),
         "book_flight": example.book_flight,
     }
@@ -148,6 +149,12 @@ def test_tool_calls_are_filled_as_shown(
         shown = capsys.readouterr().out
         assert "'seat': '12A'" in shown
         assert "['m0']" in shown
+        if "chosen" in blocks:
+            jo = {"guests": [{"name": "Jo", "diet": "vegan"}]}
+            quote = {"path": "guests.0.name", "fact": "f0", "quote": "Jo"}
+            model.answers["ToolFill"] = {"arguments": jo, "sources": [quote], "missing": []}
+            exec(blocks["chosen"], names)
+            assert capsys.readouterr().out == f"{jo}\ninferred\n"
     else:
         exec(blocks["ground_tools"], names)
         asked = {"messages": [("user", example.REQUEST)]}

@@ -235,6 +235,51 @@ def test_a_choice_is_sent_where_its_name_is_said(
     assert (chosen.grounding[slot].type == "inferred") is not sent
 
 
+GUEST = {
+    "name": {"type": "string"},
+    "diet": {"enum": ["vegan", "none"]},
+    "vip": {"type": "boolean"},
+}
+PARTY = {"guests": {"type": "array", "items": {"type": "object", "properties": GUEST}}}
+BOOK = {"title": "book", "type": "object", "properties": PARTY}
+JO = {"guests": [{"name": "Jo", "diet": "vegan"}]}
+
+
+def seat_jo(prompt: str) -> Any:
+    """A guest of whom only the name was said; the diet is the model's conclusion."""
+    assert 'May be chosen: "guests.diet"' in prompt
+    sources = [{"path": "guests.0.name", "fact": "f0", "quote": "Jo"}]
+    return {"arguments": {**JO, "vip": True}, "sources": sources, "missing": []}
+
+
+@tool(args_schema=BOOK)
+def book(**given: Any) -> str:
+    """Book a table."""
+    TOLD["booked"] = given
+    return "done"
+
+
+@pytest.mark.parametrize("surface", ["library", "graph", "middleware"])
+def test_parts_of_listed_objects_may_be_left_to_the_model(memory: Memory, surface: str) -> None:
+    TOLD["answer"], request = seat_jo, "A table for Jo, who eats nothing from animals."
+    allowed: Any = {"model_may_choose": ["guests.diet"]}
+    if surface == "library":
+        sent = memory.user("ana").ground(BOOK, request, **allowed).arguments
+    elif surface == "graph":
+        graph = create_grounding_graph(memory, tools=[BOOK], user_id="ana", **allowed)
+        sent = graph.invoke({"request": request})["call"]["arguments"]
+    else:
+        agent_call = {"name": "book", "args": {}, "id": "c"}
+        model = ScriptedChatModel(script=[AIMessage("", tool_calls=[agent_call]), "Done."])
+        checked = MemoryMiddleware(
+            memory, user_id="ana", ground_tools=[book], extraction="manual", **allowed
+        )
+        made = create_agent(model, tools=[book], middleware=[checked])
+        made.invoke({"messages": [HumanMessage(request)]})
+        sent = TOLD["booked"]
+    assert sent == JO
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [

@@ -153,6 +153,45 @@ def test_several_values_are_looked_for_page_by_page(open_memory: Any) -> None:
     assert calls(model) == ["GoalPlan", *["Unification"] * 3]
 
 
+def test_a_proved_list_may_ask_for_further_items_in_the_same_answer(open_memory: Any) -> None:
+    said = {"Lisbon": "I visited Lisbon by train.", "Ghent": "Ghent: the hostel had no heating."}
+    said |= {"Turin": "I visited Turin by train."}
+
+    def prove(prompt: str) -> dict[str, Any]:  # its rows are counted anew in every answer
+        shown = [(city, alias(prompt, text)) for city, text in said.items()]
+        shown = [one for one in shown if one[1]]
+        rows = [
+            {"variable": "c", "entity": city, "facts": [fact], "row": n}
+            for n, (city, fact) in enumerate(shown, 1)
+        ]
+        asked = {
+            "for_subgoal": "s1",
+            "atom": "(p:person) slept in (c:city)",
+            "query": "hostel heating",
+        }
+        return {
+            "bindings": rows,
+            "grounded": [{"subgoal": "s1", "facts": ["f1"]}],
+            "look_for": [asked],
+        }
+
+    plan = {
+        "subgoals": [{"atom": "the user visited (c:city)", "query": "visited by train"}],
+        "answer": ["c"],
+    }
+    narrow = {"reasoning__plan_facts": 1, "context__k": 1, "reasoning__subgoal_facts": 2}
+    model = good(GoalPlan=plan, Unification=prove)
+    user = open_memory(model, **narrow).user("ana")
+    filler = [f"I visited the {shop} shop by train." for shop in ("cheese", "wine", "tea", "hat")]
+    told = [{"role": "user", "content": text} for text in (*said.values(), *filler)]
+    user.add(told, session_id="trips")
+    found = user.recall("Which cities have I visited?", mode="auto")
+    assert found.reasoning.status == "grounded"
+    assert sorted(row.values["c"] for row in found.reasoning.rows) == sorted(said)
+    assert found.reasoning.unresolved == []
+    assert len(calls(model)) <= 1 + 3
+
+
 # --- clashes of dates ---
 
 BOOKED = {"intent": "act", "sure": True, "start": "2025-03-28"}
