@@ -31,15 +31,13 @@ from langmem_graph.middleware_tool_calls import (
     Checked,
     GroundedTools,
     OnContradiction,
-    Question,
-    aonce,
     ask_human,
     marked,
     once,
-    question_of,
     refused,
     with_notes,
 )
+from langmem_graph.runtime import at_once, either
 from langmem_graph.schemas import GroundedCall, Origin, RecallMode
 
 T = TypeVar("T")
@@ -134,24 +132,20 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def before_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> Update:
         """Recall once per question; store new messages, so that a failing model loses nothing."""
-        config, recalled = get_config(), None
-        messages, owner, own = self._turn.thread(state, config)
-        key = self._key(messages, config)
-        if self._contexts.get(key) is None:
-            context, recalled = self._turn.recall(own, config)
-            self._contexts.put(key, context)
-        written = self._turn.write(own, config)
-        return {"memory_owner": owner, **self._reports(state, recalled, written)}
+        return at_once(self._before_model(state, True))
 
     async def abefore_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> Update:
         """Async twin of `before_model`."""
+        return await self._before_model(state, False)
+
+    async def _before_model(self, state: MemoryAgentState, blocking: bool) -> Update:
         config, recalled = get_config(), None
         messages, owner, own = self._turn.thread(state, config)
         key = self._key(messages, config)
         if self._contexts.get(key) is None:
-            context, recalled = await self._turn.arecall(own, config)
+            context, recalled = await self._turn.recall(own, config, blocking)
             self._contexts.put(key, context)
-        written = await self._turn.awrite(own, config)
+        written = await self._turn.write(own, config, blocking)
         return {"memory_owner": owner, **self._reports(state, recalled, written)}
 
     def wrap_model_call(
@@ -170,30 +164,15 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: ToolHandler) -> Any:
         """Complete and check a call of one of `ground_tools`; others run as they are."""
-        tool = self._grounded.schema_of(request.tool_call["name"])
-        if tool is None:
-            return marked(handler(request), request.tool)
-        config = get_config()
-        _, _, own = self._turn.thread(request.state, config)
-        key = self._call_key(request, config)
-        cached = self._calls.get(key)
-
-        def check() -> Checked:
-            nonlocal cached
-            cached = cached or self._checked(
-                request, self._turn.ground(tool, own, config, self._grounding)
-            )
-            return cached
-
-        question = once(lambda: question_of(check())) if self._grounded.asks else None
-        checked = ask_human(tool["name"], question) if question else check()
-        if checked is None:
-            return refused(tool["name"], request.tool_call["id"])
-        with self._while_interrupted(key, checked):
-            return with_notes(handler(_with_arguments(request, checked.arguments)), checked.notes)
+        return at_once(self._wrap_tool_call(request, either(True, handler), True))
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: ToolHandler) -> Any:
         """Async twin of `wrap_tool_call`."""
+        return await self._wrap_tool_call(request, handler, False)
+
+    async def _wrap_tool_call(
+        self, request: ToolCallRequest, handler: ToolHandler, blocking: bool
+    ) -> Any:
         tool = self._grounded.schema_of(request.tool_call["name"])
         if tool is None:
             return marked(await handler(request), request.tool)
@@ -205,14 +184,11 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         async def check() -> Checked:
             nonlocal cached
             if cached is None:
-                grounded = await self._turn.aground(tool, own, config, self._grounding)
+                grounded = await self._turn.ground(tool, own, config, self._grounding, blocking)
                 cached = self._checked(request, grounded)
             return cached
 
-        async def question_for_human() -> Question:
-            return question_of(await check())
-
-        question = await aonce(question_for_human) if self._grounded.asks else None
+        question = await once(check, blocking) if self._grounded.asks else None
         checked = ask_human(tool["name"], question) if question else await check()
         if checked is None:
             return refused(tool["name"], request.tool_call["id"])
@@ -240,16 +216,16 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> Update:
         """Store the rest of the turn."""
-        self._drop_context(state)
-        _, owner, own = self._turn.thread(state, get_config())
-        written = self._turn.write(own, get_config())
-        return {"memory_owner": owner, **self._reports(state, None, written)}
+        return at_once(self._after_agent(state, True))
 
     async def aafter_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> Update:
         """Async twin of `after_agent`."""
+        return await self._after_agent(state, False)
+
+    async def _after_agent(self, state: MemoryAgentState, blocking: bool) -> Update:
         self._drop_context(state)
         _, owner, own = self._turn.thread(state, get_config())
-        written = await self._turn.awrite(own, get_config())
+        written = await self._turn.write(own, get_config(), blocking)
         return {"memory_owner": owner, **self._reports(state, None, written)}
 
     def _drop_context(self, state: MemoryAgentState) -> None:

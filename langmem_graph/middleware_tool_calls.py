@@ -1,7 +1,7 @@
 """Completes an agent's tool calls from memory and checks them against it, before they run."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, Literal, get_args
@@ -17,7 +17,7 @@ from langmem_graph.grounding.tool_schema import slot_name, slot_path
 from langmem_graph.llm.tool_specs import tool_spec
 from langmem_graph.messages import HANDOFF
 from langmem_graph.retrieval.quoted_context import NOTED, as_data, plain_id
-from langmem_graph.runtime import emitter
+from langmem_graph.runtime import at_once, emitter
 from langmem_graph.schemas import GroundedCall, Grounding
 
 OnContradiction = Literal["flag", "interrupt"]
@@ -175,35 +175,31 @@ def ask_human(name: str, question: Mapping[str, Any]) -> Checked | None:
     return Checked(question["arguments"], []) if answer is True else None
 
 
-def question_of(checked: Checked) -> Question:
-    """The question for a human; None where nothing contradicts memory and nothing is offered."""
-    if not (checked.notes or checked.offered):
-        return None
-    shown = {"offered": checked.offered, "sources": checked.sources}
-    return {"arguments": checked.arguments, "contradictions": checked.notes, **shown}
-
-
-def once(work: Callable[[], Question]) -> Question:
-    """Compute the question for a human only once per tool call.
+async def once(check: Callable[[], Coroutine[Any, Any, Checked]], blocking: bool) -> Question:
+    """The question for a human about a call, computed only once.
 
     A resumed graph runs the tool's node again, perhaps in another process. The model might then
     answer differently or not at all, and a call that a human has refused would run. So the
     question is saved, and streamed, with the node's other results; the interrupt holds the same.
     """
 
-    def memory_grounding() -> Question:
-        return work()
+    def question() -> Question:
+        return _question_of(at_once(check()))
 
-    return task(memory_grounding)().result()
+    async def aquestion() -> Question:
+        return _question_of(await check())
+
+    saved: Any = task(name="memory_grounding")
+    found: Question = saved(question)().result() if blocking else await saved(aquestion)()
+    return found
 
 
-async def aonce(work: Callable[[], Awaitable[Question]]) -> Question:
-    """Async twin of `once`."""
-
-    async def memory_grounding() -> Question:
-        return await work()
-
-    return await task(memory_grounding)()
+def _question_of(checked: Checked) -> Question:
+    """The question; None where nothing contradicts memory and nothing is offered."""
+    if not (checked.notes or checked.offered):
+        return None
+    shown = {"offered": checked.offered, "sources": checked.sources}
+    return {"arguments": checked.arguments, "contradictions": checked.notes, **shown}
 
 
 def refused(name: str, call_id: str | None) -> ToolMessage:

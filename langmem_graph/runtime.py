@@ -5,12 +5,12 @@ import contextvars
 import logging
 import os
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import wraps
-from typing import Any, TypeVar
+from functools import partial, wraps
+from typing import Any, ParamSpec, TypeVar
 
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.runtime import get_runtime
@@ -18,9 +18,10 @@ from pydantic import TypeAdapter
 
 from langmem_graph import tracing
 from langmem_graph.errors import ClosedMemoryError, ForkedProcessError, InvalidInputError, for_log
-from langmem_graph.threads import start_thread, without_exits
+from langmem_graph.threads import in_thread, start_thread, without_exits
 
 T = TypeVar("T")
+P = ParamSpec("P")
 _log = logging.getLogger(__name__)
 MOMENT = 0.5  # seconds for the end of a loop, even where a closing has none left
 Event = dict[str, Any]
@@ -198,6 +199,48 @@ def as_node(
         return await _traced(step, deps, state, StepRun(user_of(config), config, emitter()))
 
     return RunnableLambda(node, anode, name=step.__name__)
+
+
+def either(
+    blocking: bool, method: Callable[P, T], twin: Callable[P, Awaitable[T]] | None = None
+) -> Callable[P, Awaitable[T]]:
+    """What work that is written once for `invoke` and `ainvoke` awaits: a method or its twin.
+
+    The method itself if `blocking`, and nothing then waits; else the twin, or without one the
+    method in a thread.
+    """
+
+    async def here(*args: P.args, **options: P.kwargs) -> T:
+        return method(*args, **options)
+
+    return here if blocking else twin or partial(in_thread, method)
+
+
+def at_once(work: Coroutine[Any, Any, T]) -> T:
+    """The result of work that awaits `either` with `blocking` alone: it is done right here."""
+    try:
+        work.send(None)
+    except StopIteration as ended:
+        result: T = ended.value
+        return result
+    work.close()
+    raise RuntimeError("Blocking work waits for something.")
+
+
+BothStep = Callable[[Any, RunnableConfig, bool], Coroutine[Any, Any, T]]
+"""`async def step(state, config, blocking) -> update`: a node for `invoke` and `ainvoke`."""
+
+
+def both(step: BothStep[T]) -> tuple[Callable[..., T], Callable[..., Coroutine[Any, Any, T]]]:
+    """The function and the coroutine function of a node, for a `RunnableLambda`."""
+
+    def node(state: Any, config: RunnableConfig) -> T:
+        return at_once(step(state, config, True))
+
+    async def anode(state: Any, config: RunnableConfig) -> T:
+        return await step(state, config, False)
+
+    return node, anode
 
 
 @dataclass(frozen=True)

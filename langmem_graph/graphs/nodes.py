@@ -20,6 +20,7 @@ from langmem_graph.graphs.conversation_messages import (
 from langmem_graph.graphs.turn_memory import ExtractionMode, Report, TurnMemory
 from langmem_graph.graphs.user_identity import UserId
 from langmem_graph.memory import Memory
+from langmem_graph.runtime import BothStep, both
 from langmem_graph.schemas import RecallMode
 
 Node = RunnableLambda[Any, dict[str, Any]]
@@ -118,17 +119,12 @@ def create_recall_node(
         memory, user_id, k, max_tokens, fail_closed, read_your_writes=read_your_writes, mode=mode
     )
 
-    def recall(state: Any, config: RunnableConfig) -> dict[str, Any]:
+    async def recall(state: Any, config: RunnableConfig, blocking: bool) -> dict[str, Any]:
         messages, owner, own = turn.thread(state, config, messages_key)
-        context, spent = turn.recall(own, config)
+        context, spent = await turn.recall(own, config, blocking)
         return _recalled(messages, owner, context) | _reported(report, {"recall": spent})
 
-    async def arecall(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        messages, owner, own = turn.thread(state, config, messages_key)
-        context, spent = await turn.arecall(own, config)
-        return _recalled(messages, owner, context) | _reported(report, {"recall": spent})
-
-    return _node(recall, arecall, "recall", messages_key)
+    return _node(recall, messages_key)
 
 
 def create_write_node(
@@ -161,20 +157,15 @@ def create_write_node(
     """
     turn = TurnMemory(memory, user_id, fail_closed=fail_closed, extraction=extraction)
 
-    def write(state: Any, config: RunnableConfig) -> dict[str, Any]:
+    async def write(state: Any, config: RunnableConfig, blocking: bool) -> dict[str, Any]:
         messages, owner, own = turn.thread(state, config, messages_key)
-        written = turn.write(own, config)
+        written = await turn.write(own, config, blocking)
         return _written(messages, owner) | _reported(report, {"write": written})
 
-    async def awrite(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        messages, owner, own = turn.thread(state, config, messages_key)
-        written = await turn.awrite(own, config)
-        return _written(messages, owner) | _reported(report, {"write": written})
-
-    return _node(write, awrite, "write", messages_key)
+    return _node(write, messages_key)
 
 
-def _node(work: Any, awork: Any, name: str, messages_key: str) -> Node:
+def _node(step: BothStep[dict[str, Any]], messages_key: str) -> Node:
     """A runnable whose annotation tells `add_node` that it also takes `memory_owner`."""
     owner = Annotated[dict[str, Any], _latest]
     taken = TypedDict("taken", {messages_key: list[Any], "memory_owner": owner}, total=False)  # type: ignore[misc]
@@ -183,7 +174,7 @@ def _node(work: Any, awork: Any, name: str, messages_key: str) -> Node:
         def __call__(self, state: taken, config: RunnableConfig | None = None) -> dict[str, Any]:
             return self.invoke(state, config)
 
-    return Taking(work, awork, name=name)
+    return Taking(*both(step), name=step.__name__)
 
 
 def _recalled(

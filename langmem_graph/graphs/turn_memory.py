@@ -26,7 +26,7 @@ from langmem_graph.memory import Memory
 from langmem_graph.pipelines import Pipelines
 from langmem_graph.reports import AddReport, FlushReport
 from langmem_graph.retrieval.search_common import check_choice
-from langmem_graph.runtime import emitter
+from langmem_graph.runtime import either, emitter
 from langmem_graph.schemas import GroundedCall, Recall, RecallMode
 
 _log = logging.getLogger(__name__)
@@ -57,7 +57,10 @@ def pipelines_of(memory: Memory, what: str, otherwise: str = "") -> Pipelines:
 
 @dataclass(frozen=True)
 class TurnMemory:
-    """Recall, storage and grounding for one turn; the options are those of the nodes."""
+    """Recall, storage and grounding for one turn; the options are those of the nodes.
+
+    With `blocking`, for a run under `invoke`, its methods wait for nothing; see `runtime.either`.
+    """
 
     memory: Memory
     user_id: UserId = None
@@ -90,75 +93,49 @@ class TurnMemory:
         messages = messages_in(state, key)
         return messages, *owned(messages, self.user(config), value_in(state, "memory_owner"))
 
-    def recall(self, messages: Sequence[BaseMessage], config: RunnableConfig) -> tuple[str, Report]:
+    async def recall(
+        self, messages: Messages, config: RunnableConfig, blocking: bool
+    ) -> tuple[str, Report]:
         """The context for this turn (empty when there is none) and a report."""
         user, query, context = self.user(config), query_of(messages), ""
         with self._guarded("memory_recall") as report:
             if query:
+                memory = self.memory.user(user)
                 if self.read_your_writes:
-                    self.memory.user(user).flush()
-                recalled = self.memory.user(user).recall(query, **self._options(messages))
-                context = _note_recall(report, recalled)
+                    await either(blocking, memory.flush, memory.aflush)()
+                recall = either(blocking, memory.recall, memory.arecall)
+                context = _note_recall(report, await recall(query, **self._options(messages)))
         return context, report
 
-    async def arecall(self, messages: Messages, config: RunnableConfig) -> tuple[str, Report]:
-        """Async twin of `recall`."""
-        user, query, context = self.user(config), query_of(messages), ""
-        with self._guarded("memory_recall") as report:
-            if query:
-                if self.read_your_writes:
-                    await self.memory.user(user).aflush()
-                recalled = await self.memory.user(user).arecall(query, **self._options(messages))
-                context = _note_recall(report, recalled)
-        return context, report
-
-    def write(self, messages: Messages, config: RunnableConfig) -> Report:
+    async def write(self, messages: Messages, config: RunnableConfig, blocking: bool) -> Report:
         """Store the messages that memory does not have yet."""
         user, new = self.user(config), worth_keeping(messages)
         with self._guarded("memory_write") as report:
             if new:
                 session, memory = session_of(config, messages), self.memory.user(user)
-                added = memory.add(new, session_id=session, whole_conversation=True)
-                _note_write(report, added)
+                add = either(blocking, memory.add, memory.aadd)
+                _note_write(report, await add(new, session_id=session, whole_conversation=True))
                 if self.extraction == "inline":
-                    _note_flush(report, memory.flush())
+                    _note_flush(report, await either(blocking, memory.flush, memory.aflush)())
                 elif self.extraction == "background":
                     memory.flush_soon()
         return report
 
-    async def awrite(self, messages: Messages, config: RunnableConfig) -> Report:
-        """Async twin of `write`."""
-        user, new = self.user(config), worth_keeping(messages)
-        with self._guarded("memory_write") as report:
-            if new:
-                session, memory = session_of(config, messages), self.memory.user(user)
-                added = await memory.aadd(new, session_id=session, whole_conversation=True)
-                _note_write(report, added)
-                if self.extraction == "inline":
-                    _note_flush(report, await memory.aflush())
-                elif self.extraction == "background":
-                    memory.flush_soon()
-        return report
-
-    def ground(
-        self, tool: Any, messages: Messages, config: RunnableConfig, options: Mapping[str, Any]
+    async def ground(
+        self,
+        tool: Any,
+        messages: Messages,
+        config: RunnableConfig,
+        options: Mapping[str, Any],
+        blocking: bool,
     ) -> GroundedCall | None:
         """The tool call filled from memory; None without a request or when memory fails."""
         user, request, call = self.user(config), query_of(messages), None
         with self._guarded("memory_grounding") as report:
             if request:
-                call = self.memory.user(user).ground(tool, request, **options)
-                _note_grounding(report, call)
-        return call
-
-    async def aground(
-        self, tool: Any, messages: Messages, config: RunnableConfig, options: Mapping[str, Any]
-    ) -> GroundedCall | None:
-        """Async twin of `ground`."""
-        user, request, call = self.user(config), query_of(messages), None
-        with self._guarded("memory_grounding") as report:
-            if request:
-                call = await self.memory.user(user).aground(tool, request, **options)
+                memory = self.memory.user(user)
+                ground = either(blocking, memory.ground, memory.aground)
+                call = await ground(tool, request, **options)
                 _note_grounding(report, call)
         return call
 

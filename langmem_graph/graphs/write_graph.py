@@ -21,9 +21,8 @@ from langmem_graph.graphs.turn_memory import TurnMemory, pipelines_of
 from langmem_graph.graphs.user_identity import UserId
 from langmem_graph.memory import Memory
 from langmem_graph.pipelines import Pipelines
-from langmem_graph.runtime import OBJECTS
+from langmem_graph.runtime import OBJECTS, both, either
 from langmem_graph.storage import pending_messages
-from langmem_graph.threads import in_thread
 
 Update = dict[str, Any]
 _OWN_LIMIT: RunnableConfig = {"recursion_limit": RECURSION_LIMIT}  # not the caller's
@@ -84,55 +83,37 @@ def create_write_graph(
 def _append(turn: TurnMemory) -> RunnableLambda[Any, Update]:
     """The node that stores the messages and resets the totals."""
 
-    def update(owner: dict[str, Any], written: dict[str, Any]) -> Update:
+    async def append(state: Any, config: RunnableConfig, blocking: bool) -> Update:
+        _, owner, own = turn.thread(state, config)
         return {
             "memory_owner": owner,
-            "memory_report": {"write": written},
+            "memory_report": {"write": await turn.write(own, config, blocking)},
             "memory_totals": Totals().model_dump(mode="json"),
         }
 
-    def append(state: Any, config: RunnableConfig) -> Update:
-        _, owner, own = turn.thread(state, config)
-        return update(owner, turn.write(own, config))
-
-    async def aappend(state: Any, config: RunnableConfig) -> Update:
-        _, owner, own = turn.thread(state, config)
-        return update(owner, await turn.awrite(own, config))
-
-    return RunnableLambda(append, aappend, name="append")
+    return RunnableLambda(*both(append), name="append")
 
 
 def _extraction(turn: TurnMemory, pipelines: Pipelines, force: bool) -> RunnableLambda[Any, Update]:
     """The node that extracts one batch; a run that fails or is cancelled gives its claim back."""
     services = turn.memory._services  # same package
     shown = build(pipelines.extraction.deps, turn.user)
-    graph = private(shown)
+    graph: Any = private(shown)
 
-    def extraction(state: Any, config: RunnableConfig) -> Update:
+    async def extraction(state: Any, config: RunnableConfig, blocking: bool) -> Update:
         start, begun = perf_counter(), new_run(force=force)
         try:
-            done: Any = graph.invoke(begun, {**config, **_OWN_LIMIT})
+            run = either(blocking, graph.invoke, graph.ainvoke)
+            done: Any = await run(begun, {**config, **_OWN_LIMIT})
         except NothingStoredError:  # the user was erased meanwhile
             done = begun
-        except BaseException:  # also an interrupt from the keyboard
-            give_back_claim(services, turn.user(config), begun)
+        except BaseException:  # also when cancelled, and an interrupt from the keyboard
+            await either(blocking, give_back_claim)(services, turn.user(config), begun)
             raise
-        log_calls(services, turn.user(config), done)
+        await either(blocking, log_calls)(services, turn.user(config), done)
         return _added(state, done, start)
 
-    async def aextraction(state: Any, config: RunnableConfig) -> Update:
-        start, begun = perf_counter(), new_run(force=force)
-        try:
-            done: Any = await graph.ainvoke(begun, {**config, **_OWN_LIMIT})
-        except NothingStoredError:
-            done = begun
-        except BaseException:  # also when cancelled
-            await in_thread(give_back_claim, services, turn.user(config), begun)
-            raise
-        await in_thread(log_calls, services, turn.user(config), done)
-        return _added(state, done, start)
-
-    node = RunnableLambda(extraction, aextraction, name="extraction")
+    node = RunnableLambda(*both(extraction), name="extraction")
     node.deps = [shown]  # what `get_graph(xray=True)` and Studio draw
     return node
 
@@ -151,15 +132,12 @@ def _is_more_due(state: _State) -> Literal["extraction", "report"]:
 def _report(turn: TurnMemory, force: bool) -> RunnableLambda[Any, Update]:
     """The node that adds the result of extraction to the report."""
 
-    def report(state: Any, config: RunnableConfig) -> Update:
-        services = turn.memory._services  # same package
-        pending = services.read(turn.user(config), pending_messages.count_unread, 0)
+    async def report(state: Any, config: RunnableConfig, blocking: bool) -> Update:
+        read = either(blocking, turn.memory._services.read)  # same package
+        pending = await read(turn.user(config), pending_messages.count_unread, 0)
         totals = Totals.model_validate(state["memory_totals"])
         stopped = totals.more and pending > 0
         extracted = totals.report(pending, force=force, stopped=stopped).model_dump(mode="json")
         return {"memory_report": {**state["memory_report"], "read": extracted}, "memory_totals": {}}
 
-    async def areport(state: Any, config: RunnableConfig) -> Update:
-        return await in_thread(report, state, config)
-
-    return RunnableLambda(report, areport, name="report")
+    return RunnableLambda(*both(report), name="report")

@@ -13,15 +13,7 @@ from langchain_core.runnables import Runnable
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.llm.structured_calls import load_prompt
 from langmem_graph.memory import Memory, UserMemory
-from langmem_graph.navigation.actions import (
-    Action,
-    FinalAnswer,
-    navigation_tools,
-    read_action,
-    read_answer,
-    read_arguments,
-    use_tool,
-)
+from langmem_graph.navigation import actions
 from langmem_graph.navigation.navigation_items import (
     Finish,
     Navigation,
@@ -67,7 +59,7 @@ class Rollout:
         self._user = user
         self._question = question.strip().encode("utf-8", "replace").decode("utf-8")
         self._budget = check_budget(budget)
-        self._answer = FinalAnswer("")
+        self._answer = actions.FinalAnswer("")
         self._uses: list[ToolUse] = []
         self._problems: list[str] = []
         self.messages = initial_messages(self._question, self._budget)
@@ -81,10 +73,10 @@ class Rollout:
 
     def act(self, action: object) -> list[dict[str, Any]]:
         """Take one action of the policy; returns the messages that reply to it."""
-        parsed = read_action(action, self.turns + 1)
+        parsed = actions.read_action(action, self.turns + 1)
         self.messages.append(parsed.as_message())
         if not parsed.calls and parsed.problem is None:
-            self._answer, self.finish = read_answer(parsed.text), "answered"
+            self._answer, self.finish = actions.read_answer(parsed.text), "answered"
             return []
         if self.turns_left == 0:
             self.stop("over_budget" if parsed.calls else "no_answer", parsed.problem)
@@ -101,13 +93,13 @@ class Rollout:
         self.finish = finish
         self._problems += [problem] if problem else []
 
-    def _replies(self, parsed: Action) -> list[dict[str, Any]]:
+    def _replies(self, parsed: actions.Action) -> list[dict[str, Any]]:
         if not parsed.calls:
             self._problems.append(str(parsed.problem))
             return [{"role": "user", "content": str(parsed.problem)}]
         replies = []
         for call in parsed.calls:
-            text, use = use_tool(self._user, call, self.turns)
+            text, use = actions.use_tool(self._user, call, self.turns)
             self._uses.append(use)
             if use.error:
                 self._problems.append(f"{use.name}: {use.error}")
@@ -151,7 +143,7 @@ class NavigationEnv:
     @property
     def tools(self) -> list[dict[str, Any]]:
         """The tools as OpenAI functions."""
-        return navigation_tools()
+        return actions.navigation_tools()
 
     @property
     def navigation(self) -> Navigation:
@@ -228,7 +220,7 @@ def _as_history(message: AIMessage, recorded: dict[str, Any]) -> AIMessage:
     if as_recorded and not message.invalid_tool_calls and (functions or content.strip()):
         return message
     calls = [
-        ToolCall(name=about["name"], args=read_arguments(about["arguments"])[0], id=call_id)
+        ToolCall(name=about["name"], args=actions.read_arguments(about["arguments"])[0], id=call_id)
         for call_id, about in functions
     ]
     return AIMessage(content or "(empty)", tool_calls=calls)
@@ -300,7 +292,7 @@ async def arun_navigator(
 
 def _with_tools(model: BaseChatModel) -> Runnable[LanguageModelInput, AIMessage]:
     try:
-        return model.bind_tools(navigation_tools())
+        return model.bind_tools(actions.navigation_tools())
     except NotImplementedError as error:
         raise InvalidInputError(f"{type(model).__name__} cannot call tools.") from error
 

@@ -10,6 +10,7 @@ from blockbuster import blockbuster_ctx
 
 import langmem_graph
 from langmem_graph.memory import Memory, UserMemory
+from langmem_graph.runtime import at_once, either
 from tests.conftest import said
 
 NOT_TWINNED = {"user", "as_retriever", "flush_soon"}  # wait for nothing
@@ -151,3 +152,20 @@ def test_every_public_name_is_found_where_it_is_looked_for() -> None:
         assert getattr(langmem_graph, name).__name__ == name
     with pytest.raises(AttributeError, match="no attribute 'Memories'"):
         langmem_graph.Memories  # noqa: B018
+
+
+async def test_work_that_is_written_once_calls_the_method_or_its_twin() -> None:
+    def method(word: str) -> str:
+        return f"{word} here"
+
+    async def twin(word: str) -> str:
+        await asyncio.sleep(0)
+        return f"{word} awaited"
+
+    async def work(blocking: bool) -> list[str]:
+        return [await either(blocking, method, twin)("a"), await either(blocking, method)("b")]
+
+    assert at_once(work(True)) == ["a here", "b here"]
+    assert await work(False) == ["a awaited", "b here"]
+    with pytest.raises(RuntimeError, match="waits"):
+        at_once(work(False))
