@@ -106,13 +106,14 @@ class Memory(Closing):
 
     @classmethod
     def from_environment(cls) -> Self:
-        """The memory that `LANGMEM_GRAPH_DIR` names (default `./memory`).
+        """The memory that `LANGMEM_GRAPH_DIR` or else `POSTGRES_URI` names (default `./memory`).
 
         `LANGMEM_GRAPH_CHROMA`, `_EMBEDDINGS` and `_MODEL` stand for the arguments of these names.
         """
         names = ("CHROMA", "EMBEDDINGS", "MODEL", "DIR")
         chroma, embeddings, model, path = (os.getenv(f"LANGMEM_GRAPH_{n}") or None for n in names)
-        return cls(path or "memory", chroma=chroma, model=model, embeddings=embeddings)
+        path = path or os.getenv("POSTGRES_URI") or "memory"
+        return cls(path, chroma=chroma, model=model, embeddings=embeddings)
 
     def user(self, user_id: str | int) -> "UserMemory":
         """The memory of one user. `7` and `"7"` are the same user.

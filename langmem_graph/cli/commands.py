@@ -12,14 +12,15 @@ from langmem_graph import __version__
 from langmem_graph.cli import demo as demo_command
 from langmem_graph.cli import printing, read_backlog
 from langmem_graph.cli import show as show_command
+from langmem_graph.cli.databases import migrate, move
 from langmem_graph.cli.import_files import import_file
 from langmem_graph.cli.options import (
-    DEFAULT_DIRECTORY,
+    DEFAULT_MEMORY,
     BaseUrlOption,
     ChromaOption,
-    DirectoryOption,
     EmbeddingsOption,
     JsonOption,
+    MemoryOption,
     ModelOption,
     UserOption,
     YesOption,
@@ -75,7 +76,7 @@ def chat(
     reason: Annotated[
         bool, typer.Option("--reason", help="Let the model also read and reason for memory.")
     ] = False,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: MemoryOption = DEFAULT_MEMORY,
     chroma: ChromaOption = None,
     embeddings: EmbeddingsOption = None,
 ) -> None:
@@ -98,7 +99,7 @@ def import_(
     yes: YesOption = False,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: MemoryOption = DEFAULT_MEMORY,
     chroma: ChromaOption = None,
     embeddings: EmbeddingsOption = None,
     as_json: JsonOption = False,
@@ -132,7 +133,7 @@ def search(
     k: Annotated[int, typer.Option("-k", min=1, help="How many hits at most.")] = 5,
     by: Annotated[str, typer.Option(help="message or session.")] = "message",
     explain: Annotated[bool, typer.Option("--explain", help="Show each signal.")] = False,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: MemoryOption = DEFAULT_MEMORY,
     embeddings: EmbeddingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -150,7 +151,7 @@ def explain(
     user: UserOption,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: MemoryOption = DEFAULT_MEMORY,
     embeddings: EmbeddingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -179,7 +180,7 @@ def show(
     record: Annotated[str | None, typer.Option(help="Print this record and its history.")] = None,
     file: Annotated[str | None, typer.Option(help="Print a topic track or the profile.")] = None,
     as_of: Annotated[str | None, typer.Option("--as-of", help="What held on this date.")] = None,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: MemoryOption = DEFAULT_MEMORY,
     as_json: JsonOption = False,
 ) -> None:
     """Show the layers of a user's memory, down to the messages. Works beside a running app."""
@@ -199,7 +200,7 @@ def show(
 def doctor(
     user: UserOption,
     every: Annotated[bool, typer.Option("--all", help="Look up every vector, not 200.")] = False,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: MemoryOption = DEFAULT_MEMORY,
     chroma: ChromaOption = None,
     embeddings: EmbeddingsOption = None,
     as_json: JsonOption = False,
@@ -217,7 +218,7 @@ def rebuild(
     reembed: Annotated[
         bool, typer.Option("--reembed", help="Embed everything anew, for a change of embedder.")
     ] = False,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: MemoryOption = DEFAULT_MEMORY,
     chroma: ChromaOption = None,
     embeddings: EmbeddingsOption = None,
     as_json: JsonOption = False,
@@ -234,7 +235,7 @@ def flush(
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
     yes: YesOption = False,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: MemoryOption = DEFAULT_MEMORY,
     chroma: ChromaOption = None,
     embeddings: EmbeddingsOption = None,
     as_json: JsonOption = False,
@@ -252,7 +253,7 @@ def forget(
     record: Annotated[str | None, typer.Option(help="A record's id.")] = None,
     message: Annotated[str | None, typer.Option(help="A message's id.")] = None,
     session: Annotated[str | None, typer.Option(help="A session's id.")] = None,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: MemoryOption = DEFAULT_MEMORY,
     chroma: ChromaOption = None,
     embeddings: EmbeddingsOption = None,
     as_json: JsonOption = False,
@@ -270,7 +271,7 @@ def correct(
     record: Annotated[str, typer.Argument(help="The id of the record that is wrong.")],
     text: Annotated[str, typer.Argument(help="The sentence that is right.")],
     user: UserOption,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: MemoryOption = DEFAULT_MEMORY,
     chroma: ChromaOption = None,
     embeddings: EmbeddingsOption = None,
     as_json: JsonOption = False,
@@ -286,7 +287,7 @@ def undo(
     user: UserOption,
     record: Annotated[str | None, typer.Option(help="A record: its latest change.")] = None,
     message: Annotated[str | None, typer.Option(help="A message: all that it caused.")] = None,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: MemoryOption = DEFAULT_MEMORY,
     chroma: ChromaOption = None,
     embeddings: EmbeddingsOption = None,
     as_json: JsonOption = False,
@@ -297,14 +298,15 @@ def undo(
     print_json(touched) if as_json else printing.show_records(touched)
 
 
-app.command()(mcp)
+for _command in (mcp, migrate, move):
+    app.command()(_command)
 
 
 @app.command()
 def export(
     user: UserOption,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Default: print.")] = None,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: MemoryOption = DEFAULT_MEMORY,
 ) -> None:
     """Write every message and record as chat JSONL. Works beside a running app."""
     with opened(directory, read_only=True) as memory:
@@ -321,7 +323,7 @@ def export(
 def erase(
     user: UserOption,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: MemoryOption = DEFAULT_MEMORY,
     chroma: ChromaOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,8 +12,14 @@ from langmem_graph.memory import Memory
 UserOption = Annotated[
     str, typer.Option("--user", "-u", envvar="LANGMEM_GRAPH_USER", help="Whose memory.")
 ]
-DirectoryOption = Annotated[
-    Path, typer.Option("--memory", "-m", envvar="LANGMEM_GRAPH_DIR", help="The memory's directory.")
+MemoryOption = Annotated[
+    str,
+    typer.Option(
+        "--memory",
+        "-m",
+        envvar=["LANGMEM_GRAPH_DIR", "POSTGRES_URI"],
+        help="The memory's directory, or the postgresql:// URL of its database.",
+    ),
 ]
 ChromaOption = Annotated[
     str | None,
@@ -32,12 +37,12 @@ YesOption = Annotated[
     bool, typer.Option("--yes", help="Read without asking, however many calls it takes.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-DEFAULT_DIRECTORY = Path("memory")
+DEFAULT_MEMORY = "memory"
 
 
 @contextmanager
 def opened(
-    directory: Path,
+    directory: str,
     chroma: str | None = None,
     embeddings: str | None = None,
     *,

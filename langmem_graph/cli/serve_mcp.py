@@ -6,11 +6,11 @@ from typing import Annotated, Any
 import typer
 
 from langmem_graph.cli.options import (
-    DEFAULT_DIRECTORY,
+    DEFAULT_MEMORY,
     BaseUrlOption,
     ChromaOption,
-    DirectoryOption,
     EmbeddingsOption,
+    MemoryOption,
     ModelOption,
     opened,
 )
@@ -41,7 +41,7 @@ def mcp(
     ] = False,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: MemoryOption = DEFAULT_MEMORY,
     chroma: ChromaOption = None,
     embeddings: EmbeddingsOption = None,
 ) -> None:

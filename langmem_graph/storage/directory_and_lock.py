@@ -7,11 +7,12 @@ process all `Memory` and `ChromaStore` objects of the directory share one `Memor
 import logging
 import os
 import shutil
+import sqlite3
 import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -43,6 +44,7 @@ LOCK_FILE = "lock"
 USERS = "users"
 ERASED = ".erased-"  # begins the names of folders being deleted; the next opening deletes the rest
 WAIT_SECONDS = 30.0
+_OWNER = "SELECT value FROM meta WHERE key = 'user_id'"
 LOCK_SECONDS = 2.0  # processes that share a server hold the lock only while they open
 _OPEN: dict[tuple[Path, bool], "MemoryDirectory"] = globals().get("_OPEN", {})  # after a reload
 OPEN_GUARD = threading.RLock()
@@ -195,6 +197,15 @@ class MemoryDirectory(NotCopied):
     def has(self, user_id: str) -> bool:
         """Whether this user has a ledger here."""
         return (self.folder(user_id) / "ledger.db").exists()
+
+    def users(self) -> list[str]:
+        """The ids of all users of whom something is stored."""
+        found = list[str]()
+        for file in sorted((self.path / USERS).glob("[!.]*/ledger.db")):
+            place = f"{file.absolute().as_uri()}?mode=ro"
+            with closing(sqlite3.connect(place, uri=True)) as ledger:
+                found += [row[0] for row in ledger.execute(_OWNER)]
+        return sorted(found)
 
     def folder(self, user_id: str) -> Path:
         """The folder that holds everything of this user."""

@@ -176,7 +176,7 @@ def session_summaries(connection: Connection) -> list[SessionSummary]:
     query = (
         select(sessions.c.session_id, func.count(), func.min(m.at), func.max(m.at))
         .join(messages, m.session == sessions.c.n)
-        .group_by(sessions.c.n)
+        .group_by(sessions.c.n, sessions.c.session_id)
         .order_by(sessions.c.n)
     )
     return [

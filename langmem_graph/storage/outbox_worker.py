@@ -83,6 +83,12 @@ class DueWork:
             self.drain(layer, range(sys.maxsize))
         return self.done
 
+    def index_all(self) -> Drained:
+        """Write all vectors that wait to the index; nothing is embedded."""
+        for layer in LAYERS:
+            self._index_due(layer)
+        return self.done
+
     def drain(self, layer: str, rows: range) -> Drained:
         """Embed the due items of a layer among `rows`, and index if enough vectors wait.
 

@@ -25,9 +25,10 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from langmem_graph.errors import ClosedMemoryError, InvalidInputError, StorageError
+from langmem_graph.messages import folder_name
 from langmem_graph.settings import StorageSettings
 from langmem_graph.storage.postgres_words import OWN_ROOM, SCHEMA
-from langmem_graph.storage.tables_and_migrations import get_meta
+from langmem_graph.storage.tables_and_migrations import NEVER_REUSED, get_meta
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -123,7 +124,7 @@ def connect(database: Any, settings: StorageSettings) -> Engine:
         return engine
     try:
         url = make_url(database.replace("postgres://", "postgresql://", 1))
-    except ArgumentError:
+    except (ArgumentError, ValueError):
         raise InvalidInputError("The database's URL must be postgresql://USER@HOST/NAME.") from None
     return sa.create_engine(
         url.set(drivername="postgresql+langmem_graph"),
@@ -141,6 +142,11 @@ def connect(database: Any, settings: StorageSettings) -> Engine:
     )
 
 
+def room_of(user_id: str) -> UUID:
+    """The key of a user's room: half of the hash that also names a user's folder."""
+    return UUID(folder_name(user_id)[:32])
+
+
 def place_of(engine: Engine) -> str:
     """The database without its password, for messages."""
     url: URL = engine.url
@@ -154,16 +160,15 @@ def explained(engine: Engine) -> Iterator[None]:
         yield
     except SQLAlchemyError as error:
         raise StorageError(_explanation(engine, error)) from error
-    except PoolTimeout as error:
-        raise StorageError(f"The pool of {place_of(engine)} has no connection: {error}") from error
 
 
 def _explanation(engine: Engine, error: SQLAlchemyError) -> str:
-    cause = " ".join(str(getattr(error, "orig", None) or error).split())
+    origin = getattr(error, "orig", None)
+    cause = " ".join(str(origin or error).split())
     told = f"The database {place_of(engine)} cannot be used: {cause}. "
     if any(name in cause for name in (ROLE, f"{SCHEMA}.", "relation ", "app.room")):
         return f"{told}If it was not prepared yet, run: langmem-graph migrate URL"
-    if isinstance(error, PoolTimeoutError):
+    if isinstance(error, PoolTimeoutError) or isinstance(origin, PoolTimeout):
         return f"{told}All its connections are in use; fewer calls at once, or a larger pool."
     return f"{told}Nothing was stored by this call; check that it can be reached, and try again."
 
@@ -226,6 +231,24 @@ class PostgresDatabase:
     def damage(self, connection: Connection) -> list[str]:
         """What is wrong with the tables: nothing, since PostgreSQL refuses rows without others."""
         return []
+
+    def last_numbers(self, connection: Connection) -> dict[str, int]:
+        """The greatest number that was ever given in each table that gives none twice."""
+        found = dict[str, int]()
+        for name in NEVER_REUSED:
+            given = sa.text(
+                f"SELECT greatest((SELECT max(n) FROM {name} WHERE room = {OWN_ROOM}), "
+                f"(SELECT last FROM numbers WHERE room = {OWN_ROOM} AND name = '{name}'))"
+            )
+            if last := connection.scalar(given):
+                found[name] = last
+        return found
+
+    def note_last_numbers(self, connection: Connection, last: dict[str, int]) -> None:
+        """Take over these numbers from a ledger whose rows were copied here."""
+        note = sa.text("INSERT INTO numbers (name, last) VALUES (:name, :last)")
+        if last:
+            connection.execute(note, [{"name": name, "last": n} for name, n in last.items()])
 
     def checkpoint(self, seconds: float | None = None) -> bool:
         """Remove deleted rows from the tables' pages; False where that is not allowed."""

@@ -5,6 +5,7 @@ first and lose the user's own. `migrate --index` makes one of its own for a very
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -26,6 +27,12 @@ neighbours = sa.Table(
     sa.Column("embedding", HALFVEC(), nullable=False),
 )
 """Vectors with half the precision of the ledger's, with which what is found is compared again."""
+
+
+_DEPTH = sa.text(
+    "SELECT set_config('hnsw.ef_search', :depth, true),"
+    " set_config('hnsw.iterative_scan', 'strict_order', true)"
+)
 
 
 class PostgresIndex:
@@ -68,9 +75,14 @@ class PostgresIndex:
         self, layer: str, vector: NDArray[np.float32], limit: int, connection: Connection
     ) -> list[int]:
         """The ids of the nearest vectors by cosine, nearest first."""
-        distance = neighbours.c.embedding.cosine_distance(vector)
-        nearest = sa.select(neighbours.c.n).where(_of(layer)).order_by(distance, neighbours.c.n)
-        return list(connection.scalars(nearest.limit(limit)))
+        size = sa.cast(
+            neighbours.c.embedding, HALFVEC(vector.size)
+        )  # as an index of its own has it
+        own = (neighbours.c.room == self._database.room) & (neighbours.c.layer == layer)
+        distance: Any = size.cosine_distance(vector)  # type: ignore[attr-defined]
+        nearest = sa.select(neighbours.c.n).where(own).order_by(distance).limit(limit)
+        connection.execute(_DEPTH, {"depth": str(min(1_000, max(40, 2 * limit)))})
+        return list(connection.scalars(nearest))
 
     def drop(self) -> None:
         """Delete all vectors of the room."""

@@ -25,12 +25,17 @@ from langmem_graph.errors import (
     NothingStoredError,
     for_log,
 )
-from langmem_graph.messages import folder_name
 from langmem_graph.reports import EraseReport
 from langmem_graph.settings import Settings
 from langmem_graph.storage import chroma_index, message_queries, outbox_rows
 from langmem_graph.storage.chroma_index import VectorIndex
-from langmem_graph.storage.postgres_database import PostgresDatabase, connect, explained, place_of
+from langmem_graph.storage.postgres_database import (
+    PostgresDatabase,
+    connect,
+    explained,
+    place_of,
+    room_of,
+)
 from langmem_graph.storage.postgres_index import PostgresIndex
 from langmem_graph.storage.postgres_schema import ROOM_TABLES, check_version, work
 from langmem_graph.storage.tables_and_migrations import get_meta, outbox, set_meta, unread
@@ -112,8 +117,12 @@ class PostgresRooms(NotCopied):
         self._rooms: OrderedDict[str, PostgresRoom] = OrderedDict()
         self._changed = threading.Condition()
         self._ended = threading.Event()
-        with explained(self._engine), self._engine.connect() as connection:
-            check_version(connection, place_of(self._engine))
+        try:
+            with explained(self._engine), self._engine.connect() as connection:
+                check_version(connection, place_of(self._engine))
+        except BaseException:
+            self._engine.dispose()
+            raise
         if not read_only:
             threading.Thread(target=self._take_over, daemon=True).start()
 
@@ -124,6 +133,14 @@ class PostgresRooms(NotCopied):
     def has(self, user_id: str) -> bool:
         """Whether anything is stored of this user."""
         return self._database(user_id).read(lambda c: get_meta(c, "ledger_id")) is not None
+
+    def users(self) -> list[str]:
+        """The ids of all users of whom something is stored, asked for room by room."""
+        with explained(self._engine), self._engine.connect() as connection:
+            keys = connection.scalars(sa.select(work.c.room)).all()
+        rooms = (PostgresDatabase(self._engine, key, self._settings.storage) for key in keys)
+        found = (room.read(partial(get_meta, key="user_id")) for room in rooms)
+        return sorted(filter(None, found))
 
     @contextmanager
     def room(self, user_id: str, *, create: bool = False) -> Iterator[PostgresRoom]:
@@ -196,8 +213,7 @@ class PostgresRooms(NotCopied):
         self._engine.dispose()
 
     def _database(self, user_id: str) -> PostgresDatabase:
-        room = uuid.UUID(folder_name(user_id)[:32])
-        return PostgresDatabase(self._engine, room, self._settings.storage)
+        return PostgresDatabase(self._engine, room_of(user_id), self._settings.storage)
 
     def _chroma_of(self, ledger_id: str) -> VectorIndex:
         return VectorIndex(ledger_id, connect=self._chroma_client)

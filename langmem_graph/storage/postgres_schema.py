@@ -4,7 +4,7 @@ They are those of a ledger's file, with the room first in every key. Numbers are
 room, by triggers, as SQLite counts them in each file.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,10 +12,19 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.dialects.postgresql import UUID
 
 from langmem_graph.errors import SchemaTooNewError, StorageError
+from langmem_graph.settings import Settings
 from langmem_graph.storage import tables_and_migrations as ledger
-from langmem_graph.storage.postgres_database import ROLE, explained, place_of
+from langmem_graph.storage.postgres_database import (
+    ROLE,
+    PostgresDatabase,
+    connect,
+    explained,
+    place_of,
+    room_of,
+)
 from langmem_graph.storage.postgres_index import neighbours
 from langmem_graph.storage.postgres_words import OWN_ROOM, SCHEMA, TABLES, room_column
+from langmem_graph.storage.tables_and_migrations import get_meta
 
 VERSION = 1
 _MIGRATING = 7_240_811_923  # the advisory lock under which one process at a time migrates
@@ -94,6 +103,35 @@ CREATE OR REPLACE FUNCTION {SCHEMA}.keep_{{name}}() RETURNS trigger LANGUAGE plp
   ON CONFLICT (room, name) DO UPDATE SET last = greatest(numbers.last, excluded.last);
   RETURN NULL; END $$
 """
+
+
+def prepare(url: str, users: Iterable[str] = ()) -> int:
+    """Prepare the database, and make an index of their own for these users' large rooms."""
+    settings = Settings().storage
+    engine = connect(url, settings)
+    try:
+        version = migrate(engine)
+        for user_id in users:
+            _make_index(PostgresDatabase(engine, room_of(user_id), settings))
+        return version
+    finally:
+        engine.dispose()
+
+
+def _make_index(database: PostgresDatabase) -> None:
+    """An approximate index over one room's vectors; each statement of that room may use it."""
+    size = database.read(lambda connection: get_meta(connection, "dimension"))
+    if size is None:
+        raise StorageError("Nothing is embedded of this user; there is nothing to index.")
+    for layer in ledger.LAYERS:
+        name = f"hnsw_{database.room.hex}_{layer}"
+        command = (
+            f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} ON {neighbours} USING hnsw"
+            f" ((embedding::halfvec({int(size)})) halfvec_cosine_ops)"
+            f" WHERE room = '{database.room}' AND layer = '{layer}'"
+        )
+        with explained(database.engine), database.engine.connect() as bare:
+            bare.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql(command)
 
 
 def migrate(engine: Engine) -> int:

