@@ -79,7 +79,7 @@ class PostgresIndex:
             neighbours.c.embedding, HALFVEC(vector.size)
         )  # as an index of its own has it
         own = (neighbours.c.room == self._database.room) & (neighbours.c.layer == layer)
-        distance: Any = size.cosine_distance(vector)  # type: ignore[attr-defined]
+        distance: Any = size.cosine_distance(vector)
         nearest = sa.select(neighbours.c.n).where(own).order_by(distance).limit(limit)
         connection.execute(_DEPTH, {"depth": str(min(1_000, max(40, 2 * limit)))})
         return list(connection.scalars(nearest))
