@@ -11,6 +11,7 @@ from langchain_core.embeddings import Embeddings
 
 from benchmarks.common import console
 from benchmarks.data import LOADERS
+from benchmarks.data.distractors import with_distractors
 from benchmarks.data.general import with_general
 from benchmarks.data.items import DataSet
 from benchmarks.job import Job, limited
@@ -19,7 +20,7 @@ from benchmarks.models import Speaker
 from benchmarks.readers import ContextReader, NavigateReader
 from benchmarks.report.write import write_report
 from benchmarks.run import run
-from benchmarks.systems.catalogue import Spec, ablations, catalogue, chosen, sweep
+from benchmarks.systems.catalogue import Spec, ablations, catalogue, chosen, offering, sweep
 from benchmarks.vectors import CachedEmbeddings, cached, warm
 from langmem_graph.embeddings.embedder import embeddings_by_name
 from langmem_graph.embeddings.minilm import MiniLMEmbeddings
@@ -45,6 +46,7 @@ class Options:
     ablate: str = ""
     depths: str = ""
     breadths: str = ""
+    distractors: str = ""
     limit: int | None = None
     k: int = 20
     context_tokens: int = 1_500
@@ -66,10 +68,12 @@ def bench(options: Options) -> str:
     start = perf_counter()
     speaker, judge = _speakers(options)
     data = LOADERS[_known(options.name)](options.data)
+    embeddings = _embeddings(options)
+    if counts := _numbers(options.distractors):
+        data = with_distractors(data, embeddings, max(counts))
     whole, data = data, limited(data, options.limit, with_gold=speaker is None)
     if speaker is not None and options.reader == NavigateReader.name:
         data = with_general(data, options.limit)
-    embeddings = _embeddings(options)
     try:
         job = _job(options, data, embeddings, speaker, judge)
         if speaker is None:
@@ -143,14 +147,17 @@ def _address(url: str | None) -> str | None:
 
 
 def _specs(options: Options, *, answering: bool) -> list[Spec]:
-    added = _variants(options)
-    if added and not answering:
-        raise InvalidInputError("--ablate, --depths and --breadths change answers: name a --model.")
+    added, counts = _variants(options), _numbers(options.distractors)
+    if (added or counts) and not answering:
+        raise InvalidInputError(
+            "--ablate, --depths, --breadths and --distractors change answers: name a --model."
+        )
     names = [one.strip() for one in options.systems.split(",") if one.strip()]
     if added and not names:
         specs = [catalogue()["ours-reason"], *added]
     else:
         specs = [*chosen(names, answering=answering, has_model=answering), *added]
+    specs += offering(specs, counts) if counts else []
     return list({spec.name: spec for spec in specs}.values())
 
 
@@ -165,7 +172,7 @@ def _variants(options: Options) -> list[Spec]:
 
 def _numbers(text: str) -> list[int]:
     try:
-        return [int(one) for one in text.split(",")]
+        return [int(one) for one in text.split(",")] if text else []
     except ValueError as error:
         raise InvalidInputError(f"Numbers with commas, not {text!r}.") from error
 

@@ -85,6 +85,12 @@ class Filled(BaseModel):
     arguments: str = Field(max_length=8_000, description="The arguments, a JSON object as text.")
 
 
+class Picked(BaseModel):
+    """The tool that a request is for."""
+
+    name: str = Field(max_length=200)
+
+
 class ContextReader:
     """Answers in one call from a context.
 
@@ -122,6 +128,19 @@ class ContextReader:
         said = self.speaker.say(prompt_text("reply" if free else "answer"), asked)
         return _reply(said, text=said.content or "")
 
+    def pick(self, question: Question, context: Context) -> Said:
+        """The tool among those offered that the request is for, without its arguments."""
+        tools = {one.name: one for one in question.tools}
+        lines = [json.dumps(one.as_function()["function"]) for one in tools.values()]
+        said = self.speaker.ask(
+            Picked,
+            prompt_text("pick"),
+            "\n".join([_asked(question, context), "Tools:", *lines]),
+            lambda one: None if one.name in tools else f"name one of {', '.join(tools)}",
+        )
+        said.content = tools[said.content.name] if said.content else None
+        return said
+
     def _choose(self, question: Question, asked: str) -> Reply:
         letters = LETTERS[: len(question.options)]
         said = self.speaker.ask(
@@ -135,9 +154,12 @@ class ContextReader:
         return _reply(said, choice=question.options[letters.index(said.content.letter)])
 
     def _call(self, question: Question, asked: str) -> Reply:
-        assert question.goal is not None
-        tool = json.dumps(question.goal.as_function()["function"], ensure_ascii=False)
-        said = self.speaker.ask(Filled, prompt_text("call"), f"{asked}\nTool: {tool}", _no_object)
+        tools = [
+            json.dumps(one.as_function()["function"], ensure_ascii=False) for one in question.tools
+        ]
+        title = "Tool" if len(tools) == 1 else "Tools, of which one is right"
+        offered = "\n".join([f"{title}: {tools[0]}", *tools[1:]])
+        said = self.speaker.ask(Filled, prompt_text("call"), f"{asked}\n{offered}", _no_object)
         if said.content is None:
             return _reply(said)
         return _reply(said, tool=said.content.name, arguments=json.loads(said.content.arguments))

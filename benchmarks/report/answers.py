@@ -13,6 +13,7 @@ from benchmarks.data.locomo import ADVERSARIAL
 from benchmarks.log import Row
 from benchmarks.metrics import tool_calls as calls
 from benchmarks.metrics.tool_calls import ToolTask
+from benchmarks.report import distance
 from benchmarks.report.figures import (
     breakdown,
     by_system,
@@ -82,6 +83,11 @@ def answer_tables(data: DataSet, rows: Sequence[Row], names: Sequence[str]) -> l
     for title, label in (("Category", "category"), ("Question kind", "kind")) if first else ():
         name = partial(_label, label)
         parts += breakdown(title, systems, name, partial(scored, first), lead_title(rows))
+    if first:
+        quarters = distance.quarters(data)
+        parts += breakdown(
+            distance.TITLE, systems, quarters, partial(scored, first), lead_title(rows)
+        )
     return parts + navigation
 
 
@@ -147,6 +153,14 @@ def tool_tables(data: DataSet, systems: dict[str, list[Row]]) -> list[str]:
     parts = [table(header, lines)]
     for title, label in (("type", lambda slot: slot.type), ("complexity", calls.complexity)):
         parts += [f"\nSlot accuracy by {title} (slots):\n", _slots(tasks, label)]
+    quarters = distance.quarters(data)
+    parts += breakdown(
+        distance.TITLE,
+        systems,
+        quarters,
+        lambda row: calls.task_f1(tool_task(row, asked[row["conversation"], row["question"]])),
+        "value F1",
+    )
     rates = {name: calls.error_rates(own) for name, own in tasks.items()}
     lines = [
         [name, *(f"{own[kind]:.3f}" for kind in calls.ERROR_CLASSES)] for name, own in rates.items()

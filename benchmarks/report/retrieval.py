@@ -8,6 +8,7 @@ from benchmarks.data.items import DataSet
 from benchmarks.data.locomo import ADVERSARIAL
 from benchmarks.log import Row
 from benchmarks.metrics import ranking
+from benchmarks.report import distance
 from benchmarks.report.figures import breakdown, by_system, interval, mean, mean_of_means
 
 MAIN_CUT = 10
@@ -36,6 +37,7 @@ def retrieval_tables(data: DataSet, rows: Sequence[Row], names: Sequence[str]) -
     measured = f"recall@{MAIN_CUT}"
     parts += breakdown("Category", systems, lambda row: row["category"], recall_at, measured)
     parts += breakdown("Question kind", systems, lambda row: row["kind"], recall_at, measured)
+    parts += breakdown(distance.TITLE, systems, distance.quarters(data), recall_at, measured)
     if len(data.conversations) <= 30:
         parts += breakdown(
             "Conversation", systems, lambda row: row["conversation"], recall_at, measured

@@ -1,4 +1,4 @@
-"""Plain systems to compare with: BM25, cosine of texts, and everything there is."""
+"""Plain systems to compare with: BM25, cosine of texts, everything there is, and the gold alone."""
 
 import re
 import sqlite3
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from benchmarks.data.items import Question, Session
 from benchmarks.models import Spent
-from benchmarks.readers import ContextReader, Passage, Reply, quoted
+from benchmarks.readers import Context, ContextReader, Passage, Reply, quoted
 from langmem_graph.schemas import SearchBy
 
 _WORD = re.compile(r"\w+")
@@ -157,5 +157,23 @@ class FullContext(Baseline):
 
     def answer(self, question: Question, k: int, reader: ContextReader) -> Reply:
         """From everything, each message whole."""
-        latest = self.messages[::-1]
-        return reader.read(question, quoted(latest, self._tokens, longest=None, last=True))
+        return reader.read(question, self._shown(self.messages))
+
+    def _shown(self, messages: Sequence[Passage]) -> Context:
+        """What of them fits, the latest first; sessions that are shown whole are named too."""
+        shown = quoted(messages[::-1], self._tokens, longest=None, last=True)
+        ids = set(shown.ids)
+        cut = {one.session_id for one in self.messages if one.id not in ids}
+        whole = {one.session_id for one in messages} - cut
+        return replace(shown, ids=[*shown.ids, *sorted(whole)])
+
+
+class Oracle(FullContext):
+    """What perfect retrieval would reach: the model reads the gold messages or sessions, whole."""
+
+    name = "oracle"
+
+    def answer(self, question: Question, k: int, reader: ContextReader) -> Reply:
+        """From the gold alone; from nothing where the data set has none."""
+        gold = [one for one in self.messages if {one.id, one.session_id} & question.gold]
+        return reader.read(question, self._shown(gold))

@@ -7,9 +7,9 @@ from typing import Any
 
 from langchain_core.embeddings import Embeddings
 
-from benchmarks.data.items import Question, Session
+from benchmarks.data.items import Question, Session, ToolGoal
 from benchmarks.models import Spent
-from benchmarks.readers import Context, ContextReader, NavigateReader, Passage, Reply
+from benchmarks.readers import Context, ContextReader, NavigateReader, Passage, Reply, quoted
 from langmem_graph.memory import Memory
 from langmem_graph.schemas import GroundedCall, MessageHit, Origin, Recall, SearchBy
 from langmem_graph.settings import RankingMethod, Settings
@@ -150,7 +150,7 @@ class Reasoning(Ours):
     def answer(self, question: Question, k: int, reader: ContextReader) -> Reply:
         """SearchBy navigating, by grounding a call, or from what reasoning recalled."""
         if question.goal is not None:
-            return self._call(question)
+            return self._call(question, reader)
         if isinstance(reader, NavigateReader):
             return reader.navigate(self._user, question)
         start = perf_counter()
@@ -164,11 +164,26 @@ class Reasoning(Ours):
         reply.problems += found.report.problems
         return reply
 
-    def _call(self, question: Question) -> Reply:
-        """`user.ground` fills the call; what it leaves out as missing stays out."""
-        assert question.goal is not None
+    def _call(self, question: Question, reader: ContextReader) -> Reply:
+        """`user.ground` fills the call; what it leaves out as missing stays out.
+
+        Of several tools the model picks one first, with what a plain look-up finds in view.
+        """
+        goal, picking = question.goal, Spent()
+        if question.offered:
+            found = self.search(question.text, 20, "message")
+            picked = reader.pick(question, quoted(found, reader.tokens))
+            goal, picking = picked.content, picked.spent
+            if goal is None:
+                return Reply(failed=True, spent=picking, problems=picked.problems)
+        assert goal is not None
+        reply = self._ground(question, goal)
+        reply.spent = reply.spent.plus(picking)
+        return reply
+
+    def _ground(self, question: Question, goal: ToolGoal) -> Reply:
         start = perf_counter()
-        tool = question.goal.as_function()
+        tool = goal.as_function()
         trust: tuple[Origin, ...] = ("user", "assistant", "tool", "import")  # gold rests on all
         done: GroundedCall = self._user.ground(tool, question.text, at=question.at, trust=trust)
         spent = Spent(perf_counter() - start, done.llm_calls, done.input_tokens, done.output_tokens)

@@ -1,0 +1,136 @@
+"""What the papers measure beside the plain run: gold alone, distance, other tools, their modes."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.command import Options, bench
+from benchmarks.data import LOADERS
+from benchmarks.data.distractors import HARD, RANDOM, with_distractors
+from benchmarks.data.items import Conversation, Question, Session
+from benchmarks.report.distance import QUARTERS, quarter
+from benchmarks.systems.catalogue import chosen, offering
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.testing import HashEmbeddings
+from tests.benchmarks import tiny
+from tests.benchmarks.scripted import Model, job, measured
+
+
+def said(number):
+    return {"id": f"m{number}", "role": "user", "content": f"line {number}"}
+
+
+def test_the_oracle_reads_the_gold_and_nothing_else(tmp_path):
+    model = Model(Filled={"name": "book", "arguments": json.dumps({"city": "Rome", "guests": 2})})
+    rows, text = measured(job(tmp_path, "mem2actbench", model, None, ["oracle", "full-context"]))
+    (right, lost) = [asked for _, asked in model.asked if "I like tea" not in asked]
+    assert "I live in Rome." in right
+    assert "(nothing)" in lost  # its sources are not in the session file
+    assert "| oracle | 1.000 |" in text
+    gold = next(row for row in rows if row["system"] == "oracle" and row["question"] == "a1")
+    assert gold["reply"]["shown_ids"] == ["t1:1", "c1"]  # the source, whole: no slot can be missed
+
+
+def test_evidence_is_put_into_quarters_of_what_was_in_memory_by_its_earliest_place():
+    sessions = [Session(f"s{n}", [said(2 * n), said(2 * n + 1)]) for n in range(4)]
+    talk = Conversation("t", sessions, [])
+    assert quarter(talk, Question("q", "x", frozenset({"m7", "m2"}))) == QUARTERS[1]
+    assert quarter(talk, Question("q", "x", frozenset({"s3"}))) == QUARTERS[3]
+    assert quarter(talk, Question("q", "x", frozenset({"m2"}), before=2)) == QUARTERS[2]
+    assert quarter(talk, Question("q", "x", frozenset({"m7"}), before=2)) == ""
+    assert quarter(talk, Question("q", "x")) == ""
+
+
+def test_tool_calls_and_found_messages_are_reported_by_the_distance_of_their_evidence(tmp_path):
+    model = Model(Filled={"name": "book", "arguments": json.dumps({"city": "Rome", "guests": 2})})
+    _, text = measured(job(tmp_path, "mem2actbench", model, None, ["bm25"]))
+    table = text.split("Where the earliest evidence lies in the history, value F1")[1]
+    assert "| (none) | 1 | 1.000 |" in table
+    assert "| 0–25% (oldest) | 1 | 1.000 |" in table
+    data = tiny.locomo(tmp_path / "found")
+    text = bench(Options("locomo", data, tmp_path / "runs", embeddings="hash", systems="bm25"))
+    assert "Where the earliest evidence lies in the history, recall@10" in text
+    assert "| 25–50% | 1 |" in text
+
+
+TOOLS = {
+    "book": "Books a hotel room in a city.",
+    "reserve": "Books a hotel room in a town.",
+    "weather": "Tells how the sky will be.",
+    "mail": "Sends somebody a letter.",
+}
+
+
+def tools_file(folder):
+    """Four tasks of four tools; two of the tools are alike."""
+    tiny.mem2actbench(folder)
+    file = folder / "qa_dataset.jsonl"
+    task = json.loads(file.read_text().splitlines()[0])
+    rows = []
+    for number, (name, about) in enumerate(TOOLS.items()):
+        call = {**task["tool_call"], "name": name}
+        schema = {**task["target_tool_schema"], "name": name, "description": about}
+        rows.append(
+            {**task, "qa_id": f"a{number}", "tool_call": call, "target_tool_schema": schema}
+        )
+    file.write_text("\n".join(map(json.dumps, rows)))
+    return folder
+
+
+def test_other_tools_are_the_sets_own_by_chance_and_by_likeness(tmp_path):
+    data = LOADERS["mem2actbench"](tools_file(tmp_path))
+    made = with_distractors(data, HashEmbeddings(), 3).conversations[0].questions
+    for question in made:
+        for kind in (RANDOM, HARD):
+            names = [tool.name for tool in question.distractors[kind]]
+            assert sorted([*names, question.goal.name]) == sorted(TOOLS)
+    assert made[0].distractors[HARD][0].name == "reserve"
+    assert made[1].distractors[HARD][0].name == "book"
+    again = with_distractors(data, HashEmbeddings(), 1).conversations[0].questions
+    assert again == made  # more of them begin with the same
+    assert len({tuple(t.name for t in q.distractors[RANDOM])[:1] for q in made}) > 1
+    with pytest.raises(InvalidInputError, match="has 4 tools, too few for 4"):
+        with_distractors(data, HashEmbeddings(), 4)
+
+
+class Chooses(Model):
+    """Takes the first tool that is shown."""
+
+    def __init__(self):
+        super().__init__(
+            Filled=lambda asked: {"name": self.first(asked), "arguments": "{}"},
+            Picked=lambda asked: {"name": self.first(asked)},
+            Extraction={"memories": []},
+            ToolFill={"arguments": {}, "missing": ["city"]},
+        )
+
+    @staticmethod
+    def first(asked):
+        shown = asked[asked.index('{"name"') :]
+        return json.loads(shown.splitlines()[0])["name"]
+
+
+def test_the_model_chooses_among_as_many_tools_as_are_named(tmp_path):
+    data = LOADERS["mem2actbench"](tools_file(tmp_path / "tools"))
+    data = with_distractors(data, HashEmbeddings(), 3)
+    specs = chosen(["bm25", "ours-reason"], answering=True, has_model=True)
+    specs += offering(specs, [1, 3])
+    model = Chooses()
+    made = job(tmp_path / "b", "mem2actbench", model, None, specs=specs)
+    rows, text = measured(replace(made, data=data))
+    by = {}
+    for row in rows:
+        by.setdefault(row["system"], []).append(row["reply"])
+    assert set(by) == {
+        f"{name}{more}"
+        for name in ("bm25", "ours-reason")
+        for more in ("", " +1 random", " +3 random", " +1 hard", " +3 hard")
+    }
+    assert [reply["tool"] for reply in by["bm25"]] == list(TOOLS)
+    right = [reply["tool"] == name for reply, name in zip(by["bm25 +3 hard"], TOOLS, strict=True)]
+    assert not all(right)  # the right tool does not always stand first
+    lines = [asked.splitlines() for name, asked in model.asked if name == "Filled"]
+    assert {sum('"parameters"' in line for line in one) for one in lines} == {1, 2, 4}
+    assert by["ours-reason"][0]["spent"]["calls"] < by["ours-reason +1 hard"][0]["spent"]["calls"]
+    assert "tool_accuracy" in text
