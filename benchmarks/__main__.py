@@ -73,10 +73,22 @@ def measure(
     limit: Annotated[
         int | None, typer.Option(min=1, help="Questions asked at most, evenly spread.")
     ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="Passages shown to a model at most.")] = 20,
+    unit: Annotated[
+        Literal["message", "session", "entry"],
+        typer.Option(help="What is shown: messages, whole sessions, or RealMem's own entries."),
+    ] = "message",
+    paper_rubrics: Annotated[
+        bool, typer.Option("--paper-rubrics", help="Judge RealMem by its paper's criteria too.")
+    ] = False,
+    k: Annotated[
+        int | None, typer.Option("-k", min=1, help="Passages shown at most: 20, of sessions 5.")
+    ] = None,
     context_tokens: Annotated[
-        int, typer.Option(min=100, help="Tokens of memory shown to a model.")
-    ] = 1_500,
+        int | None,
+        typer.Option(
+            min=100, help="Tokens of memory shown to a model: 1,500, of other units --full-tokens."
+        ),
+    ] = None,
     full_tokens: Annotated[
         int, typer.Option(min=100, help="The same for the system full-context.")
     ] = 100_000,

@@ -12,6 +12,7 @@ from langchain_core.embeddings import Embeddings
 from benchmarks.common import console
 from benchmarks.data import LOADERS
 from benchmarks.data.distractors import with_distractors
+from benchmarks.data.entries import as_entries
 from benchmarks.data.general import with_general
 from benchmarks.data.items import DataSet
 from benchmarks.job import Job, limited
@@ -20,12 +21,29 @@ from benchmarks.models import Speaker
 from benchmarks.readers import ContextReader, NavigateReader
 from benchmarks.report.write import write_report
 from benchmarks.run import run
-from benchmarks.systems.catalogue import Spec, ablations, catalogue, chosen, offering, sweep
+from benchmarks.systems.catalogue import (
+    ANSWER,
+    RETRIEVAL,
+    Spec,
+    ablations,
+    catalogue,
+    chosen,
+    offering,
+    sweep,
+)
 from benchmarks.vectors import CachedEmbeddings, cached, warm
 from langmem_graph.embeddings.embedder import embeddings_by_name
 from langmem_graph.embeddings.minilm import MiniLMEmbeddings
 from langmem_graph.errors import ChatModelError, InvalidInputError
 from langmem_graph.llm.chat_models import load_chat_model
+from langmem_graph.schemas import SearchBy
+
+SHOWN = {"message": 20, "session": 5, "entry": 20}
+"""What is found and shown to a model, and how many of it; the last two are RealMem's modes."""
+
+
+UNUSUAL = {"session": ["ours-reason"], "entry": ["ours-reason", "ours+records"]}
+"""Systems that have nothing of the kind to show, so that they have to be named."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +66,10 @@ class Options:
     breadths: str = ""
     distractors: str = ""
     limit: int | None = None
-    k: int = 20
-    context_tokens: int = 1_500
+    unit: str = "message"
+    paper_rubrics: bool = False
+    k: int | None = None
+    context_tokens: int | None = None
     full_tokens: int = 100_000
     prices: str = ""
     embeddings: str | None = None
@@ -71,6 +91,7 @@ def bench(options: Options) -> str:
     embeddings = _embeddings(options)
     if counts := _numbers(options.distractors):
         data = with_distractors(data, embeddings, max(counts))
+    data = _in_unit(data, options, answering=speaker is not None)
     whole, data = data, limited(data, options.limit, with_gold=speaker is None)
     if speaker is not None and options.reader == NavigateReader.name:
         data = with_general(data, options.limit)
@@ -103,6 +124,18 @@ def _known(name: str) -> str:
     return name
 
 
+def _in_unit(data: DataSet, options: Options, *, answering: bool) -> DataSet:
+    if options.unit not in SHOWN:
+        raise InvalidInputError(f"No unit {options.unit!r}; there are {', '.join(SHOWN)}.")
+    if options.paper_rubrics and (data.task != "scale" or not options.judge):
+        raise InvalidInputError("--paper-rubrics are RealMem's, for a --judge.")
+    if options.unit == "session" and not answering and data.by != "session":
+        raise InvalidInputError(
+            f"Gold of {data.title} are messages, so sessions are no unit of it."
+        )
+    return as_entries(data) if options.unit == "entry" else data
+
+
 def _job(
     options: Options,
     data: DataSet,
@@ -116,7 +149,7 @@ def _job(
         embeddings=embeddings,
         out=options.out,
         by=data.by,
-        k=options.k,
+        k=options.k or SHOWN[options.unit],
         reader=_reader(options, speaker),
         judge=judge,
         names=(_name(speaker), _name(judge)),
@@ -124,7 +157,8 @@ def _job(
         cold=options.cold,
         limit=options.limit,
         full_tokens=options.full_tokens,
-        extra=_answering(options) if speaker else {},
+        paper_rubrics=options.paper_rubrics,
+        extra={"unit": options.unit} | (_answering(options) if speaker else {}),
     )
 
 
@@ -135,6 +169,7 @@ def _answering(options: Options) -> dict[str, Any]:
         "judge_server": _address(options.judge_base_url),
         "max_tokens": options.max_tokens,
         "method": options.method,
+        "paper_rubrics": options.paper_rubrics,
     }
 
 
@@ -156,6 +191,9 @@ def _specs(options: Options, *, answering: bool) -> list[Spec]:
     if added and not names:
         specs = [catalogue()["ours-reason"], *added]
     else:
+        if not names and options.unit != "message":
+            usual = ANSWER if answering else RETRIEVAL
+            names = [name for name in usual if name not in UNUSUAL[options.unit]]
         specs = [*chosen(names, answering=answering, has_model=answering), *added]
     specs += offering(specs, counts) if counts else []
     return list({spec.name: spec for spec in specs}.values())
@@ -222,7 +260,13 @@ def _reader(options: Options, speaker: Speaker | None) -> ContextReader | None:
         raise InvalidInputError(f"No reader {options.reader!r}; there are {', '.join(kinds)}.")
     if speaker is None and options.reader != ContextReader.name:
         raise InvalidInputError("--reader says how answers are read: name a --model.")
-    return kinds[options.reader](speaker, options.context_tokens) if speaker else None
+    if speaker is None:
+        return None
+    if options.unit == "message":
+        return kinds[options.reader](speaker, options.context_tokens or 1_500)
+    tokens = options.context_tokens or options.full_tokens
+    by: SearchBy = "session" if options.unit == "session" else "message"
+    return kinds[options.reader](speaker, tokens, by, longest=None)
 
 
 def _embeddings(options: Options) -> Embeddings:

@@ -18,6 +18,7 @@ from benchmarks.models import Said, Speaker, Spent, prompt_text
 from langmem_graph.memory import UserMemory
 from langmem_graph.navigation.rollouts import run_navigator
 from langmem_graph.retrieval.quoted_context import as_data
+from langmem_graph.schemas import SearchBy
 from langmem_graph.settings import Settings
 from langmem_graph.tokens import token_counter
 
@@ -97,17 +98,21 @@ class ContextReader:
     Args:
         speaker: the model.
         tokens: most that is quoted of memory, the same for every system.
+        by: whether systems give it messages or whole sessions.
+        longest: characters that are quoted of one passage, None for all.
     """
 
     name = "context"
 
-    def __init__(self, speaker: Speaker, tokens: int) -> None:
+    def __init__(
+        self, speaker: Speaker, tokens: int, by: SearchBy = "message", longest: int | None = LONGEST
+    ) -> None:
         self.speaker = speaker
-        self.tokens = tokens
+        self.tokens, self.by, self.longest = tokens, by, longest
 
     def read_passages(self, question: Question, passages: Sequence[Passage]) -> Reply:
         """Quote the passages in the order of their rank, as far as there is room, and answer."""
-        return self.read(question, quoted(passages, self.tokens))
+        return self.read(question, quoted(passages, self.tokens, longest=self.longest))
 
     def read(self, question: Question, context: Context) -> Reply:
         """Answer."""
@@ -196,6 +201,19 @@ class NavigateReader(ContextReader):
             failed=not usable,
             problems=done.problems if usable else [*done.problems, f"{done.finish}, no answer"],
         )
+
+
+def whole_sessions(found: Sequence[Passage], said: Sequence[Passage]) -> list[Passage]:
+    """The sessions that were found, each with all that was said in it.
+
+    Args:
+        found: sessions, best first.
+        said: messages in order.
+    """
+    lines: dict[str, list[str]] = {}
+    for one in said:
+        lines.setdefault(one.session_id, []).append(one.text)
+    return [replace(one, text="\n".join(lines[one.session_id])) for one in found]
 
 
 def quoted(

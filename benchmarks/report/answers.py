@@ -32,6 +32,9 @@ _TITLES = {
     "qa_0_to_3": "QA 0–3",
     "memory_recall": "memory recall",
     "memory_helpful": "memory helpful",
+    "paper_qa_0_to_3": "QA 0–3, paper's rubric",
+    "paper_memory_recall": "memory recall, paper's",
+    "paper_memory_helpful": "memory helpful, paper's",
 }
 _NAVIGATION_TITLES = {
     "items": "questions",

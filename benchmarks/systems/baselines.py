@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from benchmarks.data.items import Question, Session
 from benchmarks.models import Spent
-from benchmarks.readers import Context, ContextReader, Passage, Reply, quoted
+from benchmarks.readers import Context, ContextReader, Passage, Reply, quoted, whole_sessions
 from langmem_graph.schemas import SearchBy
 
 _WORD = re.compile(r"\w+")
@@ -31,7 +31,7 @@ class Baseline(ABC):
         """Keep the messages that say something."""
         start = perf_counter()
         spoken = [one for one in session.messages if str(one["content"]).strip()]
-        new = [_passage(one, session.session_id) for one in spoken]
+        new = [said_passage(one, session.session_id) for one in spoken]
         self.messages += new
         self.index(new)
         return Spent(perf_counter() - start)
@@ -54,8 +54,11 @@ class Baseline(ABC):
         return found[:k]
 
     def answer(self, question: Question, k: int, reader: ContextReader) -> Reply:
-        """From the best messages."""
-        return reader.read_passages(question, self.search(question.text, k, "message"))
+        """From the best messages, or from the best sessions."""
+        found = self.search(question.text, k, reader.by)
+        if reader.by == "session":
+            found = whole_sessions(found, self.messages)
+        return reader.read_passages(question, found)
 
     def size(self) -> int:
         """Nothing is on disk."""
@@ -66,7 +69,8 @@ class Baseline(ABC):
         self.messages.clear()
 
 
-def _passage(message: dict[str, object], session: str) -> Passage:
+def said_passage(message: dict[str, object], session: str) -> Passage:
+    """A message as it is quoted."""
     speaker = message.get("name") or message.get("role") or ""
     text = f"{speaker}: {message['content']}"
     return Passage(str(message["id"]), text, str(message.get("at") or ""), session)

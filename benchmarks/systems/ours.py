@@ -9,7 +9,16 @@ from langchain_core.embeddings import Embeddings
 
 from benchmarks.data.items import Question, Session, ToolGoal
 from benchmarks.models import Spent
-from benchmarks.readers import Context, ContextReader, NavigateReader, Passage, Reply, quoted
+from benchmarks.readers import (
+    Context,
+    ContextReader,
+    NavigateReader,
+    Passage,
+    Reply,
+    quoted,
+    whole_sessions,
+)
+from benchmarks.systems.baselines import said_passage
 from langmem_graph.memory import Memory
 from langmem_graph.schemas import GroundedCall, MessageHit, Origin, Recall, SearchBy
 from langmem_graph.settings import RankingMethod, Settings
@@ -43,6 +52,7 @@ class SharedMemory:
         self._added: dict[int, Spent] = {}
         self.undated: set[str] = set()
         """Ids of messages without a date; memory dates them to when they were stored."""
+        self.said: list[Passage] = []
         self._closed = False
 
     def add(self, session: Session) -> Spent:
@@ -56,6 +66,7 @@ class SharedMemory:
         self.undated |= {str(one["id"]) for one in session.messages if not one.get("at")}
         start, spent = perf_counter(), Spent()
         spoken = [one for one in session.messages if str(one["content"]).strip()]
+        self.said += [said_passage(one, session.session_id) for one in spoken]
         refused = self.user.add(spoken, session_id=session.session_id).rejected
         problems = [one.reason for one in refused]
         if self._with_records and session.records:
@@ -104,7 +115,10 @@ class Ours:
         """From the hits."""
         if isinstance(reader, NavigateReader) and question.goal is None:
             return reader.navigate(self.shared.user, question)
-        return reader.read_passages(question, self.search(question.text, k, "message"))
+        found = self.search(question.text, k, reader.by)
+        if reader.by == "session":
+            found = whole_sessions(found, self.shared.said)
+        return reader.read_passages(question, found)
 
     def size(self) -> int:
         """Bytes of the memory."""

@@ -92,6 +92,7 @@ OPTIONS = [
     ["--context-tokens", "300"],
     ["--full-tokens", "300"],
     ["--reader", "navigate"],
+    ["--unit", "session"],
     ["--limit", "1"],
     ["--cold"],
 ]

@@ -5,10 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks import command
 from benchmarks.command import Options, bench
 from benchmarks.data import LOADERS
 from benchmarks.data.distractors import HARD, RANDOM, with_distractors
+from benchmarks.data.entries import as_entries
 from benchmarks.data.items import Conversation, Question, Session
+from benchmarks.models import prompt_text
 from benchmarks.report.distance import QUARTERS, quarter
 from benchmarks.systems.catalogue import chosen, offering
 from langmem_graph.errors import InvalidInputError
@@ -134,3 +137,97 @@ def test_the_model_chooses_among_as_many_tools_as_are_named(tmp_path):
     assert {sum('"parameters"' in line for line in one) for one in lines} == {1, 2, 4}
     assert by["ours-reason"][0]["spent"]["calls"] < by["ours-reason +1 hard"][0]["spent"]["calls"]
     assert "tool_accuracy" in text
+
+
+def entries_file(folder):
+    """The small person, whose replies were made from entries that the sessions have."""
+    file = tiny.realmem(folder) / "realmem" / "Some_One.json"
+    person = json.loads(file.read_text())
+    for number, session in enumerate(person["dialogues"], 1):
+        texts = [f"memory of s{number}", f"other of s{number}"]
+        session["extracted_memory"] = [{"content": one, "source_turn": 1} for one in texts]
+    file.write_text(json.dumps(person))
+    return folder
+
+
+def test_entries_stand_in_place_of_what_was_said(tmp_path):
+    data = as_entries(LOADERS["realmem"](entries_file(tmp_path)))
+    (person,) = data.conversations
+    assert data.by == "message"
+    assert person.sessions[0].messages == [
+        {"id": f"s1#{n}", "role": "user", "content": text, "at": "2025-12-24T00:00:00+00:00"}
+        for n, text in ((1, "memory of s1"), (2, "other of s1"))
+    ]
+    # the reply to the first query also names entries of its own session and of a later one
+    assert [set(one.gold) for one in person.questions] == [{"s1#1"}, {"s1#1", "s2#1"}, set()]
+    with pytest.raises(InvalidInputError, match="LoCoMo does not say which entries are gold"):
+        as_entries(LOADERS["locomo"](tiny.locomo(tmp_path / "other")))
+
+
+def options(tmp_path, name, folder, **more):
+    return Options(name, folder, tmp_path / "runs", embeddings="hash", **more)
+
+
+def test_entries_are_searched_and_counted_by_entry_and_by_session(tmp_path):
+    folder = entries_file(tmp_path / "data")
+    text = bench(options(tmp_path, "realmem", folder, unit="entry"))
+    assert "gold are messages" in text
+    by_entry, by_session = text.split("The sessions of the first 20 entries")
+    # with two and four entries in memory everything is found
+    assert "| naive-rag | 1.000 | 1.000 | 1.000 |" in by_entry
+    assert "| naive-rag | 1.000 | 1.000 | 1.000 |" in by_session
+    assert "ours+records" not in text  # it has no records beside the entries
+    with pytest.raises(InvalidInputError, match="Gold of LoCoMo are messages"):
+        bench(options(tmp_path, "locomo", tiny.locomo(tmp_path / "b"), unit="session"))
+
+
+def test_whole_sessions_are_shown_in_the_room_of_everything(tmp_path, monkeypatch):
+    model = Model(
+        "Fine.",
+        ScaleVerdict={"reason": "part", "score": 2},
+        MemoryVerdict={"found": [1], "helpful": 1},
+    )
+    monkeypatch.setattr(command, "load_chat_model", lambda *a, **o: model)
+    file = tiny.realmem(tmp_path / "data") / "realmem" / "Some_One.json"
+    person = json.loads(file.read_text())
+    person["dialogues"][0]["dialogue_turns"][0]["content"] += " word" * 2_000 + " its end"
+    file.write_text(json.dumps(person))
+    asked = {"model": "x", "judge": "same", "systems": "ours,bm25"}
+    text = bench(options(tmp_path, "realmem", file, unit="session", **asked))
+    shown = [one for name, one in model.asked if 'says: "How far' in one and name == "text"]
+    assert len(shown) == 2
+    assert all("I plan a shed." in one and "its end" in one for one in shown)
+    assert all("Noted." in one for one in shown)  # the assistant's turn is of the session
+    assert "reader context, 100,000 tokens of memory" in text
+    (folder,) = [one for one in (tmp_path / "runs").iterdir() if one.is_dir()]
+    rows = [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
+    first = [one["reply"]["shown_ids"] for one in rows if one.get("question") == "s2:1"]
+    assert first == [["s1"], ["s1"]]
+
+
+def test_the_papers_rubrics_stand_beside_ours(tmp_path):
+    """The paper's judgement comes after ours; the third message has no memories to find."""
+    two, one = {"reason": "a part", "score": 2}, {"reason": "general", "score": 1}
+    judging = Model(
+        ScaleVerdict=[two, one] * 3,
+        MemoryVerdict=[{"found": [1, 2], "helpful": 2}, {"found": [1], "helpful": 0}] * 2,
+    )
+    made = job(tmp_path, "realmem", Model("Fine."), judging, ["bm25"], paper_rubrics=True)
+    rows, text = measured(made)
+    assert rows[0]["scores"] == {
+        "score": pytest.approx(2 / 3),
+        "qa_0_to_3": 2.0,
+        "memory_recall": pytest.approx(2 / 3),
+        "memory_helpful": 1.0,
+        "paper_score": pytest.approx(1 / 3),
+        "paper_qa_0_to_3": 1.0,
+        "paper_memory_recall": pytest.approx(1 / 3),
+        "paper_memory_helpful": 0.0,
+    }
+    assert rows[0]["reason"] == "a part"
+    assert "QA 0–3, paper's rubric | memory recall, paper's | memory helpful, paper's" in text
+    prompts = [messages[0].text for messages in judging.requests]
+    assert prompts.count(prompt_text("judge_scale_paper")) == 3
+    assert prompts.count(prompt_text("judge_memory_paper")) == 2
+    with pytest.raises(InvalidInputError, match="--paper-rubrics are RealMem's"):
+        bench(options(tmp_path, "locomo", tiny.locomo(tmp_path / "b"), paper_rubrics=True))
