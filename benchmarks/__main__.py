@@ -80,6 +80,13 @@ def measure(
     paper_rubrics: Annotated[
         bool, typer.Option("--paper-rubrics", help="Judge RealMem by its paper's criteria too.")
     ] = False,
+    by_speaker: Annotated[
+        bool, typer.Option("--by-speaker", help="LoCoMo once for either speaker, as NapMem asks.")
+    ] = False,
+    seeds: Annotated[
+        int,
+        typer.Option(min=0, help="Answer so many times, drawn at temperature 1; 0: once, at 0."),
+    ] = 0,
     k: Annotated[
         int | None, typer.Option("-k", min=1, help="Passages shown at most: 20, of sessions 5.")
     ] = None,

@@ -11,14 +11,17 @@ from langchain_core.embeddings import Embeddings
 
 from benchmarks.common import console
 from benchmarks.data import LOADERS
+from benchmarks.data.by_speaker import by_speaker
 from benchmarks.data.distractors import with_distractors
 from benchmarks.data.entries import as_entries
 from benchmarks.data.general import with_general
 from benchmarks.data.items import DataSet
 from benchmarks.job import Job, limited
+from benchmarks.log import Log
 from benchmarks.metrics import statistics
 from benchmarks.models import Speaker
 from benchmarks.readers import ContextReader, NavigateReader
+from benchmarks.report.seeds import write_seeds
 from benchmarks.report.write import write_report
 from benchmarks.run import run
 from benchmarks.systems.catalogue import (
@@ -42,6 +45,8 @@ SHOWN = {"message": 20, "session": 5, "entry": 20}
 """What is found and shown to a model, and how many of it; the last two are RealMem's modes."""
 
 
+SAMPLING = {"temperature": 1.0, "top_p": 0.9}
+"""How answers are drawn where several seeds are asked for (NapMem 5.5); judges stay at 0."""
 UNUSUAL = {"session": ["ours-reason"], "entry": ["ours-reason", "ours+records"]}
 """Systems that have nothing of the kind to show, so that they have to be named."""
 
@@ -68,6 +73,9 @@ class Options:
     limit: int | None = None
     unit: str = "message"
     paper_rubrics: bool = False
+    by_speaker: bool = False
+    seeds: int = 0
+    seed: int | None = None
     k: int | None = None
     context_tokens: int | None = None
     full_tokens: int = 100_000
@@ -79,19 +87,27 @@ class Options:
 
 
 def bench(options: Options) -> str:
-    """Run what is missing, and give the report's text.
+    """Run what is missing, and give the report's text; of several seeds, that over all of them.
 
     Raises:
         LangMemGraphError: an unusable option, missing data, or a model that cannot be made.
     """
+    if not options.seeds:
+        return _measure(options)[2]
+    if options.model is None and options.base_url is None:
+        raise InvalidInputError("--seeds are of answers: name a --model.")
+    runs = [_measure(replace(options, seed=seed)) for seed in range(1, options.seeds + 1)]
+    return write_seeds([(job, log) for job, log, _ in runs])
+
+
+def _measure(options: Options) -> tuple[Job, Log, str]:
+    """One run, and its report's text."""
     statistics.require()
     start = perf_counter()
     speaker, judge = _speakers(options)
     data = LOADERS[_known(options.name)](options.data)
     embeddings = _embeddings(options)
-    if counts := _numbers(options.distractors):
-        data = with_distractors(data, embeddings, max(counts))
-    data = _in_unit(data, options, answering=speaker is not None)
+    data = _as_asked(data, options, embeddings, answering=speaker is not None)
     whole, data = data, limited(data, options.limit, with_gold=speaker is None)
     if speaker is not None and options.reader == NavigateReader.name:
         data = with_general(data, options.limit)
@@ -111,7 +127,7 @@ def bench(options: Options) -> str:
         if isinstance(embeddings, CachedEmbeddings):
             embeddings.close()
     console.print(f"Written to {job.folder}")
-    return text
+    return job, log, text
 
 
 def _without_gold(data: DataSet) -> int:
@@ -124,7 +140,10 @@ def _known(name: str) -> str:
     return name
 
 
-def _in_unit(data: DataSet, options: Options, *, answering: bool) -> DataSet:
+def _as_asked(
+    data: DataSet, options: Options, embeddings: Embeddings, *, answering: bool
+) -> DataSet:
+    """As a paper's protocol changes it."""
     if options.unit not in SHOWN:
         raise InvalidInputError(f"No unit {options.unit!r}; there are {', '.join(SHOWN)}.")
     if options.paper_rubrics and (data.task != "scale" or not options.judge):
@@ -133,7 +152,12 @@ def _in_unit(data: DataSet, options: Options, *, answering: bool) -> DataSet:
         raise InvalidInputError(
             f"Gold of {data.title} are messages, so sessions are no unit of it."
         )
-    return as_entries(data) if options.unit == "entry" else data
+    if options.unit == "entry":
+        data = as_entries(data)
+    if options.by_speaker:
+        data = by_speaker(data)
+    counts = _numbers(options.distractors)
+    return with_distractors(data, embeddings, max(counts)) if counts else data
 
 
 def _job(
@@ -158,7 +182,8 @@ def _job(
         limit=options.limit,
         full_tokens=options.full_tokens,
         paper_rubrics=options.paper_rubrics,
-        extra={"unit": options.unit} | (_answering(options) if speaker else {}),
+        extra={"unit": options.unit, "by_speaker": options.by_speaker}
+        | (_answering(options) if speaker else {}),
     )
 
 
@@ -170,6 +195,7 @@ def _answering(options: Options) -> dict[str, Any]:
         "max_tokens": options.max_tokens,
         "method": options.method,
         "paper_rubrics": options.paper_rubrics,
+        "seed": options.seed,
     }
 
 
@@ -231,17 +257,18 @@ def _speakers(options: Options) -> tuple[Speaker | None, Speaker | None]:
         if options.judge or options.judge_base_url:
             raise InvalidInputError("--judge judges answers: name a --model too.")
         return None, None
-    speaker = _speaker(options.model, options.base_url, options)
+    drawn = {} if options.seed is None else {**SAMPLING, "seed": options.seed}
+    speaker = _speaker(options.model, options.base_url, options, **drawn)
     if options.judge is None and options.judge_base_url is None:
         return speaker, None
     if options.judge == "same":
-        return speaker, speaker
+        return speaker, _speaker(options.model, options.base_url, options) if drawn else speaker
     return speaker, _speaker(options.judge, options.judge_base_url, options)
 
 
-def _speaker(name: str | None, base_url: str | None, options: Options) -> Speaker:
+def _speaker(name: str | None, base_url: str | None, options: Options, **drawn: Any) -> Speaker:
     limits: dict[str, Any] = {"temperature": 0.0, "max_tokens": options.max_tokens}
-    model = load_chat_model(name, base_url, **limits)
+    model = load_chat_model(name, base_url, **limits | drawn)
     if model is None:
         raise ChatModelError("No chat model: name one with --model, or a server with --base-url.")
     return Speaker(model, options.method)

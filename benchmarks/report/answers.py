@@ -25,7 +25,7 @@ from benchmarks.report.figures import (
 from langmem_graph.navigation.navigation_items import Navigation, QuestionItem
 from langmem_graph.navigation.reward import navigation_metrics
 
-_TITLES = {
+MEASURES = {
     "score": "score",
     "f1": "F1",
     "bleu1": "BLEU-1",
@@ -36,6 +36,7 @@ _TITLES = {
     "paper_memory_recall": "memory recall, paper's",
     "paper_memory_helpful": "memory helpful, paper's",
 }
+"""What answers are scored by, and how tables call it; the first that there is leads."""
 _NAVIGATION_TITLES = {
     "items": "questions",
     "answered": "answered",
@@ -51,7 +52,7 @@ _NAVIGATION_TITLES = {
 
 def lead(rows: Sequence[Row]) -> str | None:
     """The measure that tables lead with: the score, or what there is without a judge."""
-    return next((name for name in _TITLES if any(name in row["scores"] for row in rows)), None)
+    return next((name for name in MEASURES if any(name in row["scores"] for row in rows)), None)
 
 
 def scored(name: str | None, row: Row) -> float | None:
@@ -62,7 +63,7 @@ def scored(name: str | None, row: Row) -> float | None:
 
 def lead_title(rows: Sequence[Row]) -> str:
     """How tables call it."""
-    return _TITLES.get(lead(rows) or "", "")
+    return MEASURES.get(lead(rows) or "", "")
 
 
 def answer_tables(data: DataSet, rows: Sequence[Row], names: Sequence[str]) -> list[str]:
@@ -101,8 +102,8 @@ def _label(kind: str, row: Row) -> str:
 def _overall(systems: dict[str, list[Row]]) -> str:
     """A measure that a question does not have is not counted for it; a failure is 0."""
     every = [row for own in systems.values() for row in own]
-    shown = [name for name in _TITLES if any(name in row["scores"] for row in every)]
-    header = ["system", *(_TITLES[name] for name in shown)]
+    shown = [name for name in MEASURES if any(name in row["scores"] for row in every)]
+    header = ["system", *(MEASURES[name] for name in shown)]
     header += ["95% interval", "mean of conversations"] if shown else []
     header += ["answers failed", "judgements failed", "memory failed"]
     lines = []

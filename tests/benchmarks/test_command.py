@@ -93,6 +93,8 @@ OPTIONS = [
     ["--full-tokens", "300"],
     ["--reader", "navigate"],
     ["--unit", "session"],
+    ["--by-speaker"],
+    ["--seeds", "1"],
     ["--limit", "1"],
     ["--cold"],
 ]

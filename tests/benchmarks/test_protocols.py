@@ -8,6 +8,7 @@ import pytest
 from benchmarks import command
 from benchmarks.command import Options, bench
 from benchmarks.data import LOADERS
+from benchmarks.data.by_speaker import by_speaker
 from benchmarks.data.distractors import HARD, RANDOM, with_distractors
 from benchmarks.data.entries import as_entries
 from benchmarks.data.items import Conversation, Question, Session
@@ -231,3 +232,72 @@ def test_the_papers_rubrics_stand_beside_ours(tmp_path):
     assert prompts.count(prompt_text("judge_memory_paper")) == 2
     with pytest.raises(InvalidInputError, match="--paper-rubrics are RealMem's"):
         bench(options(tmp_path, "locomo", tiny.locomo(tmp_path / "b"), paper_rubrics=True))
+
+
+def test_either_speaker_is_the_user_once(tmp_path):
+    data = LOADERS["locomo"](tiny.locomo(tmp_path))
+    (talk,) = data.conversations
+    asked = [
+        Question("q1", "What does Mira plant?", frozenset({"D2:2"})),  # named
+        Question("q2", "What do Mira and Olek say?", frozenset({"D2:2"})),  # Olek's words
+        Question("q3", "What was planted, Miranda asks?", frozenset({"D2:1"})),
+        Question("q4", "What does Olek say?"),  # without evidence
+    ]
+    data = replace(data, conversations=[replace(talk, questions=asked)])
+    mira, olek = by_speaker(data).conversations
+    assert (mira.name, olek.name) == ("small (Mira)", "small (Olek)")
+    assert [one.id for one in mira.questions] == ["q1", "q3"]
+    assert [one.id for one in olek.questions] == ["q2"]
+    roles = [(one["id"], one["role"]) for s in mira.sessions for one in s.messages]
+    assert roles == [
+        ("setup:1", "user"),
+        ("setup:2", "assistant"),
+        ("D1:1", "user"),
+        ("D2:1", "user"),
+        ("D2:2", "assistant"),
+    ]
+    # the other speaks first, and nobody need answer for him
+    assert [one["id"] for one in olek.sessions[0].messages] == ["setup:1", "D1:1"]
+    assert olek.sessions[0].messages[0]["content"].startswith("I am Olek, and you are Mira.")
+    alone = replace(talk, sessions=talk.sessions[:1])
+    with pytest.raises(InvalidInputError, match="small has no two speakers: Mira"):
+        by_speaker(replace(data, conversations=[alone]))
+
+
+def test_answers_of_several_seeds_have_a_mean_and_a_spread(tmp_path, monkeypatch):
+    made = []
+
+    def load(name, base_url, **given):
+        made.append({"name": name, **given})
+        return Model("yes", Verdict=lambda asked: {"reason": "so", "correct": len(runs()) != 2})
+
+    def runs():
+        return [one for one in made if "seed" in one]
+
+    monkeypatch.setattr(command, "load_chat_model", load)
+    folder = tiny.locomo(tmp_path / "data")
+    asked = {"model": "x", "judge": "same", "systems": "bm25"}
+    text = bench(options(tmp_path, "locomo", folder, seeds=3, **asked))
+    drawn = {"name": "x", "max_tokens": 1_024, "temperature": 1.0, "top_p": 0.9}
+    assert runs() == [drawn | {"seed": seed} for seed in (1, 2, 3)]
+    judges = [one for one in made if "seed" not in one]
+    assert judges == [{"name": "x", "max_tokens": 1_024, "temperature": 0.0}] * 3
+    # right, wrong, right: mean 2/3, and a deviation of the square root of 1/3
+    assert "## LoCoMo: mean and standard deviation of 3 seeds" in text
+    assert "| bm25 | 0.667 ± 0.577 | 0.250 ± 0.000 |" in text
+    assert "Without category 5" in text
+    assert len(list((tmp_path / "runs").glob("locomo-answer-*/report.md"))) == 3
+    (file,) = (tmp_path / "runs").glob("locomo-seeds-*.md")
+    assert file.read_text(encoding="utf-8") == text
+    with pytest.raises(InvalidInputError, match="--seeds are of answers"):
+        bench(options(tmp_path, "locomo", folder, seeds=2))
+
+
+def test_tool_calls_of_several_seeds_are_averaged_too(tmp_path, monkeypatch):
+    filled = {"name": "book", "arguments": json.dumps({"city": "Rome", "guests": 2})}
+    monkeypatch.setattr(command, "load_chat_model", lambda *a, **o: Model(Filled=filled))
+    folder = tiny.mem2actbench(tmp_path / "data")
+    more = {"model": "x", "systems": "oracle", "seeds": 2}
+    text = bench(options(tmp_path, "mem2actbench", folder, **more))
+    assert "| oracle | 1.000 ± 0.000 |" in text
+    assert "tool_accuracy" in text
