@@ -67,6 +67,9 @@ def measure(
     ] = "",
     depths: Annotated[str, typer.Option(help="Depths of the goal loop: `0,1,2,3`.")] = "",
     breadths: Annotated[str, typer.Option(help="Breadths of the goal loop: `1,2`.")] = "",
+    edges: Annotated[
+        str, typer.Option(help="Cosines from which semantic edges are followed: `0.3,0.5,0.7`.")
+    ] = "",
     distractors: Annotated[
         str, typer.Option(help="Other tools offered beside the right one, of both kinds: `1,2,5`.")
     ] = "",

@@ -31,6 +31,7 @@ from benchmarks.systems.catalogue import (
     ablations,
     catalogue,
     chosen,
+    edges,
     offering,
     sweep,
 )
@@ -69,6 +70,7 @@ class Options:
     ablate: str = ""
     depths: str = ""
     breadths: str = ""
+    edges: str = ""
     distractors: str = ""
     limit: int | None = None
     unit: str = "message"
@@ -156,7 +158,7 @@ def _as_asked(
         data = as_entries(data)
     if options.by_speaker:
         data = by_speaker(data)
-    counts = _numbers(options.distractors)
+    counts = _whole_numbers(options.distractors)
     return with_distractors(data, embeddings, max(counts)) if counts else data
 
 
@@ -208,14 +210,16 @@ def _address(url: str | None) -> str | None:
 
 
 def _specs(options: Options, *, answering: bool) -> list[Spec]:
-    added, counts = _variants(options), _numbers(options.distractors)
+    added, counts = _variants(options), _whole_numbers(options.distractors)
     if (added or counts) and not answering:
         raise InvalidInputError(
-            "--ablate, --depths, --breadths and --distractors change answers: name a --model."
+            "--ablate, --depths, --breadths, --edges and --distractors change answers: name a "
+            "--model."
         )
     names = [one.strip() for one in options.systems.split(",") if one.strip()]
     if added and not names:
-        specs = [catalogue()["ours-reason"], *added]
+        compared = options.ablate or options.depths or options.breadths
+        specs = [*([catalogue()["ours-reason"]] if compared else []), *added]
     else:
         if not names and options.unit != "message":
             usual = ANSWER if answering else RETRIEVAL
@@ -230,15 +234,26 @@ def _variants(options: Options) -> list[Spec]:
     if options.ablate:
         found += ablations([one.strip() for one in options.ablate.split(",")])
     if options.depths or options.breadths:
-        found += sweep(_numbers(options.depths or "2"), _numbers(options.breadths or "1"))
+        found += sweep(
+            _whole_numbers(options.depths or "2"), _whole_numbers(options.breadths or "1")
+        )
+    if options.edges:
+        found += edges(_numbers(options.edges))
     return found
 
 
-def _numbers(text: str) -> list[int]:
+def _numbers(text: str) -> list[float]:
     try:
-        return [int(one) for one in text.split(",")] if text else []
+        return [float(one) for one in text.split(",")] if text else []
     except ValueError as error:
         raise InvalidInputError(f"Numbers with commas, not {text!r}.") from error
+
+
+def _whole_numbers(text: str) -> list[int]:
+    numbers = _numbers(text)
+    if any(one != int(one) for one in numbers):
+        raise InvalidInputError(f"Whole numbers with commas, not {text!r}.")
+    return [int(one) for one in numbers]
 
 
 def _prices(text: str) -> tuple[float, float] | None:

@@ -63,6 +63,8 @@ class Reply:
     left_out: int = 0
     spent: Spent = field(default_factory=Spent)
     problems: list[str] = field(default_factory=list)
+    graph: dict[str, float] = field(default_factory=dict)
+    """Of a sweep over edges: the mean degree, and the facts that edges brought."""
     failed: bool = False
     """Nothing usable came back; the answer counts as wrong."""
     navigation: dict[str, Any] | None = None

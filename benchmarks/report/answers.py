@@ -71,7 +71,7 @@ def answer_tables(data: DataSet, rows: Sequence[Row], names: Sequence[str]) -> l
     systems = by_system([row for row in rows if row["category"] != GENERAL], names)
     count = max(map(len, systems.values()), default=0)
     parts = [f"## {data.title}: {count:,} questions answered\n"]
-    navigation = navigation_table(data, rows, names)
+    navigation = [*edges_table(systems), *navigation_table(data, rows, names)]
     if data.task == "tool":
         return parts + tool_tables(data, systems)
     parts.append(_overall(systems))
@@ -131,6 +131,17 @@ def _shares(systems: dict[str, list[Row]]) -> str:
         given = [row["scores"].get("qa_0_to_3", 0.0) for row in own]
         lines.append([name, *(f"{mean([one == n for one in given]):.3f}" for n in range(4))])
     return table(["system", "0 (contradicts)", "1", "2", "3 (uses all)"], lines)
+
+
+def edges_table(systems: dict[str, list[Row]]) -> list[str]:
+    """How dense the graph of each system was, and what it brought; empty where nobody tells."""
+    lines = []
+    for name, own in systems.items():
+        found = [graph for row in own if (graph := row["reply"].get("graph"))]
+        values = [f"{mean([one[key] for one in found]):.2f}" for key in ("degree", "facts")]
+        lines += [[name, *values]] if found else []
+    title = "\nSemantic edges of a record, and facts that edges brought to a question:\n"
+    return [title, table(["system", "degree", "facts"], lines)] if lines else []
 
 
 # --- tool calls ----------------------------------------------------------------------------------

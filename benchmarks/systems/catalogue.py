@@ -17,6 +17,7 @@ from benchmarks.data.items import Question, Session
 from benchmarks.models import Spent
 from benchmarks.readers import ContextReader, Passage, Reply
 from benchmarks.systems.baselines import BM25, FullContext, NaiveRag, Oracle
+from benchmarks.systems.edges import Edges
 from benchmarks.systems.ours import Ours, Reasoning, SharedMemory
 from langmem_graph.errors import InvalidInputError, explain
 from langmem_graph.schemas import SearchBy
@@ -179,6 +180,23 @@ def _swept(depth: int, breadth: int) -> Spec:
     except ValidationError as error:
         raise InvalidInputError(f"No {name}: {explain(error)}.") from error
     return Spec(name, partial(_reasoning, name, settings), True, True)
+
+
+def edges(floors: list[float]) -> list[Spec]:
+    """`ours-reason` with each of these cosines from which semantic edges are followed.
+
+    One memory serves all: its records have edges from the lowest cosine on.
+    """
+    return [_edges(floor, min(floors)) for floor in floors]
+
+
+def _edges(floor: float, lowest: float) -> Spec:
+    def make(shop: Workshop) -> System:
+        settings = {"extraction": {"semantic_floor": lowest}}
+        name = f"edges-{lowest}"
+        return Edges(floor, shop.memory(name, model=shop.model, settings=settings))
+
+    return Spec(f"edges from {floor}", make, True, True)
 
 
 class _Offering:

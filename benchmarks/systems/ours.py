@@ -1,11 +1,12 @@
 """The library itself: its look-up, its parts alone, and its reasoning with a model."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from langchain_core.embeddings import Embeddings
+from sqlalchemy import Connection
 
 from benchmarks.data.items import Question, Session, ToolGoal
 from benchmarks.models import Spent
@@ -33,6 +34,7 @@ class SharedMemory:
         with_records: also load the data set's own records, which cite the messages.
         model: reads every session when it is added, and reasons.
         reads: False where the model only reasons.
+        settings: what differs from the default while it is written.
     """
 
     def __init__(
@@ -43,11 +45,13 @@ class SharedMemory:
         with_records: bool = False,
         model: Any = None,
         reads: bool = True,
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
         self._reads = reads and model is not None
         self.folder, self.embeddings, self.model = folder, embeddings, model
         self._with_records = with_records
-        self._memory = Memory(folder, embeddings=embeddings, model=model)
+        written = Settings.model_validate(settings or {})
+        self._memory = Memory(folder, embeddings=embeddings, model=model, settings=written)
         self.user = self._memory.user("bench")
         self._added: dict[int, Spent] = {}
         self.undated: set[str] = set()
@@ -77,6 +81,10 @@ class SharedMemory:
             problems += unusable(read.problems, read.repairs)
         spent.seconds, spent.problems = perf_counter() - start, problems
         return spent
+
+    def read(self, query: Callable[[Connection], float]) -> float:
+        """A figure from the ledger; 0 where nothing is stored."""
+        return self._memory._services.read(self.user.id, query, 0.0)
 
     @property
     def holds_something(self) -> bool:

@@ -83,10 +83,13 @@ def linked_facts(search: UserSearch, ids: Sequence[str], queries: Sequence[str])
     options = search.settings.reasoning
     with search.room.database.read_transaction() as connection:
         seeds = list(record_queries.numbers_of(connection, ids).values())
-        kinds = {CAUSAL: options.use_causal_edges, SEMANTIC: options.use_semantic_edges}
+        kinds = (
+            (CAUSAL, options.use_causal_edges, -np.inf),
+            (SEMANTIC, options.use_semantic_edges, options.semantic_edge_floor),
+        )
         causal, similar = (
-            [n for n, _ in neighbours(connection, seeds, kind)] if used else []
-            for kind, used in kinds.items()
+            [n for n, weight in neighbours(connection, seeds, kind) if used and weight >= floor]
+            for kind, used, floor in kinds
         )
         rows = vector_rows.vectors_of(connection, similar, RECORDS)
     wanted = [vector for query in queries if (vector := search.vector(query)) is not None]

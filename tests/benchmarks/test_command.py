@@ -144,6 +144,8 @@ def test_a_system_named_twice_is_one(tmp_path):
         (["--model", "x", "--breadths", "0"], "reasoning.breadth"),
         (["--judge", "x"], "name a --model too"),
         (["--ablate", "all"], "name a --model"),
+        (["--edges", "0.3"], "name a --model"),
+        (["--model", "x", "--depths", "1.5"], "Whole numbers with commas"),
         (["--model", "x", "--distractors", "1"], "LoCoMo has 0 tools, too few for 1"),
         (["--systems", "nobody"], "No system 'nobody'"),
         (["--model", "x", "--depths", "a"], "Numbers with commas"),

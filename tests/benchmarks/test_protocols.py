@@ -14,11 +14,15 @@ from benchmarks.data.entries import as_entries
 from benchmarks.data.items import Conversation, Question, Session
 from benchmarks.models import prompt_text
 from benchmarks.report.distance import QUARTERS, quarter
+from benchmarks.systems import edges
 from benchmarks.systems.catalogue import chosen, offering
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.reasoning import counterfactual
+from langmem_graph.schemas import Fact
 from langmem_graph.testing import HashEmbeddings
 from tests.benchmarks import tiny
 from tests.benchmarks.scripted import Model, job, measured
+from tests.support.models import ANSWERS
 
 
 def said(number):
@@ -301,3 +305,27 @@ def test_tool_calls_of_several_seeds_are_averaged_too(tmp_path, monkeypatch):
     text = bench(options(tmp_path, "mem2actbench", folder, **more))
     assert "| oracle | 1.000 ± 0.000 |" in text
     assert "tool_accuracy" in text
+
+
+def test_a_sweep_over_edges_reads_once_and_tells_what_the_graph_brings(tmp_path, monkeypatch):
+    """Three records of one cluster, two of which share more words than the third with them."""
+    plan = {"intent": "act", "risks": [{"claim": "Wet.", "examples": ["a wet red shed roof"]}]}
+    model = Model("yes", Extraction=ANSWERS["Extraction"], GoalPlan=plan)
+    monkeypatch.setattr(command, "load_chat_model", lambda *a, **o: model)
+    said = ("red shed with a roof", "red shed with a door", "red boat with a sail")
+    talk = [{"role": "user", "content": one} for one in said]
+    row = tiny.haystack("r1", question="Paint the roof?", answer="It is wet.")
+    row |= {"haystack_sessions": [talk, []]}
+    (tmp_path / "ActMemEval.json").write_text(json.dumps([row]))
+    found = [Fact(id=one, text=f"It {one}.") for one in ("rains", "snows")]
+    monkeypatch.setattr(edges, "linked_facts", lambda *given: found)
+    text = bench(options(tmp_path, "actmemeval", tmp_path, model="x", edges="0.1,0.7,0.99"))
+    table = text.split("Semantic edges of a record, and facts that edges brought to a question")[1]
+    assert "| edges from 0.1 | 2.00 | 2.00 |" in table  # each with both others
+    assert "| edges from 0.7 | 0.67 | 2.00 |" in table  # one edge among three records
+    assert "| edges from 0.99 | 0.00 | 2.00 |" in table
+    assert [name for name, _ in model.asked].count("Extraction") == 1
+    assert sum("It snows." in asked for _, asked in model.asked) >= 3
+    assert counterfactual.linked_facts is not edges.linked_facts  # as it was
+    with pytest.raises(InvalidInputError, match="Numbers with commas, not 'low'"):
+        bench(options(tmp_path, "actmemeval", tmp_path, model="x", edges="low"))
