@@ -67,13 +67,38 @@ def measure(
     ] = "",
     depths: Annotated[str, typer.Option(help="Depths of the goal loop: `0,1,2,3`.")] = "",
     breadths: Annotated[str, typer.Option(help="Breadths of the goal loop: `1,2`.")] = "",
+    edges: Annotated[
+        str, typer.Option(help="Cosines from which semantic edges are followed: `0.3,0.5,0.7`.")
+    ] = "",
+    distractors: Annotated[
+        str, typer.Option(help="Other tools offered beside the right one, of both kinds: `1,2,5`.")
+    ] = "",
     limit: Annotated[
         int | None, typer.Option(min=1, help="Questions asked at most, evenly spread.")
     ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="Passages shown to a model at most.")] = 20,
+    unit: Annotated[
+        Literal["message", "session", "entry"],
+        typer.Option(help="What is shown: messages, whole sessions, or RealMem's own entries."),
+    ] = "message",
+    paper_rubrics: Annotated[
+        bool, typer.Option("--paper-rubrics", help="Judge RealMem by its paper's criteria too.")
+    ] = False,
+    by_speaker: Annotated[
+        bool, typer.Option("--by-speaker", help="LoCoMo once for either speaker, as NapMem asks.")
+    ] = False,
+    seeds: Annotated[
+        int,
+        typer.Option(min=0, help="Answer so many times, drawn at temperature 1; 0: once, at 0."),
+    ] = 0,
+    k: Annotated[
+        int | None, typer.Option("-k", min=1, help="Passages shown at most: 20, of sessions 5.")
+    ] = None,
     context_tokens: Annotated[
-        int, typer.Option(min=100, help="Tokens of memory shown to a model.")
-    ] = 1_500,
+        int | None,
+        typer.Option(
+            min=100, help="Tokens of memory shown to a model: 1,500, of other units --full-tokens."
+        ),
+    ] = None,
     full_tokens: Annotated[
         int, typer.Option(min=100, help="The same for the system full-context.")
     ] = 100_000,

@@ -11,20 +11,45 @@ from langchain_core.embeddings import Embeddings
 
 from benchmarks.common import console
 from benchmarks.data import LOADERS
+from benchmarks.data.by_speaker import by_speaker
+from benchmarks.data.distractors import with_distractors
+from benchmarks.data.entries import as_entries
 from benchmarks.data.general import with_general
 from benchmarks.data.items import DataSet
 from benchmarks.job import Job, limited
+from benchmarks.log import Log
 from benchmarks.metrics import statistics
 from benchmarks.models import Speaker
 from benchmarks.readers import ContextReader, NavigateReader
+from benchmarks.report.seeds import write_seeds
 from benchmarks.report.write import write_report
 from benchmarks.run import run
-from benchmarks.systems.catalogue import Spec, ablations, catalogue, chosen, sweep
+from benchmarks.systems.catalogue import (
+    ANSWER,
+    RETRIEVAL,
+    Spec,
+    ablations,
+    catalogue,
+    chosen,
+    edges,
+    offering,
+    sweep,
+)
 from benchmarks.vectors import CachedEmbeddings, cached, warm
 from langmem_graph.embeddings.embedder import embeddings_by_name
 from langmem_graph.embeddings.minilm import MiniLMEmbeddings
 from langmem_graph.errors import ChatModelError, InvalidInputError
 from langmem_graph.llm.chat_models import load_chat_model
+from langmem_graph.schemas import SearchBy
+
+SHOWN = {"message": 20, "session": 5, "entry": 20}
+"""What is found and shown to a model, and how many of it; the last two are RealMem's modes."""
+
+
+SAMPLING = {"temperature": 1.0, "top_p": 0.9}
+"""How answers are drawn where several seeds are asked for (NapMem 5.5); judges stay at 0."""
+UNUSUAL = {"session": ["ours-reason"], "entry": ["ours-reason", "ours+records"]}
+"""Systems that have nothing of the kind to show, so that they have to be named."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +70,16 @@ class Options:
     ablate: str = ""
     depths: str = ""
     breadths: str = ""
+    edges: str = ""
+    distractors: str = ""
     limit: int | None = None
-    k: int = 20
-    context_tokens: int = 1_500
+    unit: str = "message"
+    paper_rubrics: bool = False
+    by_speaker: bool = False
+    seeds: int = 0
+    seed: int | None = None
+    k: int | None = None
+    context_tokens: int | None = None
     full_tokens: int = 100_000
     prices: str = ""
     embeddings: str | None = None
@@ -57,19 +89,30 @@ class Options:
 
 
 def bench(options: Options) -> str:
-    """Run what is missing, and give the report's text.
+    """Run what is missing, and give the report's text; of several seeds, that over all of them.
 
     Raises:
         LangMemGraphError: an unusable option, missing data, or a model that cannot be made.
     """
+    if not options.seeds:
+        return _measure(options)[2]
+    if options.model is None and options.base_url is None:
+        raise InvalidInputError("--seeds are of answers: name a --model.")
+    runs = [_measure(replace(options, seed=seed)) for seed in range(1, options.seeds + 1)]
+    return write_seeds([(job, log) for job, log, _ in runs])
+
+
+def _measure(options: Options) -> tuple[Job, Log, str]:
+    """One run, and its report's text."""
     statistics.require()
     start = perf_counter()
     speaker, judge = _speakers(options)
     data = LOADERS[_known(options.name)](options.data)
+    embeddings = _embeddings(options)
+    data = _as_asked(data, options, embeddings, answering=speaker is not None)
     whole, data = data, limited(data, options.limit, with_gold=speaker is None)
     if speaker is not None and options.reader == NavigateReader.name:
         data = with_general(data, options.limit)
-    embeddings = _embeddings(options)
     try:
         job = _job(options, data, embeddings, speaker, judge)
         if speaker is None:
@@ -86,7 +129,7 @@ def bench(options: Options) -> str:
         if isinstance(embeddings, CachedEmbeddings):
             embeddings.close()
     console.print(f"Written to {job.folder}")
-    return text
+    return job, log, text
 
 
 def _without_gold(data: DataSet) -> int:
@@ -97,6 +140,26 @@ def _known(name: str) -> str:
     if name not in LOADERS:
         raise InvalidInputError(f"No benchmark {name!r}; there are {', '.join(LOADERS)}.")
     return name
+
+
+def _as_asked(
+    data: DataSet, options: Options, embeddings: Embeddings, *, answering: bool
+) -> DataSet:
+    """As a paper's protocol changes it."""
+    if options.unit not in SHOWN:
+        raise InvalidInputError(f"No unit {options.unit!r}; there are {', '.join(SHOWN)}.")
+    if options.paper_rubrics and (data.task != "scale" or not options.judge):
+        raise InvalidInputError("--paper-rubrics are RealMem's, for a --judge.")
+    if options.unit == "session" and not answering and data.by != "session":
+        raise InvalidInputError(
+            f"Gold of {data.title} are messages, so sessions are no unit of it."
+        )
+    if options.unit == "entry":
+        data = as_entries(data)
+    if options.by_speaker:
+        data = by_speaker(data)
+    counts = _whole_numbers(options.distractors)
+    return with_distractors(data, embeddings, max(counts)) if counts else data
 
 
 def _job(
@@ -112,7 +175,7 @@ def _job(
         embeddings=embeddings,
         out=options.out,
         by=data.by,
-        k=options.k,
+        k=options.k or SHOWN[options.unit],
         reader=_reader(options, speaker),
         judge=judge,
         names=(_name(speaker), _name(judge)),
@@ -120,7 +183,9 @@ def _job(
         cold=options.cold,
         limit=options.limit,
         full_tokens=options.full_tokens,
-        extra=_answering(options) if speaker else {},
+        paper_rubrics=options.paper_rubrics,
+        extra={"unit": options.unit, "by_speaker": options.by_speaker}
+        | (_answering(options) if speaker else {}),
     )
 
 
@@ -131,6 +196,8 @@ def _answering(options: Options) -> dict[str, Any]:
         "judge_server": _address(options.judge_base_url),
         "max_tokens": options.max_tokens,
         "method": options.method,
+        "paper_rubrics": options.paper_rubrics,
+        "seed": options.seed,
     }
 
 
@@ -143,14 +210,22 @@ def _address(url: str | None) -> str | None:
 
 
 def _specs(options: Options, *, answering: bool) -> list[Spec]:
-    added = _variants(options)
-    if added and not answering:
-        raise InvalidInputError("--ablate, --depths and --breadths change answers: name a --model.")
+    added, counts = _variants(options), _whole_numbers(options.distractors)
+    if (added or counts) and not answering:
+        raise InvalidInputError(
+            "--ablate, --depths, --breadths, --edges and --distractors change answers: name a "
+            "--model."
+        )
     names = [one.strip() for one in options.systems.split(",") if one.strip()]
     if added and not names:
-        specs = [catalogue()["ours-reason"], *added]
+        compared = options.ablate or options.depths or options.breadths
+        specs = [*([catalogue()["ours-reason"]] if compared else []), *added]
     else:
+        if not names and options.unit != "message":
+            usual = ANSWER if answering else RETRIEVAL
+            names = [name for name in usual if name not in UNUSUAL[options.unit]]
         specs = [*chosen(names, answering=answering, has_model=answering), *added]
+    specs += offering(specs, counts) if counts else []
     return list({spec.name: spec for spec in specs}.values())
 
 
@@ -159,15 +234,26 @@ def _variants(options: Options) -> list[Spec]:
     if options.ablate:
         found += ablations([one.strip() for one in options.ablate.split(",")])
     if options.depths or options.breadths:
-        found += sweep(_numbers(options.depths or "2"), _numbers(options.breadths or "1"))
+        found += sweep(
+            _whole_numbers(options.depths or "2"), _whole_numbers(options.breadths or "1")
+        )
+    if options.edges:
+        found += edges(_numbers(options.edges))
     return found
 
 
-def _numbers(text: str) -> list[int]:
+def _numbers(text: str) -> list[float]:
     try:
-        return [int(one) for one in text.split(",")]
+        return [float(one) for one in text.split(",")] if text else []
     except ValueError as error:
         raise InvalidInputError(f"Numbers with commas, not {text!r}.") from error
+
+
+def _whole_numbers(text: str) -> list[int]:
+    numbers = _numbers(text)
+    if any(one != int(one) for one in numbers):
+        raise InvalidInputError(f"Whole numbers with commas, not {text!r}.")
+    return [int(one) for one in numbers]
 
 
 def _prices(text: str) -> tuple[float, float] | None:
@@ -186,17 +272,18 @@ def _speakers(options: Options) -> tuple[Speaker | None, Speaker | None]:
         if options.judge or options.judge_base_url:
             raise InvalidInputError("--judge judges answers: name a --model too.")
         return None, None
-    speaker = _speaker(options.model, options.base_url, options)
+    drawn = {} if options.seed is None else {**SAMPLING, "seed": options.seed}
+    speaker = _speaker(options.model, options.base_url, options, **drawn)
     if options.judge is None and options.judge_base_url is None:
         return speaker, None
     if options.judge == "same":
-        return speaker, speaker
+        return speaker, _speaker(options.model, options.base_url, options) if drawn else speaker
     return speaker, _speaker(options.judge, options.judge_base_url, options)
 
 
-def _speaker(name: str | None, base_url: str | None, options: Options) -> Speaker:
+def _speaker(name: str | None, base_url: str | None, options: Options, **drawn: Any) -> Speaker:
     limits: dict[str, Any] = {"temperature": 0.0, "max_tokens": options.max_tokens}
-    model = load_chat_model(name, base_url, **limits)
+    model = load_chat_model(name, base_url, **limits | drawn)
     if model is None:
         raise ChatModelError("No chat model: name one with --model, or a server with --base-url.")
     return Speaker(model, options.method)
@@ -215,7 +302,13 @@ def _reader(options: Options, speaker: Speaker | None) -> ContextReader | None:
         raise InvalidInputError(f"No reader {options.reader!r}; there are {', '.join(kinds)}.")
     if speaker is None and options.reader != ContextReader.name:
         raise InvalidInputError("--reader says how answers are read: name a --model.")
-    return kinds[options.reader](speaker, options.context_tokens) if speaker else None
+    if speaker is None:
+        return None
+    if options.unit == "message":
+        return kinds[options.reader](speaker, options.context_tokens or 1_500)
+    tokens = options.context_tokens or options.full_tokens
+    by: SearchBy = "session" if options.unit == "session" else "message"
+    return kinds[options.reader](speaker, tokens, by, longest=None)
 
 
 def _embeddings(options: Options) -> Embeddings:

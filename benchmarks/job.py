@@ -41,6 +41,7 @@ class Job:
         cold: vectors were not made before, so the seconds contain embedding.
         limit: questions asked at most.
         full_tokens: what `full-context` may show.
+        paper_rubrics: judge RealMem's answers a second time, by the paper's criteria.
         left_out: questions without gold, which retrieval cannot score.
         extra: anything else that results depend on.
     """
@@ -58,6 +59,7 @@ class Job:
     cold: bool = False
     limit: int | None = None
     full_tokens: int = 100_000
+    paper_rubrics: bool = False
     left_out: int = 0
     extra: dict[str, Any] = field(default_factory=dict)
 

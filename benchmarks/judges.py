@@ -31,6 +31,20 @@ RULES = {
 """What the judge is told of each kind of question."""
 
 
+@dataclass(frozen=True)
+class Rubric:
+    """Prompts for RealMem's two judgements, and what its scores are called by."""
+
+    reply: str
+    memory: str
+    prefix: str = ""
+
+
+OURS = Rubric("judge_scale", "judge_memory")
+PAPER = Rubric("judge_scale_paper", "judge_memory_paper", "paper_")
+"""The criteria and scales of RealMem's figures 5 and 6, in our words."""
+
+
 class Verdict(BaseModel):
     """Right or wrong."""
 
@@ -72,8 +86,18 @@ class Judgement:
         return said.content
 
 
-def judge(task: Task, question: Question, reply: Reply, judging: Speaker | None) -> Judgement:
-    """Score an answer. Choices and tool calls need no judge; calls are scored over all tasks."""
+def judge(
+    task: Task, question: Question, reply: Reply, judging: Speaker | None, *, paper: bool = False
+) -> Judgement:
+    """Score an answer. Choices and tool calls need no judge; calls are scored over all tasks.
+
+    Args:
+        task: how answers of the data set are scored.
+        question: with the right answer.
+        reply: the answer.
+        judging: None leaves out what needs a judge.
+        paper: judge on a scale by the criteria of RealMem's paper, too.
+    """
     done = Judgement()
     if reply.failed:
         done.failures.append(f"answer: {'; '.join(reply.problems)[:500]}")
@@ -81,6 +105,8 @@ def judge(task: Task, question: Question, reply: Reply, judging: Speaker | None)
         done.scores["score"] = float(reply.choice == question.answer)
     elif task == "scale":
         _scale(done, question, reply, judging)
+        if paper:
+            _scale(done, question, reply, judging, PAPER)
     elif task == "judged":
         _judged(done, question, reply, judging)
     return done
@@ -112,31 +138,46 @@ def _judged(done: Judgement, question: Question, reply: Reply, judging: Speaker 
         done.scores["score"], done.reason = float(verdict.correct), verdict.reason
 
 
-def _scale(done: Judgement, question: Question, reply: Reply, judging: Speaker | None) -> None:
+def _scale(
+    done: Judgement,
+    question: Question,
+    reply: Reply,
+    judging: Speaker | None,
+    rubric: Rubric = OURS,
+) -> None:
     """RealMem's three: QA 0 to 3, recall of memories counted here from a list, helpfulness."""
     if judging is None:
         return
-    done.scores |= {"score": 0.0, "qa_0_to_3": 0.0}
+    scores = dict.fromkeys(("qa_0_to_3", "score"), 0.0)
     memories = [f"{n}: {as_data(text)}" for n, text in enumerate(question.memories, 1)]
     said = f"The user's message: {as_data(question.text)}"
     if not reply.failed:
         asked = [said, "Memories that matter:", *(memories or ["(none)"])]
         asked += [f"Reference: {as_data(question.answer)}", f"Reply: {as_data(reply.text)}"]
-        verdict = done.add(judging.ask(ScaleVerdict, prompt_text("judge_scale"), "\n".join(asked)))
+        verdict = done.add(judging.ask(ScaleVerdict, prompt_text(rubric.reply), "\n".join(asked)))
         if verdict is not None:
-            done.scores |= {"score": verdict.score / 3, "qa_0_to_3": float(verdict.score)}
-            done.reason = verdict.reason
+            scores = {"score": verdict.score / 3, "qa_0_to_3": float(verdict.score)}
+            done.reason = done.reason or verdict.reason
     if memories:
-        _found_memories(done, question, reply, judging, [said, "Memories:", *memories])
+        shown = [said, "Memories:", *memories]
+        scores |= _found_memories(done, question, reply, judging, shown, rubric)
+    done.scores |= {f"{rubric.prefix}{name}": value for name, value in scores.items()}
 
 
 def _found_memories(
-    done: Judgement, question: Question, reply: Reply, judging: Speaker, asked: list[str]
-) -> None:
+    done: Judgement,
+    question: Question,
+    reply: Reply,
+    judging: Speaker,
+    asked: list[str],
+    rubric: Rubric,
+) -> dict[str, float]:
     found = [f"- {as_data(text)}" for text in reply.shown[1:]]
     lines = [*asked, "Found:", *(found or ["(nothing)"])]
-    verdict = done.add(judging.ask(MemoryVerdict, prompt_text("judge_memory"), "\n".join(lines)))
+    verdict = done.add(judging.ask(MemoryVerdict, prompt_text(rubric.memory), "\n".join(lines)))
     wanted = range(1, len(question.memories) + 1)
     hits = len(set(verdict.found) & set(wanted)) if verdict is not None else 0
-    done.scores["memory_recall"] = hits / len(question.memories)
-    done.scores["memory_helpful"] = verdict.helpful / 2 if verdict is not None else 0.0
+    return {
+        "memory_recall": hits / len(question.memories),
+        "memory_helpful": verdict.helpful / 2 if verdict is not None else 0.0,
+    }

@@ -18,6 +18,7 @@ from benchmarks.models import Said, Speaker, Spent, prompt_text
 from langmem_graph.memory import UserMemory
 from langmem_graph.navigation.rollouts import run_navigator
 from langmem_graph.retrieval.quoted_context import as_data
+from langmem_graph.schemas import SearchBy
 from langmem_graph.settings import Settings
 from langmem_graph.tokens import token_counter
 
@@ -62,6 +63,8 @@ class Reply:
     left_out: int = 0
     spent: Spent = field(default_factory=Spent)
     problems: list[str] = field(default_factory=list)
+    graph: dict[str, float] = field(default_factory=dict)
+    """Of a sweep over edges: the mean degree, and the facts that edges brought."""
     failed: bool = False
     """Nothing usable came back; the answer counts as wrong."""
     navigation: dict[str, Any] | None = None
@@ -85,23 +88,33 @@ class Filled(BaseModel):
     arguments: str = Field(max_length=8_000, description="The arguments, a JSON object as text.")
 
 
+class Picked(BaseModel):
+    """The tool that a request is for."""
+
+    name: str = Field(max_length=200)
+
+
 class ContextReader:
     """Answers in one call from a context.
 
     Args:
         speaker: the model.
         tokens: most that is quoted of memory, the same for every system.
+        by: whether systems give it messages or whole sessions.
+        longest: characters that are quoted of one passage, None for all.
     """
 
     name = "context"
 
-    def __init__(self, speaker: Speaker, tokens: int) -> None:
+    def __init__(
+        self, speaker: Speaker, tokens: int, by: SearchBy = "message", longest: int | None = LONGEST
+    ) -> None:
         self.speaker = speaker
-        self.tokens = tokens
+        self.tokens, self.by, self.longest = tokens, by, longest
 
     def read_passages(self, question: Question, passages: Sequence[Passage]) -> Reply:
         """Quote the passages in the order of their rank, as far as there is room, and answer."""
-        return self.read(question, quoted(passages, self.tokens))
+        return self.read(question, quoted(passages, self.tokens, longest=self.longest))
 
     def read(self, question: Question, context: Context) -> Reply:
         """Answer."""
@@ -122,6 +135,19 @@ class ContextReader:
         said = self.speaker.say(prompt_text("reply" if free else "answer"), asked)
         return _reply(said, text=said.content or "")
 
+    def pick(self, question: Question, context: Context) -> Said:
+        """The tool among those offered that the request is for, without its arguments."""
+        tools = {one.name: one for one in question.tools}
+        lines = [json.dumps(one.as_function()["function"]) for one in tools.values()]
+        said = self.speaker.ask(
+            Picked,
+            prompt_text("pick"),
+            "\n".join([_asked(question, context), "Tools:", *lines]),
+            lambda one: None if one.name in tools else f"name one of {', '.join(tools)}",
+        )
+        said.content = tools[said.content.name] if said.content else None
+        return said
+
     def _choose(self, question: Question, asked: str) -> Reply:
         letters = LETTERS[: len(question.options)]
         said = self.speaker.ask(
@@ -135,9 +161,12 @@ class ContextReader:
         return _reply(said, choice=question.options[letters.index(said.content.letter)])
 
     def _call(self, question: Question, asked: str) -> Reply:
-        assert question.goal is not None
-        tool = json.dumps(question.goal.as_function()["function"], ensure_ascii=False)
-        said = self.speaker.ask(Filled, prompt_text("call"), f"{asked}\nTool: {tool}", _no_object)
+        tools = [
+            json.dumps(one.as_function()["function"], ensure_ascii=False) for one in question.tools
+        ]
+        title = "Tool" if len(tools) == 1 else "Tools, of which one is right"
+        offered = "\n".join([f"{title}: {tools[0]}", *tools[1:]])
+        said = self.speaker.ask(Filled, prompt_text("call"), f"{asked}\n{offered}", _no_object)
         if said.content is None:
             return _reply(said)
         return _reply(said, tool=said.content.name, arguments=json.loads(said.content.arguments))
@@ -174,6 +203,19 @@ class NavigateReader(ContextReader):
             failed=not usable,
             problems=done.problems if usable else [*done.problems, f"{done.finish}, no answer"],
         )
+
+
+def whole_sessions(found: Sequence[Passage], said: Sequence[Passage]) -> list[Passage]:
+    """The sessions that were found, each with all that was said in it.
+
+    Args:
+        found: sessions, best first.
+        said: messages in order.
+    """
+    lines: dict[str, list[str]] = {}
+    for one in said:
+        lines.setdefault(one.session_id, []).append(one.text)
+    return [replace(one, text="\n".join(lines[one.session_id])) for one in found]
 
 
 def quoted(

@@ -168,7 +168,7 @@ def _answered(job: Job, system: System, question: Question) -> Row:
     except Exception as error:  # noqa: BLE001  # a system that fails has answered nothing
         reply = Reply(failed=True, problems=[f"system: {type(error).__name__}: {error}"[:500]])
     reply.spent.seconds = perf_counter() - start
-    verdict = judge(job.data.task, question, reply, job.judge)
+    verdict = judge(job.data.task, question, reply, job.judge, paper=job.paper_rubrics)
     return {
         "reply": reply.as_dict() | ({} if job.data.task == "tool" else {"shown": []}),
         "scores": verdict.scores,

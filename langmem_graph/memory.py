@@ -215,7 +215,7 @@ class UserMemory(EditingMethods, ModelMethods):
             query: what to look for, in plain words.
             k: the largest number of hits.
             by: `message`, or `session` to rank sessions, each represented by its best message.
-            explain: put each signal's value into the hits' `signals`.
+            explain: fill the hits' `signals`; the next three follow them and say why (`missed`).
             ranking: instead of `Settings.ranking.method`, for this call.
 
         Raises:

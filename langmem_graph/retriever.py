@@ -42,6 +42,6 @@ class MemoryRetriever(BaseRetriever):
 
 def _document(hit: MessageHit) -> Document:
     """The text, and all else as metadata; of what does not hold, the labels also in words."""
-    metadata = hit.model_dump(mode="json", exclude={"text", "signals", "excerpt"})
+    metadata = hit.model_dump(mode="json", exclude={"text", "signals", "excerpt", "missed"})
     metadata |= {"label": label_words(hit.labels).strip()} if hit.labels else {}
     return Document(id=hit.message_id, page_content=hit.text, metadata=metadata)

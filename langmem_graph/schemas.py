@@ -109,6 +109,8 @@ class MessageHit(OriginatedModel):
     """The part of the text that matched best; the whole text where it is short."""
     signals: dict[str, float] | None = None
     """Each signal's value before weighting, with `explain=True`."""
+    missed: str = ""
+    """Why it is just no hit: of the three candidates behind the hits, with `explain=True`."""
 
 
 Relation = Literal["semantic", "temporal", "causal", "entity"]
@@ -146,6 +148,8 @@ class RecallReport(ModelUsage):
     """How many of the first `k` there were: messages, or with reasoning messages and records."""
     quoted: int = 0
     """How many of them the context quotes within the token budget."""
+    near_misses: dict[str, str] = Field(default_factory=dict)
+    """Without reasoning: ids of messages that are nearly quoted, with the reason and signals."""
     context_tokens: int = 0
     tokens_exact: bool = False
     """False where the count is a (safe, high) estimate."""

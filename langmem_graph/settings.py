@@ -106,6 +106,8 @@ class ReasoningSettings(_Group):
     """False: causal edges are not followed."""
     use_semantic_edges: bool = True
     """False: semantic edges are not followed."""
+    semantic_edge_floor: float = -1.0
+    """Semantic edges with a lower cosine are not followed; ActMem compares 0.3, 0.5 and 0.7."""
     use_profile: bool = True
     """False: the context leaves the profile out."""
     max_calls: int = Field(10, ge=1)

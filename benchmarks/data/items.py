@@ -1,5 +1,6 @@
 """What every data set is read into: sessions, questions, and the conversations they belong to."""
 
+import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,6 +63,8 @@ class Question:
         memories: texts of the gold memories (RealMem).
         options: to choose from; the right one is `answer`.
         goal: the tool call to make.
+        offered: other tools that are offered beside the right one.
+        distractors: the set's other tools by kind, the first ones to be offered first.
     """
 
     id: str
@@ -76,6 +79,15 @@ class Question:
     memories: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     goal: ToolGoal | None = None
+    offered: tuple[ToolGoal, ...] = ()
+    distractors: Mapping[str, tuple[ToolGoal, ...]] = field(default_factory=dict)
+
+    @property
+    def tools(self) -> list[ToolGoal]:
+        """The tools to choose from, in an order that tells nothing; empty without a goal."""
+        every = [*([self.goal] if self.goal else []), *self.offered]
+        random.Random(self.id).shuffle(every)  # no secret
+        return every
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from benchmarks.data.locomo import ADVERSARIAL
 from benchmarks.log import Row
 from benchmarks.metrics import tool_calls as calls
 from benchmarks.metrics.tool_calls import ToolTask
+from benchmarks.report import distance
 from benchmarks.report.figures import (
     breakdown,
     by_system,
@@ -24,14 +25,18 @@ from benchmarks.report.figures import (
 from langmem_graph.navigation.navigation_items import Navigation, QuestionItem
 from langmem_graph.navigation.reward import navigation_metrics
 
-_TITLES = {
+MEASURES = {
     "score": "score",
     "f1": "F1",
     "bleu1": "BLEU-1",
     "qa_0_to_3": "QA 0–3",
     "memory_recall": "memory recall",
     "memory_helpful": "memory helpful",
+    "paper_qa_0_to_3": "QA 0–3, paper's rubric",
+    "paper_memory_recall": "memory recall, paper's",
+    "paper_memory_helpful": "memory helpful, paper's",
 }
+"""What answers are scored by, and how tables call it; the first that there is leads."""
 _NAVIGATION_TITLES = {
     "items": "questions",
     "answered": "answered",
@@ -47,7 +52,7 @@ _NAVIGATION_TITLES = {
 
 def lead(rows: Sequence[Row]) -> str | None:
     """The measure that tables lead with: the score, or what there is without a judge."""
-    return next((name for name in _TITLES if any(name in row["scores"] for row in rows)), None)
+    return next((name for name in MEASURES if any(name in row["scores"] for row in rows)), None)
 
 
 def scored(name: str | None, row: Row) -> float | None:
@@ -58,7 +63,7 @@ def scored(name: str | None, row: Row) -> float | None:
 
 def lead_title(rows: Sequence[Row]) -> str:
     """How tables call it."""
-    return _TITLES.get(lead(rows) or "", "")
+    return MEASURES.get(lead(rows) or "", "")
 
 
 def answer_tables(data: DataSet, rows: Sequence[Row], names: Sequence[str]) -> list[str]:
@@ -66,7 +71,7 @@ def answer_tables(data: DataSet, rows: Sequence[Row], names: Sequence[str]) -> l
     systems = by_system([row for row in rows if row["category"] != GENERAL], names)
     count = max(map(len, systems.values()), default=0)
     parts = [f"## {data.title}: {count:,} questions answered\n"]
-    navigation = navigation_table(data, rows, names)
+    navigation = [*edges_table(systems), *navigation_table(data, rows, names)]
     if data.task == "tool":
         return parts + tool_tables(data, systems)
     parts.append(_overall(systems))
@@ -82,6 +87,11 @@ def answer_tables(data: DataSet, rows: Sequence[Row], names: Sequence[str]) -> l
     for title, label in (("Category", "category"), ("Question kind", "kind")) if first else ():
         name = partial(_label, label)
         parts += breakdown(title, systems, name, partial(scored, first), lead_title(rows))
+    if first:
+        quarters = distance.quarters(data)
+        parts += breakdown(
+            distance.TITLE, systems, quarters, partial(scored, first), lead_title(rows)
+        )
     return parts + navigation
 
 
@@ -92,8 +102,8 @@ def _label(kind: str, row: Row) -> str:
 def _overall(systems: dict[str, list[Row]]) -> str:
     """A measure that a question does not have is not counted for it; a failure is 0."""
     every = [row for own in systems.values() for row in own]
-    shown = [name for name in _TITLES if any(name in row["scores"] for row in every)]
-    header = ["system", *(_TITLES[name] for name in shown)]
+    shown = [name for name in MEASURES if any(name in row["scores"] for row in every)]
+    header = ["system", *(MEASURES[name] for name in shown)]
     header += ["95% interval", "mean of conversations"] if shown else []
     header += ["answers failed", "judgements failed", "memory failed"]
     lines = []
@@ -123,6 +133,17 @@ def _shares(systems: dict[str, list[Row]]) -> str:
     return table(["system", "0 (contradicts)", "1", "2", "3 (uses all)"], lines)
 
 
+def edges_table(systems: dict[str, list[Row]]) -> list[str]:
+    """How dense the graph of each system was, and what it brought; empty where nobody tells."""
+    lines = []
+    for name, own in systems.items():
+        found = [graph for row in own if (graph := row["reply"].get("graph"))]
+        values = [f"{mean([one[key] for one in found]):.2f}" for key in ("degree", "facts")]
+        lines += [[name, *values]] if found else []
+    title = "\nSemantic edges of a record, and facts that edges brought to a question:\n"
+    return [title, table(["system", "degree", "facts"], lines)] if lines else []
+
+
 # --- tool calls ----------------------------------------------------------------------------------
 
 
@@ -147,6 +168,14 @@ def tool_tables(data: DataSet, systems: dict[str, list[Row]]) -> list[str]:
     parts = [table(header, lines)]
     for title, label in (("type", lambda slot: slot.type), ("complexity", calls.complexity)):
         parts += [f"\nSlot accuracy by {title} (slots):\n", _slots(tasks, label)]
+    quarters = distance.quarters(data)
+    parts += breakdown(
+        distance.TITLE,
+        systems,
+        quarters,
+        lambda row: calls.task_f1(tool_task(row, asked[row["conversation"], row["question"]])),
+        "value F1",
+    )
     rates = {name: calls.error_rates(own) for name, own in tasks.items()}
     lines = [
         [name, *(f"{own[kind]:.3f}" for kind in calls.ERROR_CLASSES)] for name, own in rates.items()

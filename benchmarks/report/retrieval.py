@@ -8,6 +8,7 @@ from benchmarks.data.items import DataSet
 from benchmarks.data.locomo import ADVERSARIAL
 from benchmarks.log import Row
 from benchmarks.metrics import ranking
+from benchmarks.report import distance
 from benchmarks.report.figures import breakdown, by_system, interval, mean, mean_of_means
 
 MAIN_CUT = 10
@@ -33,14 +34,41 @@ def retrieval_tables(data: DataSet, rows: Sequence[Row], names: Sequence[str]) -
     parts += ["", _other_measures(systems, data.cuts)]
     if data.name == "locomo":
         parts += _without_adversarial(systems)
+    if data.name == "realmem" and data.by == "message":
+        parts += _by_session(data, systems)
     measured = f"recall@{MAIN_CUT}"
     parts += breakdown("Category", systems, lambda row: row["category"], recall_at, measured)
     parts += breakdown("Question kind", systems, lambda row: row["kind"], recall_at, measured)
+    parts += breakdown(distance.TITLE, systems, distance.quarters(data), recall_at, measured)
     if len(data.conversations) <= 30:
         parts += breakdown(
             "Conversation", systems, lambda row: row["conversation"], recall_at, measured
         )
     return parts
+
+
+def _by_session(data: DataSet, systems: dict[str, list[Row]]) -> list[str]:
+    """Where entries were searched for: as the paper counts, by the sessions they are from."""
+    held = {
+        (talk.name, str(one["id"])): session.session_id
+        for talk in data.conversations
+        for session in talk.sessions
+        for one in session.messages
+    }
+
+    def sessions(row: Row, name: str) -> list[str]:
+        return list(dict.fromkeys(held[row["conversation"], one] for one in row[name]))
+
+    by_session = {
+        name: [
+            {**row, "found": sessions(row, "found"), "gold": sessions(row, "gold")} for row in own
+        ]
+        for name, own in systems.items()
+    }
+    title = (
+        f"\nThe sessions of the first {max(data.cuts)} entries, each where its best one stands:\n"
+    )
+    return [title, _overall(by_session, data.cuts), "", _other_measures(by_session, data.cuts)]
 
 
 def _overall(systems: dict[str, list[Row]], cuts: Sequence[int]) -> str:

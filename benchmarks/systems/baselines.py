@@ -1,4 +1,4 @@
-"""Plain systems to compare with: BM25, cosine of texts, and everything there is."""
+"""Plain systems to compare with: BM25, cosine of texts, everything there is, and the gold alone."""
 
 import re
 import sqlite3
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from benchmarks.data.items import Question, Session
 from benchmarks.models import Spent
-from benchmarks.readers import ContextReader, Passage, Reply, quoted
+from benchmarks.readers import Context, ContextReader, Passage, Reply, quoted, whole_sessions
 from langmem_graph.schemas import SearchBy
 
 _WORD = re.compile(r"\w+")
@@ -31,7 +31,7 @@ class Baseline(ABC):
         """Keep the messages that say something."""
         start = perf_counter()
         spoken = [one for one in session.messages if str(one["content"]).strip()]
-        new = [_passage(one, session.session_id) for one in spoken]
+        new = [said_passage(one, session.session_id) for one in spoken]
         self.messages += new
         self.index(new)
         return Spent(perf_counter() - start)
@@ -54,8 +54,11 @@ class Baseline(ABC):
         return found[:k]
 
     def answer(self, question: Question, k: int, reader: ContextReader) -> Reply:
-        """From the best messages."""
-        return reader.read_passages(question, self.search(question.text, k, "message"))
+        """From the best messages, or from the best sessions."""
+        found = self.search(question.text, k, reader.by)
+        if reader.by == "session":
+            found = whole_sessions(found, self.messages)
+        return reader.read_passages(question, found)
 
     def size(self) -> int:
         """Nothing is on disk."""
@@ -66,7 +69,8 @@ class Baseline(ABC):
         self.messages.clear()
 
 
-def _passage(message: dict[str, object], session: str) -> Passage:
+def said_passage(message: dict[str, object], session: str) -> Passage:
+    """A message as it is quoted."""
     speaker = message.get("name") or message.get("role") or ""
     text = f"{speaker}: {message['content']}"
     return Passage(str(message["id"]), text, str(message.get("at") or ""), session)
@@ -157,5 +161,23 @@ class FullContext(Baseline):
 
     def answer(self, question: Question, k: int, reader: ContextReader) -> Reply:
         """From everything, each message whole."""
-        latest = self.messages[::-1]
-        return reader.read(question, quoted(latest, self._tokens, longest=None, last=True))
+        return reader.read(question, self._shown(self.messages))
+
+    def _shown(self, messages: Sequence[Passage]) -> Context:
+        """What of them fits, the latest first; sessions that are shown whole are named too."""
+        shown = quoted(messages[::-1], self._tokens, longest=None, last=True)
+        ids = set(shown.ids)
+        cut = {one.session_id for one in self.messages if one.id not in ids}
+        whole = {one.session_id for one in messages} - cut
+        return replace(shown, ids=[*shown.ids, *sorted(whole)])
+
+
+class Oracle(FullContext):
+    """What perfect retrieval would reach: the model reads the gold messages or sessions, whole."""
+
+    name = "oracle"
+
+    def answer(self, question: Question, k: int, reader: ContextReader) -> Reply:
+        """From the gold alone; from nothing where the data set has none."""
+        gold = [one for one in self.messages if {one.id, one.session_id} & question.gold]
+        return reader.read(question, self._shown(gold))

@@ -4,7 +4,7 @@ To add a system, write a class with the six members of `System` and name it in `
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,17 +12,19 @@ from typing import Any, Protocol
 from langchain_core.embeddings import Embeddings
 from pydantic import ValidationError
 
+from benchmarks.data.distractors import HARD, RANDOM
 from benchmarks.data.items import Question, Session
 from benchmarks.models import Spent
 from benchmarks.readers import ContextReader, Passage, Reply
-from benchmarks.systems.baselines import BM25, FullContext, NaiveRag
+from benchmarks.systems.baselines import BM25, FullContext, NaiveRag, Oracle
+from benchmarks.systems.edges import Edges
 from benchmarks.systems.ours import Ours, Reasoning, SharedMemory
 from langmem_graph.errors import InvalidInputError, explain
 from langmem_graph.schemas import SearchBy
 from langmem_graph.settings import Settings
 
 RETRIEVAL = ("ours", "ours+records", "rrf", "dense", "words", "bm25", "naive-rag")
-ANSWER = ("ours", "ours-reason", "bm25", "naive-rag", "full-context")
+ANSWER = ("ours", "ours-reason", "bm25", "naive-rag", "full-context", "oracle")
 """What is measured when nobody says."""
 ABLATIONS: dict[str, dict[str, Any]] = {
     "goals": {"reasoning": {"use_goals": False}},
@@ -64,7 +66,7 @@ class Workshop:
         folder: where memories lie while the conversation is measured.
         embeddings: of all systems.
         model: reads and reasons for `ours-reason`.
-        full_tokens: what `full-context` may show.
+        full_tokens: what `full-context` and `oracle` may show.
     """
 
     folder: Path
@@ -132,6 +134,7 @@ def catalogue() -> dict[str, Spec]:
         Spec("bm25", lambda shop: BM25()),
         Spec("naive-rag", lambda shop: NaiveRag(shop.embeddings)),
         Spec("full-context", lambda shop: FullContext(shop.full_tokens), answers_only=True),
+        Spec("oracle", lambda shop: Oracle(shop.full_tokens), answers_only=True),
     ]
     return {spec.name: spec for spec in found}
 
@@ -177,6 +180,58 @@ def _swept(depth: int, breadth: int) -> Spec:
     except ValidationError as error:
         raise InvalidInputError(f"No {name}: {explain(error)}.") from error
     return Spec(name, partial(_reasoning, name, settings), True, True)
+
+
+def edges(floors: list[float]) -> list[Spec]:
+    """`ours-reason` with each of these cosines from which semantic edges are followed.
+
+    One memory serves all: its records have edges from the lowest cosine on.
+    """
+    return [_edges(floor, min(floors)) for floor in floors]
+
+
+def _edges(floor: float, lowest: float) -> Spec:
+    def make(shop: Workshop) -> System:
+        settings = {"extraction": {"semantic_floor": lowest}}
+        name = f"edges-{lowest}"
+        return Edges(floor, shop.memory(name, model=shop.model, settings=settings))
+
+    return Spec(f"edges from {floor}", make, True, True)
+
+
+class _Offering:
+    """A system at whose requests other tools are offered beside the right one."""
+
+    def __init__(self, name: str, system: System, kind: str, count: int) -> None:
+        self.name, self._system, self._kind, self._count = name, system, kind, count
+        self.add, self.search = system.add, system.search
+        self.size, self.close = system.size, system.close
+
+    def answer(self, question: Question, k: int, reader: ContextReader) -> Reply:
+        """With the first of the other tools."""
+        others = question.distractors[self._kind][: self._count]
+        return self._system.answer(replace(question, offered=others), k, reader)
+
+
+def offering(specs: list[Spec], counts: list[int]) -> list[Spec]:
+    """Each system with so many other tools beside the right one, by chance and the most alike.
+
+    Raises:
+        InvalidInputError: a count below 1.
+    """
+    if min(counts) < 1:
+        raise InvalidInputError(f"At least 1 other tool, not {min(counts)}.")
+    kinds = [(kind, count) for kind in (RANDOM, HARD) for count in counts]
+    return [_offering(spec, kind, count) for spec in specs for kind, count in kinds]
+
+
+def _offering(spec: Spec, kind: str, count: int) -> Spec:
+    name = f"{spec.name} +{count} {kind}"
+
+    def make(shop: Workshop) -> System:
+        return _Offering(name, spec.make(shop), kind, count)
+
+    return replace(spec, name=name, make=make, answers_only=True)
 
 
 def chosen(names: list[str], *, answering: bool, has_model: bool) -> list[Spec]:

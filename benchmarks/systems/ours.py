@@ -1,15 +1,25 @@
 """The library itself: its look-up, its parts alone, and its reasoning with a model."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from langchain_core.embeddings import Embeddings
+from sqlalchemy import Connection
 
-from benchmarks.data.items import Question, Session
+from benchmarks.data.items import Question, Session, ToolGoal
 from benchmarks.models import Spent
-from benchmarks.readers import Context, ContextReader, NavigateReader, Passage, Reply
+from benchmarks.readers import (
+    Context,
+    ContextReader,
+    NavigateReader,
+    Passage,
+    Reply,
+    quoted,
+    whole_sessions,
+)
+from benchmarks.systems.baselines import said_passage
 from langmem_graph.memory import Memory
 from langmem_graph.schemas import GroundedCall, MessageHit, Origin, Recall, SearchBy
 from langmem_graph.settings import RankingMethod, Settings
@@ -24,6 +34,7 @@ class SharedMemory:
         with_records: also load the data set's own records, which cite the messages.
         model: reads every session when it is added, and reasons.
         reads: False where the model only reasons.
+        settings: what differs from the default while it is written.
     """
 
     def __init__(
@@ -34,15 +45,18 @@ class SharedMemory:
         with_records: bool = False,
         model: Any = None,
         reads: bool = True,
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
         self._reads = reads and model is not None
         self.folder, self.embeddings, self.model = folder, embeddings, model
         self._with_records = with_records
-        self._memory = Memory(folder, embeddings=embeddings, model=model)
+        written = Settings.model_validate(settings or {})
+        self._memory = Memory(folder, embeddings=embeddings, model=model, settings=written)
         self.user = self._memory.user("bench")
         self._added: dict[int, Spent] = {}
         self.undated: set[str] = set()
         """Ids of messages without a date; memory dates them to when they were stored."""
+        self.said: list[Passage] = []
         self._closed = False
 
     def add(self, session: Session) -> Spent:
@@ -56,6 +70,7 @@ class SharedMemory:
         self.undated |= {str(one["id"]) for one in session.messages if not one.get("at")}
         start, spent = perf_counter(), Spent()
         spoken = [one for one in session.messages if str(one["content"]).strip()]
+        self.said += [said_passage(one, session.session_id) for one in spoken]
         refused = self.user.add(spoken, session_id=session.session_id).rejected
         problems = [one.reason for one in refused]
         if self._with_records and session.records:
@@ -66,6 +81,10 @@ class SharedMemory:
             problems += unusable(read.problems, read.repairs)
         spent.seconds, spent.problems = perf_counter() - start, problems
         return spent
+
+    def read(self, query: Callable[[Connection], float]) -> float:
+        """A figure from the ledger; 0 where nothing is stored."""
+        return self._memory._services.read(self.user.id, query, 0.0)
 
     @property
     def holds_something(self) -> bool:
@@ -104,7 +123,10 @@ class Ours:
         """From the hits."""
         if isinstance(reader, NavigateReader) and question.goal is None:
             return reader.navigate(self.shared.user, question)
-        return reader.read_passages(question, self.search(question.text, k, "message"))
+        found = self.search(question.text, k, reader.by)
+        if reader.by == "session":
+            found = whole_sessions(found, self.shared.said)
+        return reader.read_passages(question, found)
 
     def size(self) -> int:
         """Bytes of the memory."""
@@ -150,7 +172,7 @@ class Reasoning(Ours):
     def answer(self, question: Question, k: int, reader: ContextReader) -> Reply:
         """SearchBy navigating, by grounding a call, or from what reasoning recalled."""
         if question.goal is not None:
-            return self._call(question)
+            return self._call(question, reader)
         if isinstance(reader, NavigateReader):
             return reader.navigate(self._user, question)
         start = perf_counter()
@@ -164,11 +186,26 @@ class Reasoning(Ours):
         reply.problems += found.report.problems
         return reply
 
-    def _call(self, question: Question) -> Reply:
-        """`user.ground` fills the call; what it leaves out as missing stays out."""
-        assert question.goal is not None
+    def _call(self, question: Question, reader: ContextReader) -> Reply:
+        """`user.ground` fills the call; what it leaves out as missing stays out.
+
+        Of several tools the model picks one first, with what a plain look-up finds in view.
+        """
+        goal, picking = question.goal, Spent()
+        if question.offered:
+            found = self.search(question.text, 20, "message")
+            picked = reader.pick(question, quoted(found, reader.tokens))
+            goal, picking = picked.content, picked.spent
+            if goal is None:
+                return Reply(failed=True, spent=picking, problems=picked.problems)
+        assert goal is not None
+        reply = self._ground(question, goal)
+        reply.spent = reply.spent.plus(picking)
+        return reply
+
+    def _ground(self, question: Question, goal: ToolGoal) -> Reply:
         start = perf_counter()
-        tool = question.goal.as_function()
+        tool = goal.as_function()
         trust: tuple[Origin, ...] = ("user", "assistant", "tool", "import")  # gold rests on all
         done: GroundedCall = self._user.ground(tool, question.text, at=question.at, trust=trust)
         spent = Spent(perf_counter() - start, done.llm_calls, done.input_tokens, done.output_tokens)

@@ -132,7 +132,7 @@ def search(
     user: UserOption,
     k: Annotated[int, typer.Option("-k", min=1, help="How many hits at most.")] = 5,
     by: Annotated[str, typer.Option(help="message or session.")] = "message",
-    explain: Annotated[bool, typer.Option("--explain", help="Show each signal.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show signals, near misses.")] = False,
     directory: MemoryOption = DEFAULT_MEMORY,
     embeddings: EmbeddingsOption = None,
     as_json: JsonOption = False,

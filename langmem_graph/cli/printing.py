@@ -15,6 +15,7 @@ from rich.text import Text
 
 from langmem_graph.reports import EraseReport, FlushForecast, FlushReport, ForgetReport, Health
 from langmem_graph.retrieval.quoted_context import label_words, plain_json
+from langmem_graph.retrieval.search_common import signals_line
 from langmem_graph.schemas import Labelled, Message, MessageHit, Record
 
 console = Console()
@@ -32,14 +33,9 @@ def plain(value: Any) -> Any:
     return value.model_dump(mode="json") if isinstance(value, BaseModel) else value
 
 
-def note(text: str) -> None:
+def note(text: str, on: Console = console) -> None:
     """Print one dim line."""
-    console.print(Text(printable(text), style="dim"))
-
-
-def note_error(text: str) -> None:
-    """Print one dim line to standard error."""
-    errors.print(Text(printable(text), style="dim"))
+    on.print(Text(printable(text), style="dim"))
 
 
 def fail(text: str) -> None:
@@ -77,7 +73,7 @@ def show_hits(query: str, hits: Sequence[MessageHit]) -> None:
         return
     table = Table.grid(padding=(0, 2))
     for rank, hit in enumerate(hits, 1):
-        table.add_row(Text(f"{rank}", style="dim"), _hit(hit))
+        table.add_row(Text("" if hit.missed else f"{rank}", style="dim"), _hit(hit))
     console.print(Panel(table, title=_plain(query), title_align="left", border_style="cyan"))
 
 
@@ -90,9 +86,7 @@ def _hit(hit: MessageHit) -> Group:
         (label_line(hit), "red"),
     )
     lines = [head, Text(short(hit.excerpt or hit.text))]
-    if hit.signals:
-        shown = "  ".join(f"{name} {value:.2f}" for name, value in hit.signals.items())
-        lines.append(Text(shown, style="dim"))
+    lines += [Text(line, style="dim") for line in (hit.missed, signals_line(hit)) if line]
     return Group(*lines)
 
 

@@ -70,7 +70,7 @@ def read_backlog(
 
 def _stopped(user_id: str, what: str) -> typer.Exit:
     go_on = f"Go on with: langmem-graph flush --user {user_id} (and the same options)."
-    printing.note_error(f"Stopped; {what} {go_on}")
+    printing.note(f"Stopped; {what} {go_on}", printing.errors)
     return typer.Exit(INTERRUPTED)
 
 
@@ -99,7 +99,7 @@ def _until_interrupted() -> Iterator[threading.Event]:
         if stopped.is_set():
             raise KeyboardInterrupt
         stopped.set()
-        printing.note_error("Stopping after this batch; Ctrl-C again stops at once.")
+        printing.note("Stopping after this batch; Ctrl-C again stops at once.", printing.errors)
 
     if threading.current_thread() is not threading.main_thread():  # only there signals arrive
         yield stopped
@@ -115,7 +115,7 @@ def _until_interrupted() -> Iterator[threading.Event]:
 def _shown(forecast: FlushForecast, quiet: bool) -> Iterator[Callable[[FlushProgress], None]]:
     """Shows progress: as a bar on a terminal, else as a line for each batch."""
     if quiet or not printing.errors.is_terminal:
-        yield lambda progress: None if quiet else printing.note_error(_line(progress))
+        yield lambda progress: None if quiet else printing.note(_line(progress), printing.errors)
         return
     with printing.progress_bar() as bar:
         task = bar.add_task("reading", total=forecast.messages)

@@ -83,15 +83,13 @@ def linked_facts(search: UserSearch, ids: Sequence[str], queries: Sequence[str])
     options = search.settings.reasoning
     with search.room.database.read_transaction() as connection:
         seeds = list(record_queries.numbers_of(connection, ids).values())
-        kinds = {CAUSAL: options.use_causal_edges, SEMANTIC: options.use_semantic_edges}
-        causal, similar = (
-            [n for n, _ in neighbours(connection, seeds, kind)] if used else []
-            for kind, used in kinds.items()
-        )
+        causal = neighbours(connection, seeds, CAUSAL) if options.use_causal_edges else []
+        edges = neighbours(connection, seeds, SEMANTIC) if options.use_semantic_edges else []
+        similar = [n for n, cosine in edges if cosine >= options.semantic_edge_floor]
         rows = vector_rows.vectors_of(connection, similar, RECORDS)
     wanted = [vector for query in queries if (vector := search.vector(query)) is not None]
     if wanted and len(rows):
         cosines = (rows.matrix @ np.stack(wanted).T).max(axis=1)
         best = dict(zip(rows.items.tolist(), cosines.tolist(), strict=True))
         similar.sort(key=lambda n: -best.get(n, -1.0))
-    return facts_by_number(search.room, [*causal, *similar])[: options.graph_facts]
+    return facts_by_number(search.room, [*(n for n, _ in causal), *similar])[: options.graph_facts]

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import get_args
 
-from langmem_graph.errors import InvalidInputError
 from langmem_graph.messages import to_utc
 from langmem_graph.retrieval import message_search
 from langmem_graph.retrieval.facts import evidence, hits_by_id
@@ -24,11 +23,14 @@ from langmem_graph.retrieval.quoted_context import (
 )
 from langmem_graph.retrieval.request_intent import intent_of
 from langmem_graph.retrieval.search_common import (
+    NEAR_MISSES,
     SearchNotes,
     UserSearch,
     check_choice,
     check_query,
     check_request,
+    signals_line,
+    why_missed,
 )
 from langmem_graph.retrieval.what_is_ahead import (
     ScheduleConflict,
@@ -37,12 +39,10 @@ from langmem_graph.retrieval.what_is_ahead import (
     read_vague_turn_context,
 )
 from langmem_graph.schedule.time_phrases import spoken_time
-from langmem_graph.schemas import MessageHit, Reasoning, Recall, RecallReport
+from langmem_graph.schemas import MessageHit, Reasoning, Recall, RecallReport, SearchBy
 from langmem_graph.settings import RankingMethod
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.tokens import token_counter
-
-_SEARCHES = {"message": message_search.search_messages, "session": message_search.search_sessions}
 
 
 def search_conversation(
@@ -50,21 +50,24 @@ def search_conversation(
     user_id: str,
     query: str,
     k: int,
-    by: str,
+    by: SearchBy,
     explain: bool,
     ranking: RankingMethod | None,
 ) -> list[MessageHit]:
     """The best messages or sessions for a query, best first; the options are checked."""
-    if by not in _SEARCHES:
-        raise InvalidInputError(f"by must be 'message' or 'session', not {by!r}.")
+    check_choice("by", by, get_args(SearchBy))
     check_query(query, k)
     if ranking is not None:
         check_choice("ranking", ranking, get_args(RankingMethod))
     with services.known_room(user_id) as room:
         if room is None:
             return []
-        hits = _SEARCHES[by](UserSearch.of(services, room).by(ranking), query, k)
-    return hits if explain else [hit.model_copy(update={"signals": None}) for hit in hits]
+        search = UserSearch.of(services, room).by(ranking)
+        hits = message_search.search_best(search, query, k + NEAR_MISSES * explain, by)
+    if not explain:
+        return [hit.model_copy(update={"signals": None}) for hit in hits]
+    missed = [one.model_copy(update={"missed": why_missed(one, hits[k - 1])}) for one in hits[k:]]
+    return hits[:k] + missed
 
 
 def fast_recall(
@@ -84,14 +87,15 @@ def fast_recall(
     settings, seen = services.settings, set(in_view)
     k, budget = check_request(settings, query, k, max_tokens)
     now = to_utc(at) if at is not None else datetime.now(UTC)
-    hits: list[MessageHit] = []
+    found: list[MessageHit] = []
     conflicts: list[ScheduleConflict] = []
     vague, messages = VagueTurnContext(), {}
     with services.known_room(user_id) as room:
         if room is not None:
             search = UserSearch.of(services, room, notes)
-            found, _ = message_search.search_different(search, query, k + len(seen))
-            hits = [hit for hit in found if not {hit.text, hit.message_id} & seen][:k]
+            most = k + len(seen) + NEAR_MISSES
+            found, _ = message_search.search_different(search, query, most)
+            found = [hit for hit in found if not {hit.text, hit.message_id} & seen]
             with notes.stage("schedule"):
                 asked = spoken_time(query, now, settings.time_zone)
                 conflicts = conflicts_at(room, asked, settings) if asked else []
@@ -100,6 +104,7 @@ def fast_recall(
                         vague = read_vague_turn_context(connection, now, settings)
                     conflicting = [conflict.fact for conflict in conflicts]
                     messages = hits_by_id(connection, [*conflicting, *vague.facts()])
+    hits = found[:k]
     with notes.stage("context"):
         counter = token_counter(settings.encoding)
         builder = ContextBuilder(counter, budget - counter.count(framed([ALSO], URGENT)))
@@ -114,6 +119,8 @@ def fast_recall(
     overlaps = [conflict.text for conflict in conflicts]
     behind = evidence(builder.quoted.values(), messages)
     known = {hit.message_id for hit in behind}
+    missed = [(hit, f"no room in {budget} tokens") for hit in rest if hit not in quoted]
+    missed = [*missed, *((hit, why_missed(hit, hits[-1])) for hit in found[k:])][:NEAR_MISSES]
     notes.milliseconds["total"] = (perf_counter() - start) * 1_000
     return Recall(
         context=context,
@@ -123,6 +130,7 @@ def fast_recall(
             warnings=notes.warnings,
             considered=len(hits),
             quoted=len(quoted),
+            near_misses={hit.message_id: f"{why}; {signals_line(hit)}" for hit, why in missed},
             context_tokens=counter.count(context),
             tokens_exact=counter.exact,
             milliseconds=notes.milliseconds,

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from langmem_graph.retrieval.ranking import NOT_FOUND, Candidates, rank_messages, rank_sessions
 from langmem_graph.retrieval.record_search import RankedRecords, rank_records
 from langmem_graph.retrieval.search_common import Depths, Ranking, UserSearch, Vector, as_scores
-from langmem_graph.schemas import Message, MessageHit
+from langmem_graph.schemas import Message, MessageHit, SearchBy
 from langmem_graph.storage import message_queries, record_queries, vector_rows
 from langmem_graph.storage.full_text import MESSAGE_WORDS
 from langmem_graph.storage.message_queries import Facts
@@ -24,11 +24,16 @@ from langmem_graph.storage.words import query_terms, telling_terms
 ATTEMPTS, DEEPER = 3, 8  # searches where most texts are equal, each so many times as deep
 
 
-def search_messages(search: UserSearch, query: str, k: int) -> list[MessageHit]:
-    """The `k` best messages, best first."""
+def search_best(search: UserSearch, query: str, k: int, by: SearchBy) -> list[MessageHit]:
+    """The `k` best messages, or sessions each represented by its best message, best first."""
     found, ranking = _ranked(search, query, search.depths(k))
+    best = ranking.best()
+    if by == "session":
+        with search.notes.stage("rank"), search.room.database.read_transaction() as connection:
+            centroids = vector_rows.centroids(connection)
+            ranking, best = rank_sessions(found, ranking, centroids, search.settings)
     with search.notes.stage("texts"):
-        return _hits(search.room, found, ranking, ranking.best()[:k])
+        return _hits(search.room, found, ranking, best[:k])
 
 
 def search_different(
@@ -50,16 +55,6 @@ def search_different(
             break
         depths = replace(depths, dense=depths.dense * DEEPER, words=depths.words * DEEPER)
     return hits, found.ranked_records
-
-
-def search_sessions(search: UserSearch, query: str, k: int) -> list[MessageHit]:
-    """The `k` best sessions, each represented by its best message, best first."""
-    found, messages = _ranked(search, query, search.depths(k))
-    with search.notes.stage("rank"), search.room.database.read_transaction() as connection:
-        centroids = vector_rows.centroids(connection)
-        ranking, best = rank_sessions(found, messages, centroids, search.settings)
-    with search.notes.stage("texts"):
-        return _hits(search.room, found, ranking, best[:k])
 
 
 def _different_hits(

@@ -155,19 +155,18 @@ def search_records(
             found = record_queries.records_by_number(connection, numbers)
             labelled = superseded_labels.labels_of_records(connection, [] if then else numbers)
     places = {n: place for place, n in enumerate(ranked.numbers)}
-    hits = []
-    for n, best in ((n, chain[-1]) for chain in chains for n in chain):
-        # the newest of a chain may not have been found itself
-        signals = ranked.signals_of(places[n]) if n in places else {}
-        hit = RecordHit(
+    return [
+        RecordHit(
             at=found[n].said_at,
-            score=float(ranked.scores[places[best]]),
-            signals=signals if explain else None,
+            score=float(ranked.scores[places[chain[-1]]]),
+            # the newest of a chain may not have been found itself
+            signals=(ranked.signals_of(places[n]) if n in places else {}) if explain else None,
             labels=labelled.get(n, []),
             **found[n].model_dump(include=_SHOWN),
         )
-        hits.append(hit)
-    return hits
+        for chain in chains
+        for n in chain
+    ]
 
 
 def ranked_chains(

@@ -20,7 +20,7 @@ from langmem_graph.errors import (
     for_log,
 )
 from langmem_graph.messages import to_utc
-from langmem_graph.schemas import RecallMode
+from langmem_graph.schemas import MessageHit, RecallMode
 from langmem_graph.settings import RankingMethod, Settings
 from langmem_graph.storage import vector_rows
 from langmem_graph.storage.memory_services import Services
@@ -48,6 +48,7 @@ SESSION_WEIGHTS = {
     "age": -0.15,  # log of how many sessions ago it began; see Settings.ranking.session_age_weight
 }
 
+NEAR_MISSES = 3  # candidates behind the last hit that an explanation names
 _log = logging.getLogger(__name__)
 
 
@@ -103,6 +104,16 @@ def check_query(query: object, k: object) -> None:
         raise InvalidInputError(f"The query must be a text with words in it, not {query!r}.")
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_K:
         raise InvalidInputError(f"k must be a whole number from 1 to {MAX_K:,}, not {k!r}.")
+
+
+def why_missed(hit: MessageHit, last: MessageHit) -> str:
+    """How far a candidate is behind the last hit."""
+    return f"{last.score - hit.score:.3f} behind the last hit, whose score is {last.score:.3f}"
+
+
+def signals_line(hit: MessageHit) -> str:
+    """A hit's signals on one line."""
+    return "  ".join(f"{name} {value:.2f}" for name, value in (hit.signals or {}).items())
 
 
 @dataclass

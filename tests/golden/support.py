@@ -200,7 +200,8 @@ class Talk:
 
     def _json(self, value: Any) -> Any:
         if isinstance(value, Mapping):
-            kept = (k for k in sorted(value, key=str) if (k, value[k]) != ("labels", []))
+            empty = (("labels", []), ("missed", ""), ("near_misses", {}))
+            kept = (k for k in sorted(value, key=str) if (k, value[k]) not in empty)
             return {str(k): self.plain(value[k], str(k)) for k in kept}
         if isinstance(value, list | tuple | set | frozenset):
             return [self.plain(one) for one in value]

@@ -112,6 +112,24 @@ def test_edges_are_followed_in_both_directions(open_memory: Any, kind: str, use:
     assert "unlike anything" not in prompt
 
 
+def test_semantic_edges_below_a_cosine_are_not_followed(open_memory: Any) -> None:
+    model = acting()
+    memory = open_memory(
+        model, reasoning__risk_facts=1, reasoning__semantic_edge_floor=0.5, **NARROW
+    )
+    seed, near, far, caused = with_records(
+        memory, "sago palm where buy", "the vase fell", "a flood came", "unlike anything"
+    )
+    with memory._services.room("ana") as room, room.database.write_transaction() as connection:
+        add_link(connection, seed, near, SEMANTIC, weight=0.5, scorer="t", origin="t")
+        add_link(connection, seed, far, SEMANTIC, weight=0.49, scorer="t", origin="t")
+        add_link(connection, seed, caused, CAUSAL, weight=0.1, scorer="t", origin="t")
+    memory.user("ana").recall("sago palm where buy", mode="auto")
+    prompt = dict(model.asked)["Consequences"]
+    assert all(text in prompt for text in ("the vase fell", "unlike anything"))
+    assert "a flood came" not in prompt
+
+
 def test_at_most_eight_facts_come_along_edges(open_memory: Any) -> None:
     model = acting()
     memory = open_memory(model, reasoning__risk_facts=1, **NARROW)

@@ -96,6 +96,48 @@ def test_signals_explain_the_score_and_are_left_out_otherwise(memory: Memory) ->
 
 @pytest.mark.parametrize("ranking", ["hybrid", "rrf", "dense", "words"])
 @pytest.mark.parametrize("by", ["message", "session"])
+def test_an_explanation_names_what_just_missed_the_cut(
+    memory: Memory, ranking: Any, by: Any
+) -> None:
+    user = memory.user("u")
+    fill(user)
+    query = "garden window stone"
+    plain = user.search_conversation(query, 7, by, ranking=ranking)
+    found = user.search_conversation(query, 4, by, ranking=ranking, explain=True)
+    assert [hit.message_id for hit in found] == [hit.message_id for hit in plain]
+    assert [bool(hit.missed) for hit in found] == [False] * 4 + [True] * 3
+    assert not any(hit.missed for hit in plain)
+    for hit in found[4:]:
+        assert hit.missed.startswith(f"{found[3].score - hit.score:.3f} behind the last hit")
+        assert hit.signals
+    user.add(said("zebra"), session_id="z")
+    (only, *_) = user.search_conversation("zebra", 100, explain=True)
+    assert not only.missed  # nothing was cut off
+
+
+def test_a_report_names_what_just_missed_the_context(memory: Memory) -> None:
+    user = memory.user("u")
+    fill(user)
+    best = [hit.message_id for hit in user.search_conversation("garden window stone", 8)]
+    missed = user.recall("garden window stone", k=4).report.near_misses
+    assert list(missed) == best[4:7]
+    assert all(" behind the last hit" in why for why in missed.values())
+    assert all("dense 0." in why for why in missed.values())
+    recall = user.recall("garden window stone", k=4, max_tokens=120)
+    quoted = {hit.message_id for hit in recall.evidence}
+    left_out = [one for one in best[:4] if one not in quoted]
+    assert quoted
+    assert left_out
+    assert list(recall.report.near_misses) == [*left_out, *best[4:]][:3]
+    assert recall.report.near_misses[left_out[0]].startswith("no room in 120 tokens")
+    seen = user.recall("garden window stone", k=4, in_view=best[:1]).report.near_misses
+    assert list(seen) == best[5:8]
+    assert user.recall("garden", k=100, max_tokens=9_000).report.near_misses == {}
+    assert memory.user("nobody").recall("garden").report.near_misses == {}
+
+
+@pytest.mark.parametrize("ranking", ["hybrid", "rrf", "dense", "words"])
+@pytest.mark.parametrize("by", ["message", "session"])
 def test_every_ranking_is_ordered_distinct_and_within_k(
     memory: Memory, ranking: Any, by: Any
 ) -> None:

@@ -53,6 +53,7 @@ def test_import_then_search_then_export_then_erase(tmp_path: Path) -> None:
     assert "E-7719" in hits[0]["text"]
     assert hits[0]["at"].startswith("2025-05-22")
     assert "E-7719" in run("search", "E-7719", "--explain")
+    assert run("search", "E-7719", "-k", "1", "--explain").count("behind the last hit") == 3
     (best, *_) = run_json("search", "aisle seat, frequent flyer number, Oslo", "--by", "session")
     assert best["session_id"] == "2025-02-oslo"
     run("export", "-o", str(tmp_path / "out.jsonl"))
