@@ -9,7 +9,8 @@ was answered and judged. As `python -m benchmarks locomo`, but for somebody who 
 prompts (see `queue_model`): all of them wait at the same time, in an order by chance, nothing in
 them says which system made the context, and the prompts of one question lie in different folders,
 `Q/1` and `Q/2`, so that nobody who answers one of these sees both. Those of the judge lie in
-`Q/judge`. What is kept holds ids, answers and verdicts, and no text of the data set.
+`Q/judge`. More messages may be shown than elsewhere, so that every system fills the room it has; 20
+are fewer tokens where a system prefers short ones. What is kept holds ids, answers and verdicts, and no text of the data set.
 """
 
 import argparse
@@ -228,7 +229,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     made.add_argument("--systems", default="ours,dense", help="with commas")
     made.add_argument("--limit", type=int, default=100, help="questions")
     made.add_argument("--seed", type=int, default=SEED, help="of the sample and the orders")
-    made.add_argument("-k", type=int, default=20, help="messages shown at most")
+    made.add_argument("-k", type=int, default=60, help="messages shown at most")
     made.add_argument("--context-tokens", type=int, default=1_500)
     made.add_argument("--named", default="unnamed", help="who answers")
     made.add_argument("--judge-named", default="unnamed", help="who judges")
