@@ -10,7 +10,8 @@ prompts (see `queue_model`): all of them wait at the same time, in an order by c
 them says which system made the context, and the prompts of one question lie in different folders,
 `Q/1` and `Q/2`, so that nobody who answers one of these sees both. Those of the judge lie in
 `Q/judge`. More messages may be shown than elsewhere, so that every system fills the room it has; 20
-are fewer tokens where a system prefers short ones. What is kept holds ids, answers and verdicts, and no text of the data set.
+are fewer tokens where a system prefers short ones. What is kept holds ids, answers and verdicts,
+and no text of the data set.
 """
 
 import argparse
