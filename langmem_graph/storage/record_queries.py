@@ -35,6 +35,7 @@ _best_words = text(
     " JOIN records ON records.n = record_words.rowid AND records.status IN :statuses"
     " WHERE record_words MATCH :terms ORDER BY score DESC LIMIT :limit"
 ).bindparams(bindparam("statuses", expanding=True))
+_NEWEST = select(func.max(records.c.n))
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ def current(connection: Connection, items: Iterable[int]) -> set[int]:
 
 def newest_record(connection: Connection) -> int:
     """The number of the record that was stored last; 0 when there is none."""
-    return connection.scalar(select(func.max(records.c.n))) or 0
+    return connection.scalar(_NEWEST) or 0
 
 
 def words_search(
