@@ -3,6 +3,7 @@
 Messages have no recency signal: what matters may have been said long ago.
 """
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,21 +61,35 @@ def rank_messages(found: Candidates, settings: Settings) -> Ranking:
 
 
 def _message_signals(found: Candidates) -> dict[str, Scores]:
+    words = share_of_best(found.words)
+    _, session_of = np.unique(found.sessions, return_inverse=True)
+    sums, counts = _sums_of_best(found.dense, session_of, SESSION_BEST)
     return {
         "dense": found.dense,
-        "words": share_of_best(found.words),
+        "words": words,
         "records": found.records,
-        "session": _session_likeness(found),
+        "session": (sums / counts)[session_of],
+        "session_words": _best_of_others(words, session_of),
+        "speaker": _speaker_named(found),
         "date": date_fit(found.query, [fact.at for fact in found.facts]),
         "length": np.log1p([fact.chars for fact in found.facts]),
         "question": as_scores(fact.is_question for fact in found.facts),
     }
 
 
-def _session_likeness(found: Candidates) -> Scores:
-    _, session_of = np.unique(found.sessions, return_inverse=True)
-    sums, counts = _sums_of_best(found.dense, session_of, SESSION_BEST)
-    return np.asarray((sums / counts)[session_of])
+def _best_of_others(values: Scores, session_of: NDArray[np.int64]) -> Scores:
+    """Mean of the three best values among the other candidates of the same session."""
+    three, _ = _sums_of_best(values, session_of, SESSION_BEST)
+    four, counts = _sums_of_best(values, session_of, SESSION_BEST + 1)
+    own = np.maximum(values, (four - three)[session_of])  # or the fourth best, which is not needed
+    return np.asarray((four[session_of] - own) / np.maximum(counts - 1, 1)[session_of])
+
+
+def _speaker_named(found: Candidates) -> Scores:
+    """1 where the query names the message's speaker."""
+    names = {fact.name for fact in found.facts if fact.name}
+    named = {n for n in names if re.search(rf"\b{re.escape(n)}\b", found.query, re.IGNORECASE)}
+    return as_scores(fact.name in named for fact in found.facts)
 
 
 def rank_sessions(

@@ -37,6 +37,8 @@ MESSAGE_WEIGHTS = {
     "words": 1.0,  # BM25, as a share of the query's best
     "records": 0.25,  # score of the best record that cites it
     "session": 1.0,  # mean of the session's three best cosines
+    "session_words": 0.25,  # mean of the three best BM25 shares of the session's other messages
+    "speaker": 0.1,  # whether the query names who said it
     "date": 1.0,  # how well the message's day fits a date named in the query
     "length": 0.2,  # log of the characters: one-word messages rarely hold the answer
     "question": -0.2,  # a question rarely holds the answer
