@@ -159,7 +159,7 @@ def _report(title: str, cases: Sequence[Case], shipped: dict[str, float]) -> str
     return "\n\n".join(
         [
             f"## {title}: recall@{CUT}, {len(cases)} questions",
-            common.table(["weights", *talks, "all"], rows),
+            common.table(["weights", *talks, "mean of these", "all"], rows),
             common.table(["signal", "shipped", "fitted on all"], weights),
             "",
         ]
@@ -168,7 +168,8 @@ def _report(title: str, cases: Sequence[Case], shipped: dict[str, float]) -> str
 
 def _row(label: str, recalls: dict[str, list[float]]) -> list[str]:
     every = [recall for some in recalls.values() for recall in some]
-    return [label, *(f"{np.mean(some):.3f}" for some in recalls.values()), f"{np.mean(every):.3f}"]
+    means = [float(np.mean(some)) for some in recalls.values()]
+    return [label, *(f"{mean:.3f}" for mean in (*means, np.mean(means), np.mean(every)))]
 
 
 if __name__ == "__main__":

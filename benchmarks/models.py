@@ -16,7 +16,6 @@ from langmem_graph.settings import Settings
 from langmem_graph.tokens import token_counter
 
 T = TypeVar("T", bound=BaseModel)
-_LIMITS = Limits(calls=2, tokens=1_000_000, seconds=180.0)
 
 
 @dataclass
@@ -52,11 +51,15 @@ class Speaker:
     Args:
         model: any LangChain chat model.
         method: of structured output, as `Settings.structured_method`.
+        seconds: the time limit of a call in a schema.
     """
 
-    def __init__(self, model: BaseChatModel, method: str | None = None) -> None:
+    def __init__(
+        self, model: BaseChatModel, method: str | None = None, seconds: float = 180.0
+    ) -> None:
         self.model = model
         self._method = method
+        self._limits = Limits(calls=2, tokens=1_000_000, seconds=seconds)
         self._encoding = Settings().encoding
 
     def say(self, prompt: str, question: str) -> Said:
@@ -79,7 +82,7 @@ class Speaker:
     ) -> Said:
         """An answer in a schema; asked for once more where it cannot be used."""
         usage = Usage()
-        runner = ModelRunner(self.model, self._method, _LIMITS, self._encoding)
+        runner = ModelRunner(self.model, self._method, self._limits, self._encoding)
         answer = asyncio.run(runner.ask(schema, prompt, question, usage, check))
         spent = Spent(0.0, usage.calls, usage.input_tokens, usage.output_tokens)
         return Said(answer, spent, [] if answer is not None else usage.problems)

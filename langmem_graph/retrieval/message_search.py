@@ -129,14 +129,19 @@ def _by_words(connection: Connection, query: str, depth: int) -> dict[int, float
 def _best_pieces(
     facts: list[Facts], rows: VectorRows, vector: Vector | None
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Of each message the greatest cosine of its pieces, and where that piece begins and ends."""
-    places = {fact.n: place for place, fact in enumerate(facts)}
+    """Of each message the greatest cosine of its pieces, and where that piece begins and ends.
+
+    The messages are in the order of their numbers.
+    """
+    numbers = np.array([fact.n for fact in facts], dtype=np.int64)
     dense, spans = np.zeros(len(facts)), np.zeros((len(facts), 2), dtype=np.int64)
     if vector is not None and len(rows):
-        for item, cosine, span in zip(rows.items, rows.matrix @ vector, rows.spans, strict=True):
-            place = places.get(int(item))
-            if place is not None and (cosine > dense[place] or not spans[place].any()):
-                dense[place], spans[place] = cosine, span
+        cosines = rows.matrix @ vector
+        best_first = np.lexsort((-cosines, rows.items))
+        items, first = np.unique(rows.items[best_first], return_index=True)
+        stored = np.isin(items, numbers)
+        places, best = np.searchsorted(numbers, items[stored]), best_first[first[stored]]
+        dense[places], spans[places] = cosines[best], rows.spans[best]
     return dense, spans
 
 

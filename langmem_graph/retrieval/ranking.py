@@ -3,6 +3,7 @@
 Messages have no recency signal: what matters may have been said long ago.
 """
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,11 +18,11 @@ from langmem_graph.retrieval.search_common import (
     Vector,
     as_scores,
     best_places,
+    date_fit,
     reciprocal_rank_fusion,
     share_of_best,
     weighted_sum,
 )
-from langmem_graph.schedule.time_phrases import day_fit, named_days
 from langmem_graph.settings import Settings
 from langmem_graph.storage.message_queries import Facts
 from langmem_graph.storage.vector_rows import Centroids
@@ -60,24 +61,35 @@ def rank_messages(found: Candidates, settings: Settings) -> Ranking:
 
 
 def _message_signals(found: Candidates) -> dict[str, Scores]:
-    named = named_days(found.query)
+    words = share_of_best(found.words)
+    _, session_of = np.unique(found.sessions, return_inverse=True)
+    sums, counts = _sums_of_best(found.dense, session_of, SESSION_BEST)
     return {
         "dense": found.dense,
-        "words": share_of_best(found.words),
+        "words": words,
         "records": found.records,
-        "session": _session_likeness(found),
-        "date": as_scores(day_fit(named, fact.at.date()) for fact in found.facts),
+        "session": (sums / counts)[session_of],
+        "session_words": _best_of_others(words, session_of),
+        "speaker": _speaker_named(found),
+        "date": date_fit(found.query, [fact.at for fact in found.facts]),
         "length": np.log1p([fact.chars for fact in found.facts]),
         "question": as_scores(fact.is_question for fact in found.facts),
     }
 
 
-def _session_likeness(found: Candidates) -> Scores:
-    likeness = np.zeros(len(found.facts))
-    for session in np.unique(found.sessions):
-        members = found.sessions == session
-        likeness[members] = np.sort(found.dense[members])[-SESSION_BEST:].mean()
-    return likeness
+def _best_of_others(values: Scores, session_of: NDArray[np.int64]) -> Scores:
+    """Mean of the three best values among the other candidates of the same session."""
+    three, _ = _sums_of_best(values, session_of, SESSION_BEST)
+    four, counts = _sums_of_best(values, session_of, SESSION_BEST + 1)
+    own = np.maximum(values, (four - three)[session_of])  # or the fourth best, which is not needed
+    return np.asarray((four[session_of] - own) / np.maximum(counts - 1, 1)[session_of])
+
+
+def _speaker_named(found: Candidates) -> Scores:
+    """1 where the query names the message's speaker."""
+    names = {fact.name for fact in found.facts if fact.name}
+    named = {n for n in names if re.search(rf"\b{re.escape(n)}\b", found.query, re.IGNORECASE)}
+    return as_scores(fact.name in named for fact in found.facts)
 
 
 def rank_sessions(
@@ -131,11 +143,19 @@ def _session_signals(
 
 def _best(values: Scores, session_of: NDArray[np.int64], top: int, missing: float = 0.0) -> Scores:
     """Mean of each session's `top` greatest values; `missing` stands for those that it lacks."""
-    means = np.zeros(int(session_of.max(initial=-1)) + 1)
-    for session in range(len(means)):
-        greatest = np.sort(values[session_of == session])[-top:]
-        means[session] = (greatest.sum() + missing * (top - len(greatest))) / top
-    return means
+    sums, counts = _sums_of_best(values, session_of, top)
+    return np.asarray((sums + missing * (top - counts)) / top)
+
+
+def _sums_of_best(
+    values: Scores, session_of: NDArray[np.int64], top: int
+) -> tuple[Scores, NDArray[np.int64]]:
+    """Sum of each session's `top` greatest values, and how many it has of them."""
+    order = np.lexsort((-values, session_of))
+    sessions = session_of[order]
+    best = np.arange(len(order)) - np.searchsorted(sessions, sessions) < top
+    sums = np.bincount(sessions[best], values[order][best]).astype(np.float64)
+    return sums, np.bincount(sessions[best])
 
 
 def _unit_centroids(numbers: NDArray[np.int64], centroids: Centroids) -> NDArray[np.float32]:

@@ -19,11 +19,11 @@ from langmem_graph.retrieval.search_common import (
     best_cosines,
     best_places,
     check_query,
+    date_fit,
     nearest,
     share_of_best,
     weighted_sum,
 )
-from langmem_graph.schedule.time_phrases import day_fit, named_days
 from langmem_graph.schemas import RecordHit
 from langmem_graph.storage import record_queries, superseded_labels, vector_rows
 from langmem_graph.storage.full_text import RECORD_WORDS
@@ -74,11 +74,11 @@ def rank_records(
     active = record_queries.active(connection, candidates) if allowed is None else allowed
     past = _past(connection, terms, vector, depths.past) if depths.past else {}
     items, words = sorted(candidates & active | past.keys()), words | past
-    facts, named = record_queries.facts_of(connection, items), named_days(query)
+    facts = record_queries.facts_of(connection, items)
     signals = {
         "dense": _cosines(connection, items, vector),
         "words": share_of_best(as_scores(words.get(n, 0.0) for n in items)),
-        "date": as_scores(day_fit(named, facts[n].said_at.date()) for n in items),
+        "date": date_fit(query, [facts[n].said_at for n in items]),
     }
     return RankedRecords(weighted_sum(signals, RECORD_WEIGHTS), signals, items, frozenset(past))
 

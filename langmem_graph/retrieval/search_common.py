@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from time import perf_counter
 from typing import get_args
 
@@ -20,6 +21,7 @@ from langmem_graph.errors import (
     for_log,
 )
 from langmem_graph.messages import to_utc
+from langmem_graph.schedule.time_phrases import day_fit, named_days
 from langmem_graph.schemas import MessageHit, RecallMode
 from langmem_graph.settings import RankingMethod, Settings
 from langmem_graph.storage import vector_rows
@@ -35,6 +37,8 @@ MESSAGE_WEIGHTS = {
     "words": 1.0,  # BM25, as a share of the query's best
     "records": 0.25,  # score of the best record that cites it
     "session": 1.0,  # mean of the session's three best cosines
+    "session_words": 0.25,  # mean of the three best BM25 shares of the session's other messages
+    "speaker": 0.1,  # whether the query names who said it
     "date": 1.0,  # how well the message's day fits a date named in the query
     "length": 0.2,  # log of the characters: one-word messages rarely hold the answer
     "question": -0.2,  # a question rarely holds the answer
@@ -246,6 +250,14 @@ def best_cosines(blocks: Iterable[VectorRows], vector: Vector) -> dict[int, floa
 def as_scores(values: Iterable[float]) -> Scores:
     """The values as one array."""
     return np.fromiter(values, dtype=np.float64)
+
+
+def date_fit(query: str, times: Sequence[datetime]) -> Scores:
+    """How well each time fits the best of the dates in a query; zeros where it names none."""
+    named = named_days(query)
+    if not named:
+        return np.zeros(len(times))
+    return as_scores(day_fit(named, time.date()) for time in times)
 
 
 def best_places(values: Scores) -> list[int]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, func, select
 
@@ -20,8 +20,7 @@ from langmem_graph.storage.tables_and_migrations import (
 from langmem_graph.storage.vector_rows import IN_CHROMA
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(NamedTuple):
     """What ranking needs to know of a message, without its text."""
 
     n: int
@@ -33,16 +32,19 @@ class Facts:
     is_question: bool
 
 
+_NEWEST = select(func.max(messages.c.n))
+_FACTS = select(*(messages.c[name] for name in Facts._fields))
+
+
 def facts_of(connection: Connection, items: Iterable[int]) -> dict[int, Facts]:
     """What ranking needs to know of these messages, by number."""
-    m = messages.c
-    columns = select(m.n, m.session, m.role, m.name, m.at, m.chars, m.is_question)
-    return {row.n: Facts(*tuple(row)) for row in rows_where_in(connection, columns, m.n, items)}
+    rows = rows_where_in(connection, _FACTS, messages.c.n, items)
+    return {facts.n: facts for facts in map(Facts._make, rows)}
 
 
 def newest_message(connection: Connection) -> int:
     """The number of the message that arrived last; 0 when there is none."""
-    return connection.scalar(select(func.max(messages.c.n))) or 0
+    return connection.scalar(_NEWEST) or 0
 
 
 _whole = select(messages, sessions.c.session_id).join(sessions, sessions.c.n == messages.c.session)

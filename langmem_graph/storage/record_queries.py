@@ -30,6 +30,8 @@ from langmem_graph.storage.tables_and_migrations import (
     records,
 )
 
+_NEWEST = select(func.max(records.c.n))
+
 
 @dataclass(frozen=True)
 class RecordFacts:
@@ -113,7 +115,7 @@ def current(connection: Connection, items: Iterable[int]) -> set[int]:
 
 def newest_record(connection: Connection) -> int:
     """The number of the record that was stored last; 0 when there is none."""
-    return connection.scalar(select(func.max(records.c.n))) or 0
+    return connection.scalar(_NEWEST) or 0
 
 
 def words_search(

@@ -164,6 +164,8 @@ def labels_of_messages(connection: Connection, items: Iterable[int]) -> dict[int
     s = record_sources.c
     query = select(s.message, s.record, s.supporting)
     rows = list(rows_where_in(connection, query, s.message, items))
+    if not rows:
+        return {}
     known = standing(connection, {row.record for row in rows})
     labels = _labels(connection, known)
     mixed = {row.message for row in rows if row.record in known.holding}

@@ -130,6 +130,11 @@ IN_CHROMA = sa.select(vectors.c.n, vectors.c.layer, vectors.c.item).where(~_is_i
 _is_waiting = sa.tuple_(IN_CHROMA.c.layer, IN_CHROMA.c.item).in_(
     sa.select(outbox.c.layer, outbox.c.item).where(outbox.c.task == INDEX)
 )
+_NEWEST = sa.select(sa.func.max(vectors.c.n))
+_ANY_INDEXED = sa.select(IN_CHROMA.c.n).where(~_is_waiting).limit(1)
+_LAYER = sa.bindparam("layer", type_=sa.String)
+_DUE = sa.select(outbox.c.item).where(outbox.c.layer == _LAYER, outbox.c.task == INDEX)
+_WAITING = sa.select(vectors).where(vectors.c.layer == _LAYER, vectors.c.item.in_(_DUE))
 
 
 def vectors_by_id(connection: Connection, ids: Iterable[int]) -> VectorRows:
@@ -146,13 +151,12 @@ def vectors_of(connection: Connection, items: Iterable[int], layer: str = MESSAG
 
 def newest_vector(connection: Connection) -> int:
     """The number of the vector that was stored last; no more vectors than that are stored."""
-    return connection.scalar(sa.select(sa.func.max(vectors.c.n))) or 0
+    return connection.scalar(_NEWEST) or 0
 
 
 def is_any_indexed(connection: Connection) -> bool:
     """Whether Chroma has vectors, of whichever layer."""
-    indexed = sa.select(IN_CHROMA.c.n).where(~_is_waiting).limit(1)
-    return connection.scalar(indexed) is not None
+    return connection.scalar(_ANY_INDEXED) is not None
 
 
 def items_of_vectors(connection: Connection, ids: Iterable[int]) -> list[int]:
@@ -175,9 +179,7 @@ def all_vectors(connection: Connection, layer: str = MESSAGES) -> Iterator[Vecto
 
 def waiting_vectors(connection: Connection, layer: str = MESSAGES) -> VectorRows:
     """The vectors of a layer that are not yet in Chroma."""
-    due = sa.select(outbox.c.item).where(outbox.c.layer == layer, outbox.c.task == INDEX)
-    query = sa.select(vectors).where(vectors.c.layer == layer, vectors.c.item.in_(due))
-    return vector_rows(connection.execute(query.order_by(vectors.c.n)).all())
+    return vector_rows(connection.execute(_WAITING.order_by(vectors.c.n), {"layer": layer}).all())
 
 
 def count_waiting_vectors(connection: Connection) -> int:

@@ -88,7 +88,16 @@ def test_signals_explain_the_score_and_are_left_out_otherwise(memory: Memory) ->
     fill(user, 20)
     (hit, *_) = user.search_conversation("garden window", explain=True)
     assert hit.signals is not None
-    assert {"dense", "words", "session", "date", "length", "question"} <= set(hit.signals)
+    assert {
+        "dense",
+        "words",
+        "session",
+        "session_words",
+        "speaker",
+        "date",
+        "length",
+        "question",
+    } <= set(hit.signals)
     assert user.search_conversation("garden window")[0].signals is None
     (session, *_) = user.search_conversation("garden window", by="session", explain=True)
     assert {"dense", "words", "records", "profile", "age"} == set(session.signals or {})
@@ -368,3 +377,21 @@ def test_a_message_is_found_by_the_words_of_the_two_before_it(memory: Memory) ->
     hits = user.search_conversation("quokka", k=9, explain=True)
     found = {hit.text for hit in hits if hit.signals and hit.signals["words"]}
     assert found == set(words[:3])
+
+
+def test_the_speaker_named_and_the_words_of_the_session_count(memory: Memory) -> None:
+    user = memory.user("me")
+    user.add(
+        [
+            {"role": "user", "name": name, "content": text}
+            for name, text in (("Ann", "The ferry was late."), ("Bo", "Ferries often are."))
+        ],
+        session_id="harbour",
+    )
+    user.add([{"role": "user", "name": "Ann", "content": "My ferry sank."}], session_id="alone")
+    hits = user.search_conversation("What did Ann say about the ferry?", explain=True)
+    signals = {hit.text: hit.signals or {} for hit in hits}
+    assert signals["The ferry was late."]["speaker"] == signals["My ferry sank."]["speaker"] == 1
+    assert signals["Ferries often are."]["speaker"] == 0
+    assert signals["Ferries often are."]["session_words"] > 0
+    assert signals["My ferry sank."]["session_words"] == 0
