@@ -43,8 +43,8 @@ def note_error(text: str) -> None:
 
 
 def fail(text: str) -> None:
-    """Print an error to standard error."""
-    errors.print(Text.assemble(("error: ", "bold red"), printable(text)))
+    """Print an error to standard error, in one line however wide the terminal is."""
+    errors.print(Text.assemble(("error: ", "bold red"), printable(text)), soft_wrap=True)
 
 
 def printable(text: str) -> str:

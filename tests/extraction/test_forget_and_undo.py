@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from langmem_graph.storage.vector_rows import centroids
 from tests.support.models import AnswersBySchema
 from tests.support.topic_tracks import PROFILE, active, gather
 from tests.support.writing import echo, line_aliases, memories, turn
@@ -49,6 +50,30 @@ def test_only_what_people_said_is_read_again(open_memory: Any) -> None:
     asked, answered, _ = (row["id"] for row in ana.export())
     ana.add_records([{"text": "Gate 7.", "source_message_ids": [asked, answered, "t"]}])
     assert ana.forget(message=asked).read_again == 1
+
+
+def test_what_else_a_forgotten_record_rested_on_is_read_again(open_memory: Any) -> None:
+    model = AnswersBySchema(Extraction=echo)
+    ana = open_memory(model).user("ana")
+    told = [{"role": "user", "content": f"I row in {n}.", "id": n} for n in ("May", "June")]
+    ana.add(told, session_id="s")
+    ana.flush()
+    ana.add_records({"text": "Rows in summer.", "source_message_ids": ["May", "June"]})
+    assert ana.forget(message="May").read_again == 1
+    assert ana.flush().read == 1
+    assert "I row in June." in model.asked[-1][1]
+
+
+def test_a_session_is_found_by_the_messages_that_it_has_left(open_memory: Any) -> None:
+    memory = open_memory(None)
+    for user in ("ana", "bob"):
+        texts = ["I row on Sundays.", "The cat is grey."] + ["Taxes are due."] * (user == "ana")
+        talk = [{"role": "user", "content": text, "id": text} for text in texts]
+        memory.user(user).add(talk, session_id="s")
+    memory.user("ana").forget(message="Taxes are due.")
+    held = [memory._services.read(user, centroids, None) for user in ("ana", "bob")]
+    assert held[0].sessions.tolist() == held[1].sessions.tolist() == [1]
+    assert held[0].matrix == pytest.approx(held[1].matrix, abs=1e-6)
 
 
 def test_forgetting_what_took_a_place_gives_it_back(open_memory: Any) -> None:

@@ -231,6 +231,15 @@ async def test_what_is_written_for_a_user_ends_before_the_process_does() -> None
     assert not (await threads.in_thread_of("ana", threading.current_thread)).daemon
 
 
+def test_work_is_not_interrupted_by_a_call_that_has_ended(tmp_path: Path) -> None:
+    one_by_one = Settings(storage=StorageSettings(embed_batch=1))
+    with Memory(tmp_path / "m", embeddings="hash", settings=one_by_one) as opened:
+        user = opened.user("ana")
+        user.add(said("first"), session_id="s")
+        adding = user.aadd([said("second"), said("third"), said("fourth")], session_id="s")
+        assert asyncio.run(adding).not_yet_embedded == []
+
+
 async def test_a_cancelled_caller_stays_cancelled(memory: Memory) -> None:
     task = asyncio.create_task(memory.user("ana").aflush())
     await asyncio.sleep(0)
