@@ -26,16 +26,21 @@ LIMIT = 90.0  # seconds for the tests of one change; three times as long as with
 OPTIONS = "-x -q -p no:cacheprovider -p no:xdist -W ignore::pytest.PytestAssertRewriteWarning"
 FAST = "not small_add and not chroma_once and not handler"  # all but the slowest tests
 MODULES = {
-    "storage/deletion.py": "extraction/test_forget_and_undo reliability/test_forget_beside_readers",
+    "storage/deletion.py": "extraction/test_forget_and_undo reliability/test_forget_beside_readers "
+    "reliability/test_cascades::test_nothing_that_was_made_of_it_is_left storage/test_index_faults "
+    "storage/test_erase_and_close::test_a_damaged_ledger_is_a_clear_error_and_can_be_erased "
+    "storage/test_erase_and_close::test_reading_of_nobody_makes_nobody",
     "storage/user_room.py": "reliability/test_forget_beside_readers reliability/test_signals "
     "storage/test_index_faults storage/test_erase_and_close",
     "storage/directory_and_lock.py": "storage/test_users_beside_each_other "
     "storage/test_directory_faults storage/test_forks_and_copies storage/test_erase_and_close "
-    "reliability/test_one_writer",
+    "reliability/test_one_writer reliability/test_unknown_users "
+    "storage/test_processes_and_threads::test_read_only_changes_nothing_and_says_so",
     "storage/memory_services.py": "storage/test_call_log storage/test_interrupts "
-    "reliability/test_forget_beside_readers storage/test_erase_and_close",
+    "reliability/test_forget_beside_readers storage/test_erase_and_close "
+    "reliability/test_unknown_users",
     "storage/add_messages.py": "storage/test_add_messages storage/test_sent_again "
-    "storage/test_origins_and_times",
+    "storage/test_origins_and_times storage/test_embedder_faults",
     "storage/superseded_labels.py": "storage/test_labels retrieval/test_labelled_recall",
     "threads.py": "reliability/test_exits reliability/test_hanging_embedder "
     "storage/test_interrupts::test_what_an_interrupted_add_did_not_embed_is_done_at_the_closing",
@@ -64,6 +69,7 @@ MODULES = {
     "graphs/user_identity.py": "surfaces/test_node_users",
 }
 """The tests that have to notice a change of a module, or of these functions of it."""
+LONG = ("mcp/transports.py", "storage/deletion.py")  # whose tests marked `long` run too
 ENDS = {"failed": "killed", "late": "late", "": "SURVIVED"}
 PAIRS = {ast.Eq: ast.NotEq, ast.Lt: ast.LtE, ast.Gt: ast.GtE, ast.Is: ast.IsNot, ast.In: ast.NotIn}
 SWAPPED: dict[type, type] = {**PAIRS, **{new: old for old, new in PAIRS.items()}}
@@ -121,7 +127,7 @@ def noticed(module: str, text: str | None, limit: float) -> str:
         os.setpgid(0, 0)
         os.dup2(os.open("out.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
         os.dup2(1, 2)
-        marked = ["-k", FAST, *(["-m", "not stress"] if "mcp" in module else [])]
+        marked = ["-k", FAST, *(["-m", "not stress"] if module in LONG else [])]
         parts = [file.partition("::") for file in MODULES[module].split()]
         files = [f"tests/{file}.py{colons}{test}" for file, colons, test in parts]
         os._exit(int(importlib.import_module("pytest").main([*OPTIONS.split(), *marked, *files])))
