@@ -42,8 +42,7 @@ MODULES = {
     "storage/add_messages.py": "storage/test_add_messages storage/test_sent_again "
     "storage/test_origins_and_times storage/test_embedder_faults",
     "storage/superseded_labels.py": "storage/test_labels retrieval/test_labelled_recall",
-    "threads.py": "reliability/test_exits reliability/test_hanging_embedder "
-    "storage/test_interrupts::test_what_an_interrupted_add_did_not_embed_is_done_at_the_closing",
+    "threads.py": "reliability/test_exits reliability/test_hanging_embedder",
     "embeddings/embedder.py:embed,embed_query,_ask,spans,_checked": "storage/test_embedder_faults "
     "reliability/test_hanging_embedder",
     "extraction/commit_records.py": "extraction/test_changes extraction/test_write_graph "

@@ -163,6 +163,18 @@ def test_a_deletion_that_is_not_cleaned_up_yet_stays_noted(reopen: Reopen) -> No
     assert hits(memory.path, [WORD]) == []
 
 
+def test_a_cleaning_that_failed_is_done_at_the_next_opening(reopen: Reopen) -> None:
+    memory = reopen()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(full_text, "optimize_words", lambda _: exec("raise OSError('busy')"))
+        with pytest.raises(OSError, match="busy"):
+            told(memory).forget(session="s")
+    assert hits(memory.path, [WORD])
+    assert reopen().user("u").sessions() == []
+    assert not noted(memory)
+    assert hits(memory.path, [WORD]) == []
+
+
 def test_tools_and_command_line_say_it(reopen: Reopen, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = reopen(settings=IMPATIENT)
     user = told(memory)
