@@ -65,9 +65,8 @@ def label_line(shown: Labelled) -> str:
 def note_messages(messages: Sequence[Message], indent: str = "") -> None:
     """One dim line for each message: date, speaker, id and text."""
     for message in messages:
-        who = message.name or message.role
-        label = label_line(message)
-        note(f"{indent}{message.at:%Y-%m-%d} {who} [{message.id}]{label}: {message.text}")
+        head = f"{indent}{message.at:%Y-%m-%d} {message.name or message.role} [{message.id}]"
+        note(f"{head}{label_line(message)}: {message.text}")
 
 
 def show_hits(query: str, hits: Sequence[MessageHit]) -> None:
