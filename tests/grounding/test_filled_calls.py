@@ -178,6 +178,15 @@ def test_contradicting_sources_are_missing_with_both_shown(open_memory: Any) -> 
     assert set(missing.values) == {SAID["m1"], SAID["m3"]}
 
 
+def test_two_quotes_of_one_source_contradict_nobody(open_memory: Any) -> None:
+    def quote(prompt: str) -> dict[str, Any]:
+        words = [taken(prompt, "destination", one, "m3") for one in ("Łódź", SAID["m3"])]
+        return answer({}, *words, missing=["destination"])
+
+    call = open_memory(good(ToolFill=quote)).user("ana").ground(BookFlight, ASKED)
+    assert [one.reason for one in call.missing] == ["memory does not say"]
+
+
 def test_what_is_no_longer_true_fills_nothing(open_memory: Any) -> None:
     def aisle(prompt: str) -> dict[str, Any]:
         return answer({"seat": "Aisle"}, taken(prompt, "seat", "aisle", "m1"))
