@@ -3,8 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from sqlalchemy import select
 
+from langmem_graph.storage import graph_neighbours
+from langmem_graph.storage.tables_and_migrations import RECORDS, records, vectors
 from langmem_graph.storage.vector_rows import centroids
 from tests.support.models import AnswersBySchema
 from tests.support.topic_tracks import PROFILE, active, gather
@@ -113,6 +117,26 @@ def test_forgetting_the_middle_of_a_chain(open_memory: Any) -> None:
     assert active(ana) == ["r2"]
     ana.forget(record="r2")
     assert active(ana) == ["r0"]
+
+
+def test_a_forgotten_record_leaves_no_vector(open_memory: Any) -> None:
+    memory = open_memory(None)
+    chain(memory.user("ana"), 2)
+    memory.user("ana").forget(record="r0")
+    rest = select(vectors.c.item).where(vectors.c.layer == RECORDS)
+    assert memory._services.read("ana", lambda c: c.scalars(rest).all(), None) == [2]
+
+
+def test_no_record_stays_in_a_cluster_that_is_gone(open_memory: Any) -> None:
+    memory = open_memory(None)
+    chain(memory.user("ana"), 2)
+    with memory._services.room("ana") as room, room.database.write_transaction() as connection:
+        held = graph_neighbours.all_clusters(connection)
+        for place, n in ((-1, 1), (0, 2)):
+            graph_neighbours.join(connection, held, place, n, np.eye(1, 256, dtype="float32")[0])
+    memory.user("ana").forget(record="r0")
+    clustered = select(records.c.n).where(records.c.cluster.is_not(None))
+    assert memory._services.read("ana", lambda c: c.scalars(clustered).all(), None) == []
 
 
 def test_undoing_and_forgetting_in_any_order(open_memory: Any) -> None:

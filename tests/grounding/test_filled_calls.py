@@ -127,13 +127,17 @@ def test_words_are_copied_as_they_stand_in_any_text_of_the_source(open_memory: A
     ana.add([{"role": "user", "content": "Lilies kill cats.", "id": "m8"}], session_id="s")
     ana.add_records([{"text": "No lilies near the cats.", "source_message_ids": ["m8"]}])
 
+    shown = []
+
     def copied(prompt: str) -> dict[str, Any]:
+        shown.append(prompt)
         source = alias(prompt, "No lilies near the cats.")
         return filling(("plant", "lilies", source, "lilies"))
 
     memory._pipelines.model.answers["ToolFill"] = copied
     call = ana.ground(Exclude, "Which lilies or cats?")
     assert call.arguments == {"plant": "lilies"}
+    assert '"No lilies near the cats." said: "Lilies kill cats."' in shown[0]
 
 
 def test_a_record_is_found_by_what_its_attribute_is_called(open_memory: Any) -> None:
