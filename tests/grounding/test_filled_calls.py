@@ -192,7 +192,10 @@ def test_two_quotes_of_one_source_contradict_nobody(open_memory: Any) -> None:
 
 
 def test_what_is_no_longer_true_fills_nothing(open_memory: Any) -> None:
+    shown = []
+
     def aisle(prompt: str) -> dict[str, Any]:
+        shown.append(prompt)
         return answer({"seat": "Aisle"}, taken(prompt, "seat", "aisle", "m1"))
 
     memory = open_memory(good(ToolFill=aisle))
@@ -204,6 +207,11 @@ def test_what_is_no_longer_true_fills_nothing(open_memory: Any) -> None:
     call = ana.ground(BookFlight, f"{ASKED} planes always take")
     assert call.arguments["seat"] == "Window"
     assert call.grounding["seat"].type == "default"
+    lines = "".join(shown).splitlines()
+    assert any(re.fullmatch(r"Now: \w+day \d{4}-\d\d-\d\d \d\d:\d\d", line) for line in lines)
+    [outdated] = [line for line in lines if '"The user takes an aisle seat." said: ' in line]
+    assert '(no longer true since 2025-03-01: now "The user takes a window seat.")' in outdated
+    assert any(line.endswith(f'2025-03-01 user "{SAID["m3"]}"') for line in lines)
 
 
 def test_an_optional_object_without_what_it_needs_is_incomplete(open_memory: Any) -> None:
