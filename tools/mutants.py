@@ -16,34 +16,60 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from py_compile import PycInvalidationMode
 
 ROOT = Path(__file__).resolve().parents[1]
-LIMIT = 90.0  # seconds for the tests of one change
+LIMIT = 90.0  # seconds for the tests of one change; three times as long as without it, if more
 OPTIONS = "-x -q -p no:cacheprovider -p no:xdist -W ignore::pytest.PytestAssertRewriteWarning"
 FAST = "not small_add and not chroma_once and not handler"  # all but the slowest tests
 MODULES = {
-    "storage/deletion.py": "extraction/test_forget_and_undo reliability/test_forget_beside_readers",
-    "storage/user_room.py": "reliability/test_forget_beside_readers reliability/test_signals",
+    "storage/deletion.py": "extraction/test_forget_and_undo reliability/test_forget_beside_readers "
+    "reliability/test_cascades::test_nothing_that_was_made_of_it_is_left storage/test_index_faults "
+    "storage/test_erase_and_close::test_a_damaged_ledger_is_a_clear_error_and_can_be_erased "
+    "storage/test_erase_and_close::test_reading_of_nobody_makes_nobody",
+    "storage/user_room.py": "reliability/test_forget_beside_readers reliability/test_signals "
+    "storage/test_index_faults storage/test_erase_and_close",
     "storage/directory_and_lock.py": "storage/test_users_beside_each_other "
     "storage/test_directory_faults storage/test_forks_and_copies storage/test_erase_and_close "
-    "reliability/test_one_writer",
+    "reliability/test_one_writer reliability/test_unknown_users "
+    "storage/test_processes_and_threads::test_read_only_changes_nothing_and_says_so",
     "storage/memory_services.py": "storage/test_call_log storage/test_interrupts "
-    "reliability/test_forget_beside_readers",
+    "reliability/test_forget_beside_readers storage/test_erase_and_close "
+    "reliability/test_unknown_users",
+    "storage/add_messages.py": "storage/test_add_messages storage/test_sent_again "
+    "storage/test_origins_and_times storage/test_embedder_faults",
+    "storage/superseded_labels.py": "storage/test_labels retrieval/test_labelled_recall",
     "threads.py": "reliability/test_exits reliability/test_hanging_embedder",
     "embeddings/embedder.py:embed,embed_query,_ask,spans,_checked": "storage/test_embedder_faults "
     "reliability/test_hanging_embedder",
+    "extraction/commit_records.py": "extraction/test_changes extraction/test_write_graph "
+    "extraction/test_forget_and_undo extraction/test_held_changes "
+    "extraction/test_changes_within_a_batch extraction/test_schedule_step",
+    "extraction/check_changes.py": "extraction/test_refused_changes extraction/test_changes",
+    "grounding/verify_values.py": "grounding/test_nothing_invented grounding/test_filled_calls "
+    "grounding/test_current_sources grounding/test_derivations grounding/test_type_conversion",
+    "grounding/derivations.py": "grounding/test_derivations grounding/test_nothing_invented",
+    "grounding/fill_arguments.py": "grounding/test_filled_calls grounding/test_grounding_faults",
+    "grounding/decide_call.py": "grounding/test_filled_calls grounding/test_nothing_invented "
+    "grounding/test_tool_call_grounding grounding/test_current_sources",
+    "grounding/evidence_sources.py": "grounding/test_current_sources "
+    "grounding/test_nothing_invented grounding/test_filled_calls",
+    "grounding/type_conversion.py": "grounding/test_type_conversion",
     "store/writer.py": "surfaces/store/test_group_commit surfaces/store/test_store_faults",
     "messages.py:_with_handoffs,_hands_over,_origin": "surfaces/test_agent_frameworks "
     "storage/test_origins_and_times",
     "store/items.py:write,_store,sweep,get,namespaces,newest,under,_fields": "surfaces/store/"
     "test_store_ttl surfaces/store/test_store_isolation surfaces/store/test_chroma_store",
-    "mcp/transports.py": "integration/test_mcp_http",
+    "mcp/transports.py": "integration/test_mcp_http "
+    "integration/test_mcp_stdio::test_an_interrupt_ends_it_though_the_client_is_silent",
     "graphs/user_identity.py": "surfaces/test_node_users",
 }
 """The tests that have to notice a change of a module, or of these functions of it."""
+LONG = ("mcp/transports.py", "storage/deletion.py")  # whose tests marked `long` run too
+ENDS = {"failed": "killed", "late": "late", "": "SURVIVED"}
 PAIRS = {ast.Eq: ast.NotEq, ast.Lt: ast.LtE, ast.Gt: ast.GtE, ast.Is: ast.IsNot, ast.In: ast.NotIn}
 SWAPPED: dict[type, type] = {**PAIRS, **{new: old for old, new in PAIRS.items()}}
 
@@ -90,8 +116,8 @@ def mutants(module: str) -> Iterator[tuple[str, str]]:
                 setattr(parent, field, value)
 
 
-def noticed(module: str, text: str | None) -> bool:
-    """Whether its tests fail with this text of a module; they run in a fork of this process."""
+def noticed(module: str, text: str | None, limit: float) -> str:
+    """Run its tests with this text: "failed", "late", or nothing if all of them pass."""
     path = Path("langmem_graph", module.partition(":")[0])
     before = path.read_text()
     path.write_text(text or before)
@@ -100,10 +126,11 @@ def noticed(module: str, text: str | None) -> bool:
         os.setpgid(0, 0)
         os.dup2(os.open("out.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
         os.dup2(1, 2)
-        marked = ["-k", FAST, *(["-m", "not stress"] if "mcp" in module else [])]
-        files = [f"tests/{file}.py" for file in MODULES[module].split()]
+        marked = ["-k", FAST, *(["-m", "not stress"] if module in LONG else [])]
+        parts = [file.partition("::") for file in MODULES[module].split()]
+        files = [f"tests/{file}.py{colons}{test}" for file, colons, test in parts]
         os._exit(int(importlib.import_module("pytest").main([*OPTIONS.split(), *marked, *files])))
-    ended, status, until = 0, 1, time.monotonic() + LIMIT
+    ended, status, until = 0, 1, time.monotonic() + limit
     while not ended and time.monotonic() < until:
         time.sleep(0.1)
         ended, status = os.waitpid(child, os.WNOHANG)
@@ -111,7 +138,7 @@ def noticed(module: str, text: str | None) -> bool:
         os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
     path.write_text(before)
-    return not ended or status != 0
+    return "failed" if ended and status else "" if ended else "late"
 
 
 def main() -> None:
@@ -139,13 +166,18 @@ def main() -> None:
     sys.path[0], sys.dont_write_bytecode = str(copied), True
     for name in ("chromadb", "langchain.agents", "mcp", "onnxruntime", "pytest"):
         importlib.import_module(name)
-    survived, good = 0, {m: not noticed(m, None) for m in dict.fromkeys(m for m, *_ in made)}
+    ends: Counter[str] = Counter()
+    limits: dict[str, float] = {}
     for module, what, text in made:
-        seen = noticed(module, text) if good[module] else None
-        survived += not seen
-        end = {True: "killed  ", False: "SURVIVED", None: "NOT TRIED, its tests fail or last"}[seen]
-        print(end, module.partition(":")[0] + what, flush=True)
-    print(f"{len(made) - survived} of {len(made)} killed")
+        if module not in limits:
+            begun = time.monotonic()
+            good = not noticed(module, None, 10 * LIMIT)
+            limits[module] = good * max(LIMIT, 3 * (time.monotonic() - begun))
+        limit = limits[module]
+        end = ENDS[noticed(module, text, limit)] if limit else "NOT TRIED, its tests fail"
+        ends[end] += 1
+        print(f"{end:8}", module.partition(":")[0] + what, flush=True)
+    print(f"{ends['killed'] + ends['late']} of {len(made)} killed, {ends['late']} of them by time")
     shutil.rmtree(copied)
 
 

@@ -39,8 +39,8 @@ def note(text: str, on: Console = console) -> None:
 
 
 def fail(text: str) -> None:
-    """Print an error to standard error."""
-    errors.print(Text.assemble(("error: ", "bold red"), printable(text)))
+    """Print an error to standard error, in one line however wide the terminal is."""
+    errors.print(Text.assemble(("error: ", "bold red"), printable(text)), soft_wrap=True)
 
 
 def printable(text: str) -> str:
@@ -61,9 +61,8 @@ def label_line(shown: Labelled) -> str:
 def note_messages(messages: Sequence[Message], indent: str = "") -> None:
     """One dim line for each message: date, speaker, id and text."""
     for message in messages:
-        who = message.name or message.role
-        label = label_line(message)
-        note(f"{indent}{message.at:%Y-%m-%d} {who} [{message.id}]{label}: {message.text}")
+        head = f"{indent}{message.at:%Y-%m-%d} {message.name or message.role} [{message.id}]"
+        note(f"{head}{label_line(message)}: {message.text}")
 
 
 def show_hits(query: str, hits: Sequence[MessageHit]) -> None:

@@ -81,9 +81,9 @@ class UserHeader:
         except (InvalidInputError, UnicodeDecodeError) as error:
             _log.warning("a request was refused: %s", error)
             text = f"This memory needs exactly one header {self._name} with the user's id."
-            refusal = {"code": -32600, "message": text}  # "Invalid Request" of JSON-RPC
-            content = {"jsonrpc": "2.0", "id": None, "error": refusal}
-            await JSONResponse(content, status_code=403)(scope, receive, send)
+            wrong = {"code": -32600, "message": text}  # "Invalid Request" of JSON-RPC
+            refusal = JSONResponse({"jsonrpc": "2.0", "id": None, "error": wrong}, 403)
+            await refusal(scope, receive, send)
             return
         scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=user, scopes=[]))
         await self._app(scope, receive, send)
@@ -174,12 +174,13 @@ def serve_http(
         allowed_hosts: names under which clients reach it, beside those of this machine. Without
             names, a `host` that other machines reach answers to every name.
     """
-    local = host in ("127.0.0.1", "localhost", "::1")
-    hosts = (*_LOCAL, *allowed_hosts) if local or allowed_hosts else None
+    hosts = (*_LOCAL, *allowed_hosts) if allowed_hosts or host in (*_LOCAL, "::1") else None
     options: dict[str, Any] = {"user_header": user_header, "session_idle": session_idle}
     app = create_app(server, memory, allowed_hosts=hosts, **options)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_SECONDS_TO_END)
+    log = logging.getLogger("mcp.server.streamable_http")  # the end of a session is an error to it
+    log.addFilter(lambda one: not one.exc_info or one.exc_info[0] is not anyio.ClosedResourceError)
     with socket.create_server((host, port), family=family) as listening:
         _log.info("serving http://%s:%s/mcp", *listening.getsockname()[:2])
         uvicorn.Server(config).run(sockets=[listening])

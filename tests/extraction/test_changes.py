@@ -74,6 +74,14 @@ def test_replaces_from_a_day_to_come(new_talk: Any) -> None:
     assert talk.holding("2099-02-01") == BERLIN_NOW
 
 
+def test_what_takes_place_once_is_known_from_when_it_was_said(new_talk: Any) -> None:
+    talk = new_talk()
+    trip = {**BERLIN, "when": "2025-08-01T09:00"}
+    talk.tell("I move to Berlin in August.", "replaces", trip, since="2025-08-01")
+    [new] = [one for one in talk.ana.export_records() if one["record_id"] != talk.old]
+    assert new["valid_from"].startswith("2025-06-01")
+
+
 def test_since_before_the_record_was_told_it_never_held(new_talk: Any) -> None:
     talk = new_talk()
     talk.tell("I moved to Berlin in 2020.", "replaces", BERLIN, since="2020-01-01")

@@ -3,8 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from sqlalchemy import select
 
+from langmem_graph.storage import graph_neighbours
+from langmem_graph.storage.tables_and_migrations import RECORDS, records, vectors
+from langmem_graph.storage.vector_rows import centroids
 from tests.support.models import AnswersBySchema
 from tests.support.topic_tracks import PROFILE, active, gather
 from tests.support.writing import echo, line_aliases, memories, turn
@@ -51,6 +56,30 @@ def test_only_what_people_said_is_read_again(open_memory: Any) -> None:
     assert ana.forget(message=asked).read_again == 1
 
 
+def test_what_else_a_forgotten_record_rested_on_is_read_again(open_memory: Any) -> None:
+    model = AnswersBySchema(Extraction=echo)
+    ana = open_memory(model).user("ana")
+    told = [{"role": "user", "content": f"I row in {n}.", "id": n} for n in ("May", "June")]
+    ana.add(told, session_id="s")
+    ana.flush()
+    ana.add_records({"text": "Rows in summer.", "source_message_ids": ["May", "June"]})
+    assert ana.forget(message="May").read_again == 1
+    assert ana.flush().read == 1
+    assert "I row in June." in model.asked[-1][1]
+
+
+def test_a_session_is_found_by_the_messages_that_it_has_left(open_memory: Any) -> None:
+    memory = open_memory(None)
+    for user in ("ana", "bob"):
+        texts = ["I row on Sundays.", "The cat is grey."] + ["Taxes are due."] * (user == "ana")
+        talk = [{"role": "user", "content": text, "id": text} for text in texts]
+        memory.user(user).add(talk, session_id="s")
+    memory.user("ana").forget(message="Taxes are due.")
+    held = [memory._services.read(user, centroids, None) for user in ("ana", "bob")]
+    assert held[0].sessions.tolist() == held[1].sessions.tolist() == [1]
+    assert held[0].matrix == pytest.approx(held[1].matrix, abs=1e-6)
+
+
 def test_forgetting_what_took_a_place_gives_it_back(open_memory: Any) -> None:
     ana = open_memory(None).user("ana")
     ana.add(
@@ -88,6 +117,26 @@ def test_forgetting_the_middle_of_a_chain(open_memory: Any) -> None:
     assert active(ana) == ["r2"]
     ana.forget(record="r2")
     assert active(ana) == ["r0"]
+
+
+def test_a_forgotten_record_leaves_no_vector(open_memory: Any) -> None:
+    memory = open_memory(None)
+    chain(memory.user("ana"), 2)
+    memory.user("ana").forget(record="r0")
+    rest = select(vectors.c.item).where(vectors.c.layer == RECORDS)
+    assert memory._services.read("ana", lambda c: c.scalars(rest).all(), None) == [2]
+
+
+def test_no_record_stays_in_a_cluster_that_is_gone(open_memory: Any) -> None:
+    memory = open_memory(None)
+    chain(memory.user("ana"), 2)
+    with memory._services.room("ana") as room, room.database.write_transaction() as connection:
+        held = graph_neighbours.all_clusters(connection)
+        for place, n in ((-1, 1), (0, 2)):
+            graph_neighbours.join(connection, held, place, n, np.eye(1, 256, dtype="float32")[0])
+    memory.user("ana").forget(record="r0")
+    clustered = select(records.c.n).where(records.c.cluster.is_not(None))
+    assert memory._services.read("ana", lambda c: c.scalars(clustered).all(), None) == []
 
 
 def test_undoing_and_forgetting_in_any_order(open_memory: Any) -> None:

@@ -145,6 +145,7 @@ def test_identifiers_are_spelled_without_spaces(value: str, words: str) -> None:
         ("1234", "1.234"),
         ("ab", "a b"),
         ("12345", "seats 1,2,3,4,5"),
+        ("AB7", "A B7 22"),
     ],
 )
 def test_other_digits_are_another_value(value: str, words: str) -> None:

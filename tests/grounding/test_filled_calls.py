@@ -127,13 +127,17 @@ def test_words_are_copied_as_they_stand_in_any_text_of_the_source(open_memory: A
     ana.add([{"role": "user", "content": "Lilies kill cats.", "id": "m8"}], session_id="s")
     ana.add_records([{"text": "No lilies near the cats.", "source_message_ids": ["m8"]}])
 
+    shown = []
+
     def copied(prompt: str) -> dict[str, Any]:
+        shown.append(prompt)
         source = alias(prompt, "No lilies near the cats.")
         return filling(("plant", "lilies", source, "lilies"))
 
     memory._pipelines.model.answers["ToolFill"] = copied
     call = ana.ground(Exclude, "Which lilies or cats?")
     assert call.arguments == {"plant": "lilies"}
+    assert '"No lilies near the cats." said: "Lilies kill cats."' in shown[0]
 
 
 def test_a_record_is_found_by_what_its_attribute_is_called(open_memory: Any) -> None:
@@ -178,8 +182,20 @@ def test_contradicting_sources_are_missing_with_both_shown(open_memory: Any) -> 
     assert set(missing.values) == {SAID["m1"], SAID["m3"]}
 
 
+def test_two_quotes_of_one_source_contradict_nobody(open_memory: Any) -> None:
+    def quote(prompt: str) -> dict[str, Any]:
+        words = [taken(prompt, "destination", one, "m3") for one in ("Łódź", SAID["m3"])]
+        return answer({}, *words, missing=["destination"])
+
+    call = open_memory(good(ToolFill=quote)).user("ana").ground(BookFlight, ASKED)
+    assert [one.reason for one in call.missing] == ["memory does not say"]
+
+
 def test_what_is_no_longer_true_fills_nothing(open_memory: Any) -> None:
+    shown = []
+
     def aisle(prompt: str) -> dict[str, Any]:
+        shown.append(prompt)
         return answer({"seat": "Aisle"}, taken(prompt, "seat", "aisle", "m1"))
 
     memory = open_memory(good(ToolFill=aisle))
@@ -191,6 +207,11 @@ def test_what_is_no_longer_true_fills_nothing(open_memory: Any) -> None:
     call = ana.ground(BookFlight, f"{ASKED} planes always take")
     assert call.arguments["seat"] == "Window"
     assert call.grounding["seat"].type == "default"
+    lines = "".join(shown).splitlines()
+    assert any(re.fullmatch(r"Now: \w+day \d{4}-\d\d-\d\d \d\d:\d\d", line) for line in lines)
+    [outdated] = [line for line in lines if '"The user takes an aisle seat." said: ' in line]
+    assert '(no longer true since 2025-03-01: now "The user takes a window seat.")' in outdated
+    assert any(line.endswith(f'2025-03-01 user "{SAID["m3"]}"') for line in lines)
 
 
 def test_an_optional_object_without_what_it_needs_is_incomplete(open_memory: Any) -> None:

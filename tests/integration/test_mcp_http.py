@@ -189,6 +189,17 @@ def test_json_that_is_nested_too_deep_is_the_clients_mistake(home: Path) -> None
 
 
 @pytest.mark.long
+def test_a_client_that_ends_its_session_leaves_no_error_in_the_log(home: Path) -> None:
+    with served(home, "--user", "ana") as url:
+        session = ("Mcp-Session-Id", post(url, HELLO).headers["mcp-session-id"])
+        headers = dict([ACCEPT, session])
+        with httpx.stream("GET", url, headers=headers, timeout=60) as listening:
+            assert listening.is_success
+            assert httpx.delete(url, headers=headers, timeout=60).is_success
+    assert "Traceback" not in (home / "log").read_text()
+
+
+@pytest.mark.long
 def test_a_session_nobody_uses_is_ended(home: Path) -> None:
     with served(home, "--user", "ana", "--session-idle", "0.5") as url:
         session = ("Mcp-Session-Id", post(url, HELLO).headers["mcp-session-id"])

@@ -1,7 +1,10 @@
 """`SystemExit` and the like out of a model or a callback: an error at once, and memory lives on."""
 
 import asyncio
+import os
+import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -229,6 +232,32 @@ def test_work_that_does_not_end_is_abandoned_when_the_loop_closes() -> None:
 
 async def test_what_is_written_for_a_user_ends_before_the_process_does() -> None:
     assert not (await threads.in_thread_of("ana", threading.current_thread)).daemon
+
+
+def test_work_that_nobody_waits_for_any_more_can_know_it() -> None:
+    known = threading.Event()
+
+    @threads.uninterrupted
+    def work() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        until = time.monotonic() + 5
+        while not threads.is_interrupted() and time.monotonic() < until:
+            time.sleep(0.01)
+        if threads.is_interrupted():
+            known.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert known.wait(10)
+
+
+def test_work_is_not_interrupted_by_a_call_that_has_ended(tmp_path: Path) -> None:
+    one_by_one = Settings(storage=StorageSettings(embed_batch=1))
+    with Memory(tmp_path / "m", embeddings="hash", settings=one_by_one) as opened:
+        user = opened.user("ana")
+        user.add(said("first"), session_id="s")
+        adding = user.aadd([said("second"), said("third"), said("fourth")], session_id="s")
+        assert asyncio.run(adding).not_yet_embedded == []
 
 
 async def test_a_cancelled_caller_stays_cancelled(memory: Memory) -> None:

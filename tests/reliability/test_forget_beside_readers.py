@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 from langmem_graph.cli import commands
 from langmem_graph.memory import Memory
 from langmem_graph.storage import full_text, memory_services
+from langmem_graph.storage.chroma_index import VectorIndex
+from langmem_graph.storage.user_room import Room
 from langmem_graph.tools.memory_tools import create_memory_tools
 from langmem_graph.tools.tool_answers import Call, forget
 from tests.conftest import said
@@ -89,6 +91,34 @@ def test_forgetting_leaves_no_former_index(reopen: Reopen) -> None:
     assert index not in former
 
 
+def test_the_index_is_not_renewed_while_vectors_are_written(
+    reopen: Reopen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writing, renewed, order = threading.Event(), threading.Event(), list[str]()
+    upsert, renew_index = VectorIndex.upsert, Room.renew_index
+
+    def write(*given: Any) -> None:
+        writing.set()
+        renewed.wait(0.5)
+        order.append("written")
+        upsert(*given)
+
+    def renew(room: Room) -> None:
+        renewed.set()
+        order.append("renewed")
+        renew_index(room)
+
+    user = told(reopen(settings=nested(storage__index_batch=3)))
+    monkeypatch.setattr(VectorIndex, "upsert", write)
+    monkeypatch.setattr(Room, "renew_index", renew)
+    adding = threading.Thread(target=user.add, args=[said("a third")], kwargs={"session_id": "s"})
+    adding.start()
+    assert writing.wait(60)
+    user.forget(message="m1")
+    adding.join(60)
+    assert order[:2] == ["written", "renewed"]
+
+
 def test_one_thread_waits_for_the_reader(reopen: Reopen, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[tuple[str, bool]] = []
 
@@ -129,6 +159,18 @@ def test_a_deletion_that_is_not_cleaned_up_yet_stays_noted(reopen: Reopen) -> No
     user.sessions()
     assert noted(memory)
     user.forget(message="no such message")
+    assert not noted(memory)
+    assert hits(memory.path, [WORD]) == []
+
+
+def test_a_cleaning_that_failed_is_done_at_the_next_opening(reopen: Reopen) -> None:
+    memory = reopen()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(full_text, "optimize_words", lambda _: exec("raise OSError('busy')"))
+        with pytest.raises(OSError, match="busy"):
+            told(memory).forget(session="s")
+    assert hits(memory.path, [WORD])
+    assert reopen().user("u").sessions() == []
     assert not noted(memory)
     assert hits(memory.path, [WORD]) == []
 

@@ -236,6 +236,12 @@ def test_the_same_words_with_another_tool_call_are_another_message(memory: Memor
         assert len(report.stored) == 1
 
 
+def test_the_same_words_of_somebody_else_under_a_taken_id_are_kept(memory: Memory) -> None:
+    talk = [said("Yes.", id="1"), {"role": "assistant", "content": "Yes.", "id": "1"}]
+    assert memory.user("u").add(talk, session_id="s").already_known == []
+    assert [row["role"] for row in memory.user("u").export()] == ["user", "assistant"]
+
+
 def test_an_empty_list_is_fine(memory: Memory) -> None:
     assert memory.user("a").add([], session_id="s").stored == []
 

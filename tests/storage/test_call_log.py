@@ -11,6 +11,7 @@ from langmem_graph.reports import CallNote
 from langmem_graph.storage import call_log
 from langmem_graph.storage.call_log import write_calls
 from tests.conftest import said
+from tests.support.files import folder
 
 AT = datetime(2025, 3, 1, tzinfo=UTC)
 
@@ -31,6 +32,14 @@ def user(memory: Memory) -> Any:
     user = memory.user("u")
     user.add([said("one", id="a"), said("two", id="b")], session_id="s")
     return user
+
+
+def test_calls_for_somebody_of_whom_nothing_is_stored_are_left_out(
+    memory: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory._services.log_calls("nobody", [note("plan")])
+    assert not folder(memory, "nobody").exists()
+    assert caplog.messages == []
 
 
 def test_calls_are_read_back_newest_first(memory: Memory, user: Any) -> None:

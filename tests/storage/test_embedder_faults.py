@@ -1,6 +1,8 @@
 """An embedder that fails, refuses or changes: nothing acknowledged is lost, and it is said."""
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from langmem_graph.errors import EmbedderMismatchError
 from langmem_graph.memory import Memory
 from langmem_graph.testing import HashEmbeddings
 from tests.conftest import TroubledEmbeddings, said
+from tests.support.files import folder
 
 Reopen = Callable[..., Memory]
 
@@ -31,6 +34,23 @@ def test_a_failing_embedder_loses_nothing_and_heals_at_the_next_opening(
     assert user.recall("trombone").report.status == "ok"
     assert user.doctor().ok
     assert user.search_conversation("trombone attic", ranking="dense")[0].message_id == "2"
+
+
+def test_what_another_process_embeds_by_now_is_left_to_it(
+    reopen: Reopen, troubled: TroubledEmbeddings
+) -> None:
+    memory = reopen(embeddings=troubled)
+    user = memory.user("u")
+    user.add(said("first"), session_id="s")
+
+    def claimed_meanwhile(vectors: list[list[float]]) -> list[list[float]]:
+        with closing(sqlite3.connect(folder(memory, "u") / "ledger.db")) as ledger, ledger:
+            ledger.execute("UPDATE outbox SET claimed_by = 'another', claimed_until = 9e9")
+        return vectors
+
+    troubled.answer = claimed_meanwhile
+    assert user.add(said("second", id="2"), session_id="s").not_yet_embedded == ["2"]
+    assert user.doctor(sample=0).vectors == 1
 
 
 def test_one_text_the_embedder_refuses_blocks_no_other(

@@ -11,7 +11,9 @@ from chromadb.errors import InternalError
 from langmem_graph.errors import IndexUnavailableError
 from langmem_graph.memory import Memory
 from langmem_graph.settings import Settings, StorageSettings
+from langmem_graph.storage import vector_rows
 from langmem_graph.storage.chroma_index import VectorIndex
+from langmem_graph.storage.tables_and_migrations import set_meta
 from langmem_graph.testing import HashEmbeddings
 from tests.conftest import TroubledEmbeddings, said
 from tests.support.files import folder
@@ -52,6 +54,18 @@ def test_a_destroyed_index_degrades_and_rebuild_mends_it(reopen: Reopen) -> None
     health = user.rebuild()
     assert (health.problems, health.indexed) == ([], 41)
     assert user.recall("text number 7").report.status == "ok"
+
+
+def test_another_index_than_ours_is_said_and_the_vectors_stay_due(tmp_path: Path) -> None:
+    limits = Settings(storage=StorageSettings(index_batch=1))
+    with Memory(tmp_path / "m", embeddings="hash", settings=limits) as memory:
+        user = memory.user("u")
+        user.add(said("first"), session_id="s")
+        with memory._services.room("u") as room, room.database.write_transaction() as connection:
+            set_meta(connection, "index", "http://another/")
+        report = user.add(said("second", id="2"), session_id="s")
+        assert any("another Chroma" in warning for warning in report.warnings)
+        assert memory._services.read("u", vector_rows.count_waiting_vectors, 0) == 1
 
 
 def test_full_batches_reach_chroma_while_adding(tmp_path: Path) -> None:

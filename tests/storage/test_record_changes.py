@@ -222,6 +222,16 @@ def test_what_was_undone_is_forgotten_without_an_effect(talk: Talk) -> None:
     assert [entry.op for entry in talk.user.history("porto")] == ["create"]
 
 
+def test_what_was_undone_stays_undone_where_a_record_beside_it_is_forgotten(talk: Talk) -> None:
+    talk.record("car", "m2")
+    for name in ("porto", "car"):
+        talk.change(name, "ended", "m1")
+    talk.user.undo(message="m1")
+    talk.user.forget(record="car")
+    assert talk.user.undo("porto")
+    assert talk.status("porto") == "discarded"  # its creation, not its end once more
+
+
 def test_the_reason_of_a_forgotten_change_keeps_no_words(talk: Talk) -> None:
     moved(talk)
     talk.change("porto", "confirms", "m2")

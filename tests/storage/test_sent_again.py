@@ -98,6 +98,20 @@ def test_a_system_prompt_with_a_fixed_id_says_nothing_of_the_others(
     assert kept(memory) == ["Be brief.", *["yes", "ok"] * 3]
 
 
+def test_an_answer_without_an_id_is_known_by_the_named_message_before_it(memory: Memory) -> None:
+    turn = [HumanMessage("Book.", id="u1"), AIMessage("It is booked.")]
+    write(memory, turn)
+    write(memory, [*turn, HumanMessage("And a taxi?", id="u2")])
+    assert kept(memory) == ["Book.", "It is booked.", "And a taxi?"]
+
+
+def test_a_question_that_failed_is_known_again_by_two_messages_before_it(memory: Memory) -> None:
+    turn: list[BaseMessage] = [HumanMessage("Hello."), AIMessage("Hi."), HumanMessage("Book.")]
+    for _ in range(2):
+        write(memory, turn)
+    assert kept(memory) == ["Hello.", "Hi.", "Book."]
+
+
 def test_answers_that_all_have_the_same_id_cost_no_word_of_the_user(memory: Memory) -> None:
     for text in ("yes", "no", "perhaps"):
         write(memory, [HumanMessage(text), AIMessage(f"{text}?", id="answer")])

@@ -44,6 +44,16 @@ def test_the_version() -> None:
     assert run("--version").strip() == f"langmem-graph {version('langmem-graph')}"
 
 
+def test_an_error_is_one_line_however_long_it_is() -> None:
+    asked = [sys.executable, "-m", "langmem_graph", "flush", "--model", "nobody:" + "m" * 300]
+    outcome = subprocess.run(
+        asked, env=os.environ | {"COLUMNS": "80"}, capture_output=True, check=False
+    )
+    assert outcome.returncode == 2
+    assert outcome.stderr.startswith(b"error: No chat model")
+    assert outcome.stderr.count(b"\n") == 1
+
+
 def test_import_then_search_then_export_then_erase(tmp_path: Path) -> None:
     first = run_json("import", str(conversation_file()))
     assert (first["stored"], first["sessions"], first["rejected"]) == (40, 8, 0)

@@ -1,7 +1,9 @@
 """A ChromaStore that is reopened, and one whose embedder or index fails."""
 
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,18 @@ def test_everything_is_there_after_reopening(reopen: Callable[..., ChromaStore])
     assert store.get(("n", "deep"), "k") == before
     assert keys(store.search(("n",), query="nuts")) == ["k"]
     assert store.list_namespaces() == [("n", "deep")]
+
+
+def test_nothing_is_due_of_a_deleted_item(
+    reopen: Callable[..., ChromaStore], tmp_path: Path, troubled: TroubledEmbeddings
+) -> None:
+    store = reopen(embeddings=troubled)
+    troubled.down = True
+    store.put(("n",), "k", NUTS)
+    store.delete(("n",), "k")
+    [ledger] = (tmp_path / "store").rglob("ledger.db")
+    with closing(sqlite3.connect(ledger)) as opened:
+        assert opened.execute("SELECT count(*) FROM unembedded").fetchone() == (0,)
 
 
 @pytest.mark.parametrize("damage", ["delete", "scribble"])

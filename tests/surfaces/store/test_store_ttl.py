@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from langmem_graph.storage import record_writes
 from langmem_graph.store.chroma_store import ChromaStore
 from tests.support.store_items import EAGER, NUTS, keys
 
@@ -108,6 +109,22 @@ def test_expired_items_are_omitted_only_if_so_configured(lasting: ChromaStore) -
     assert keys(lasting.search((), filter=NUTS, **never)) == ["k"]  # type: ignore[arg-type]
     assert lasting.list_namespaces() == [("kept",)]
     assert ends(lasting)["a"] < timedelta(), "what is omitted is not read"
+
+
+def test_an_item_is_gone_at_the_very_moment_of_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ttl = {"default_ttl": HOUR, "omit_expired": True}
+    with ChromaStore(tmp_path, embeddings="hash", ttl=ttl, settings=EAGER) as store:  # type: ignore[arg-type]
+        store.put(("n",), "ends", NUTS)
+        [(end,)] = rows(store, "SELECT expires_at FROM items")
+        for microsecond, held in ((1, ["ends"]), (0, [])):
+            now = datetime.fromisoformat(str(end)) - timedelta(microseconds=microsecond)
+            monkeypatch.setattr(record_writes, "now", lambda moment=now: moment)
+            found = store.get(("n",), "ends", refresh_ttl=False)
+            assert [item.key for item in [found] if item] == held
+            assert keys(store.search(("n",), refresh_ttl=False)) == held
+        assert store.sweep_ttl() == 1
 
 
 def test_the_sweeper(lasting: ChromaStore) -> None:
