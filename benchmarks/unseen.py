@@ -8,7 +8,8 @@ Without a model it prints the figures of the outcomes that lie in the folder.
 A set is a folder: the messages of one invented user (`memory.jsonl`), and what is asked
 (`questions.jsonl` and `acts.jsonl`, or `tasks.jsonl`), written by somebody who saw neither code nor
 prompts. The messages are added as they are; no model has read them. Whether the rows of an answer
-are those of the set is for a judge to say, who is shown `answers.md` in the folder of outcomes.
+are those of the set is for a judge to say, who is shown `answers.md` in the folder of outcomes and
+writes `verdicts.json` beside it: `{"q01": {"right": true}, …}`; of a list all items are meant.
 """
 
 import argparse
@@ -140,8 +141,10 @@ def report_think(done: Sequence[Row]) -> str:
         if own[0].get("conflicts_with"):
             shown = [one["conflicts_with"] in one["against"] for one in own]
         mean = f"{sum(calls) / len(calls):.2f}, at most {max(calls)}"
-        rows.append([kind, str(len(own)), *told, share(shown), mean])
-    header = ["kind", "asked", "evidence quoted", "by the look-up alone"]
+        judged = [one["verdict"]["right"] for one in own if "verdict" in one]
+        right = share(judged) if judged else ""
+        rows.append([kind, str(len(own)), *told, right, share(shown), mean])
+    header = ["kind", "asked", "evidence quoted", "by the look-up alone", "judged right"]
     return common.table([*header, "memory held against it", "calls"], rows)
 
 
@@ -197,6 +200,16 @@ PARTS: dict[str, tuple[tuple[str, ...], Any, Callable[[Sequence[Row]], str]]] = 
 """By name: the files of what is asked, how it is asked, and the table of what came of it."""
 
 
+def kept_in(folder: Path) -> list[Row]:
+    """The outcomes of a run, with the verdicts of a judge where these lie beside them."""
+    done: list[Row] = json.loads(gzip.decompress((folder / KEPT).read_bytes()))
+    file = folder / "verdicts.json"
+    verdicts = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return [
+        one | {"verdict": verdicts[one["id"]]} if one["id"] in verdicts else one for one in done
+    ]
+
+
 def main(words: Sequence[str] | None = None) -> None:
     """The command line."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.unseen", description=__doc__)
@@ -210,8 +223,7 @@ def main(words: Sequence[str] | None = None) -> None:
     options = made.parse_args(words)
     files, work, report = PARTS[options.part]
     if options.model is None:
-        kept = gzip.decompress((options.out / KEPT).read_bytes())
-        common.console.print(report(json.loads(kept)))
+        common.console.print(report(kept_in(options.out)))
         return
     items = [row for name in files for row in read_lines(options.set / f"{name}.jsonl")]
     embeddings = cached(MiniLMEmbeddings(), common.OUTPUT / "vectors.sqlite")

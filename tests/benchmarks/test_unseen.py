@@ -1,5 +1,6 @@
 """`benchmarks.unseen`: questions, acts and tool calls over unread messages."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -44,9 +45,19 @@ def test_a_question_and_an_act_are_told_with_what_was_found(asking: Any) -> None
     assert done[0]["quoted"] == ["m1"]
     assert (done[0]["calls"], done[1]["against"]) == (1, ["m1"])
     told = unseen.report_think(done)
-    assert "| list | 1 | 1/1 (100%) | 1/1 (100%) | 0/1 (0%) | 1.00, at most 1 |" in told
-    assert "| act | 1 |  |  | 1/1 (100%) | 1.00, at most 1 |" in told
+    assert "| list | 1 | 1/1 (100%) | 1/1 (100%) |  | 0/1 (0%) | 1.00, at most 1 |" in told
+    assert "| act | 1 |  |  |  | 1/1 (100%) | 1.00, at most 1 |" in told
     assert "lilies" in unseen.sheet(done)
+
+
+def test_a_judges_verdicts_are_counted_where_they_lie(tmp_path: Path) -> None:
+    row = {"kind": "list", "calls": 1, "against": [], "evidence": [], "quoted": [], "plain": []}
+    done = [row | {"id": name} for name in ("q1", "q2")]
+    kept = gzip.compress(json.dumps(done).encode())
+    (tmp_path / unseen.KEPT).write_bytes(kept)
+    verdicts = {"q1": {"right": True}, "q2": {"right": False}}
+    (tmp_path / "verdicts.json").write_text(json.dumps(verdicts), encoding="utf-8")
+    assert "| 1/2 (50%) |" in unseen.report_think(unseen.kept_in(tmp_path))
 
 
 def test_a_tool_call_is_compared_with_what_it_should_hold(asking: Any) -> None:
