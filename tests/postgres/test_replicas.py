@@ -16,7 +16,6 @@ from langmem_graph.memory import Memory
 from langmem_graph.settings import Settings, StorageSettings
 from langmem_graph.storage import postgres_schema
 
-USERS, THREADS = 5, 3
 WRITER = """
 import sys, threading
 from langmem_graph import Memory, Settings
@@ -42,7 +41,9 @@ threading.Event().wait()
 """
 
 
-def trial(database: str, where: Path, seconds: float, every: float) -> Counter[str]:
+def trial(
+    database: str, where: Path, seconds: float, every: float, users: int, threads: int
+) -> Counter[str]:
     """Two writers for these seconds, one of which is killed and begun anew now and then."""
     chance, started, ends = random.Random(5), 0, time.monotonic() + seconds
     running: dict[int, subprocess.Popen[bytes]] = {}
@@ -50,7 +51,7 @@ def trial(database: str, where: Path, seconds: float, every: float) -> Counter[s
     def start(place: int) -> None:
         nonlocal started
         started += 1
-        words = [database, f"w{started}", str(USERS), str(THREADS), str(where / f"{started}")]
+        words = [database, f"w{started}", str(users), str(threads), str(where / f"{started}")]
         running[place] = subprocess.Popen([sys.executable, "-c", WRITER, *words])
 
     for place in range(2):
@@ -65,14 +66,14 @@ def trial(database: str, where: Path, seconds: float, every: float) -> Counter[s
         process.kill()
         process.wait()
     lines = [line for file in where.iterdir() for line in file.read_text().splitlines()]
-    return check(database, [line for line in lines if len(line.split()) == 2])
+    return check(database, [line for line in lines if len(line.split()) == 2], users)
 
 
-def check(database: str, promised: list[str]) -> Counter[str]:
+def check(database: str, promised: list[str], users: int) -> Counter[str]:
     found = Counter[str](promised=len(promised))
     settings = Settings(storage=StorageSettings(lease_seconds=1.0))
     with Memory(database, embeddings="hash", settings=settings) as memory:
-        for number in range(USERS):
+        for number in range(users):
             user = memory.user(f"u{number}")
             rows = {row["id"]: row["content"] for row in user.export()}
             own = {line.split()[1] for line in promised if line.split()[0] == user.id}
@@ -110,13 +111,13 @@ def assert_whole(found: Counter[str]) -> None:
 
 @pytest.mark.timeout(200)
 def test_two_processes_of_which_some_are_killed(database: str, tmp_path: Path) -> None:
-    assert_whole(trial(database, tmp_path, seconds=12, every=5))
+    assert_whole(trial(database, tmp_path, seconds=12, every=5, users=5, threads=3))
 
 
 @pytest.mark.stress
 @pytest.mark.timeout(900)
 def test_two_processes_for_two_minutes(database: str, tmp_path: Path) -> None:
-    assert_whole(trial(database, tmp_path, seconds=120, every=10))
+    assert_whole(trial(database, tmp_path, seconds=120, every=10, users=20, threads=8))
 
 
 def test_two_processes_prepare_a_database_at_once(empty: str) -> None:
