@@ -266,7 +266,7 @@ def test_the_search_for_words_finds_them(tmp_path: Path) -> None:
 UNFINISHED = [
     ("storage.full_text:optimize_words", True),
     ("storage.full_text:optimize_words", False),
-    ("storage.user_room:Room.renew_index", False),
+    ("storage.user_room:LedgerFolder.renew_index", False),
     ("storage.sqlite_database:Database.checkpoint", True),
 ]
 

@@ -14,7 +14,7 @@ from langmem_graph.cli import commands
 from langmem_graph.memory import Memory
 from langmem_graph.storage import full_text, memory_services
 from langmem_graph.storage.chroma_index import VectorIndex
-from langmem_graph.storage.user_room import Room
+from langmem_graph.storage.user_room import LedgerFolder
 from langmem_graph.tools.memory_tools import create_memory_tools
 from langmem_graph.tools.tool_answers import Call, forget
 from tests.conftest import said
@@ -95,7 +95,7 @@ def test_the_index_is_not_renewed_while_vectors_are_written(
     reopen: Reopen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writing, renewed, order = threading.Event(), threading.Event(), list[str]()
-    upsert, renew_index = VectorIndex.upsert, Room.renew_index
+    upsert, renew_index = VectorIndex.upsert, LedgerFolder.renew_index
 
     def write(*given: Any) -> None:
         writing.set()
@@ -103,14 +103,14 @@ def test_the_index_is_not_renewed_while_vectors_are_written(
         order.append("written")
         upsert(*given)
 
-    def renew(room: Room) -> None:
+    def renew(room: LedgerFolder) -> None:
         renewed.set()
         order.append("renewed")
         renew_index(room)
 
     user = told(reopen(settings=nested(storage__index_batch=3)))
     monkeypatch.setattr(VectorIndex, "upsert", write)
-    monkeypatch.setattr(Room, "renew_index", renew)
+    monkeypatch.setattr(LedgerFolder, "renew_index", renew)
     adding = threading.Thread(target=user.add, args=[said("a third")], kwargs={"session_id": "s"})
     adding.start()
     assert writing.wait(60)
