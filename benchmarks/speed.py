@@ -53,6 +53,9 @@ def main() -> int:
     measured = measure_search(options.sizes, options.queries)
     parts = ["## Search\n", _table(measured), "\n## Adding, embedder nearly free\n"]
     parts += [_add_table(measured)]
+    if options.database:
+        there = measure_search(options.sizes, options.queries, options.database)
+        parts += ["\n## The same on PostgreSQL\n", _table(there), "\n", _add_table(there)]
     if options.bulk:
         parts += ["\n## Adding with MiniLM\n", measure_adding(options.bulk)]
     common.save(options.output, "speed.md", "\n".join([*parts, ""]))
@@ -68,10 +71,13 @@ def _arguments() -> argparse.Namespace:
     made.add_argument(
         "--bulk", type=int, default=10_000, help="messages added with MiniLM; 0: none"
     )
+    made.add_argument("--database", help="URL of a prepared PostgreSQL database, measured as well")
     return made.parse_args()
 
 
-def measure_search(sizes: Sequence[int], queries: int) -> list[Timings]:
+def measure_search(
+    sizes: Sequence[int], queries: int, database: str | None = None
+) -> list[Timings]:
     """One user's memory grows from size to size and is searched at each."""
     chat = chatter.make_chat()
     asked = chatter.queries(chat, queries)
@@ -79,9 +85,10 @@ def measure_search(sizes: Sequence[int], queries: int) -> list[Timings]:
     embeddings, measured, before = CheapEmbeddings(chat), [], 0
     with (
         TemporaryDirectory() as folder,
-        Memory(Path(folder) / "memory", embeddings=embeddings) as memory,
+        Memory(database or Path(folder) / "memory", embeddings=embeddings) as memory,
     ):
         user = memory.user("speed")
+        user.erase()
         for size in sizes:
             rate = _grow(user, list(islice(talks, (size - before) // SESSION)))
             measured.append(_searched(user, embeddings, asked, Timings(size, rate)))

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from langmem_graph import tracing
 from langmem_graph.errors import ClosedMemoryError, ForkedProcessError, InvalidInputError, for_log
-from langmem_graph.threads import in_thread, start_thread, without_exits
+from langmem_graph.threads import in_thread, result_of, start_thread, without_exits
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -79,7 +79,7 @@ class LoopThread:
         """Run work on the loop and wait for its result; an interrupt cancels the work."""
         future = self.submit(work)
         try:
-            return future.result(seconds)
+            return result_of(future, seconds)
         except CancelledError as error:
             raise ClosedMemoryError(
                 "The Memory was closed meanwhile; due work is done when it is opened again."

@@ -10,9 +10,10 @@ import contextvars
 import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, wait
 from contextvars import ContextVar
 from functools import partial, wraps
+from math import inf
 from threading import Event, current_thread, main_thread
 from time import monotonic
 from typing import ParamSpec, TypeVar
@@ -23,6 +24,7 @@ from langmem_graph.errors import LangMemGraphError, for_log
 T = TypeVar("T")
 P = ParamSpec("P")
 _log = logging.getLogger(__name__)
+WAKE_SECONDS = 0.2  # between two looks of a waiting main thread at signals
 AT_ONCE = 16  # calls of one user that an event loop has in threads; the others wait
 _INTERRUPTED = ContextVar("interrupted", default=Event())  # noqa: B039  # which is never set
 _SLOTS = WeakValueDictionary[tuple[asyncio.AbstractEventLoop, str], asyncio.Semaphore]()
@@ -45,6 +47,19 @@ def start_thread(work: Callable[[], T], *, daemon: bool = True) -> "Future[T]":
         text = f"No thread can be started ({error}). Close the memory before the program ends."
         future.set_exception(LangMemGraphError(text))
     return future
+
+
+def result_of(future: "Future[T]", seconds: float | None = None) -> T:
+    """The result of other threads' work, waited for so long; None is without a limit.
+
+    The main thread wakes now and then: a signal that the system hands to another thread does not
+    end its wait, and an interrupt from the keyboard would come only when the work is done.
+    """
+    until = inf if seconds is None else monotonic() + seconds
+    while not wait([future], max(0.0, min(WAKE_SECONDS, until - monotonic()))).done:
+        if monotonic() >= until:
+            break
+    return future.result(0)
 
 
 def without_exits(error: BaseException) -> Exception:
@@ -97,7 +112,7 @@ def uninterrupted(work: Callable[P, T]) -> Callable[P, T]:
         interrupted = Event()
         token = _INTERRUPTED.set(interrupted)  # the thread starts with a copy of this context
         try:
-            return start_thread(partial(work, *args, **options), daemon=False).result()
+            return result_of(start_thread(partial(work, *args, **options), daemon=False))
         finally:
             interrupted.set()
             _INTERRUPTED.reset(token)

@@ -164,7 +164,8 @@ def explained(engine: Engine) -> Iterator[None]:
 
 def _explanation(engine: Engine, error: SQLAlchemyError) -> str:
     origin = getattr(error, "orig", None)
-    cause = " ".join(str(origin or error).split())
+    said = getattr(getattr(origin, "diag", None), "message_primary", None)  # details quote rows
+    cause = " ".join(str(said or origin or error).split())
     told = f"The database {place_of(engine)} cannot be used: {cause}. "
     if any(name in cause for name in (ROLE, f"{SCHEMA}.", "relation ", "app.room")):
         return f"{told}If it was not prepared yet, run: langmem-graph migrate URL"

@@ -123,8 +123,9 @@ class PostgresRooms(NotCopied):
         except BaseException:
             self._engine.dispose()
             raise
+        self._watcher = threading.Thread(target=self._take_over, daemon=True)
         if not read_only:
-            threading.Thread(target=self._take_over, daemon=True).start()
+            self._watcher.start()
 
     def is_foreign(self) -> bool:
         """Whether this is a child process after `fork`, where nothing of this may be used."""
@@ -158,7 +159,7 @@ class PostgresRooms(NotCopied):
             index = self._chroma_of if self._chroma is not None else None
             room = PostgresRoom(self._database(user_id), user_id, index, self._read_only)
         with self._changed:
-            if self._rooms.get(user_id) is known:
+            if self._rooms.get(user_id) in (known, None):
                 self._rooms[user_id] = room
             room = self._rooms[user_id]  # another thread may have opened it meanwhile
             self._rooms.move_to_end(user_id)
@@ -210,6 +211,8 @@ class PostgresRooms(NotCopied):
             for room in self._rooms.values():
                 room.close()
             self._rooms.clear()
+        if self._watcher.is_alive() and self._watcher is not threading.current_thread():
+            self._watcher.join(max(0.0, until - time.monotonic()))  # it may have a connection
         self._engine.dispose()
 
     def _database(self, user_id: str) -> PostgresDatabase:

@@ -1,5 +1,6 @@
 """A real PostgreSQL server with pgvector, and a prepared database for each test."""
 
+import gc
 import os
 import tempfile
 import uuid
@@ -9,6 +10,13 @@ import psycopg
 import pytest
 
 from langmem_graph.storage import postgres_schema
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Iterator[None]:
+    """A connection that a test leaves open is an error of this test, not of a later one."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="session")

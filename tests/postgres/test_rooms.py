@@ -210,6 +210,18 @@ def test_other_writers_of_a_room_are_waited_for_but_not_for_ever(database: str) 
             memory.user("bob").add(said("others go on", id="m1"), session_id="s")
 
 
+def test_an_error_quotes_no_row(two: Memory) -> None:
+    twice = sa.insert(messages).from_select(
+        [column.name for column in messages.columns], sa.select(messages)
+    )
+    with (
+        pytest.raises(StorageError, match="duplicate key") as told,
+        rooms_of(two, "ana").write_transaction() as connection,
+    ):
+        connection.execute(twice)
+    assert "m1" not in str(told.value) and "bees" not in str(told.value)
+
+
 def test_a_connection_that_was_lost_is_made_anew(database: str) -> None:
     with Memory(database, embeddings="hash") as memory:
         memory.user("ana").add(said("bees", id="m1"), session_id="s")

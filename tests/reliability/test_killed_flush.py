@@ -16,7 +16,7 @@ import pytest
 from langmem_graph import Memory
 from tests.support.backlog import fill, noting, owned
 
-SESSIONS, TURNS = 4, 6
+SESSIONS, TURNS = 10, 6
 
 
 def filled(path: Path) -> list[str]:

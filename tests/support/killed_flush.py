@@ -14,7 +14,7 @@ from langmem_graph import Memory
 from langmem_graph.reports import FlushProgress
 from tests.support.backlog import noting
 
-CALL_SECONDS = 0.15
+CALL_SECONDS = 0.3
 
 
 def main(path: str, progress: str) -> None:
