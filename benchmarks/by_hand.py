@@ -1,7 +1,7 @@
 """Questions of LoCoMo, answered and judged by hand: `python -m benchmarks.by_hand`.
 
     python -m benchmarks.by_hand OUT --data DIR --queue Q --named NAME --judge-named NAME
-    python -m benchmarks.by_hand benchmarks/recorded/locomo_100
+    python -m benchmarks.by_hand OUT
 
 The first asks a sample of the questions with the context that each system makes, and has the
 answers judged when all are there; a stopped run continues. The second prints the figures of what

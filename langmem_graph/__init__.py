@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         FlushReport,
         ForgetReport,
         Health,
+        HistoryEntry,
         ModelCall,
         RecordsReport,
     )
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
         Fact,
         GroundedCall,
         Grounding,
-        HistoryEntry,
         Label,
         Message,
         MessageHit,

@@ -6,8 +6,8 @@ from typing import Any
 from langmem_graph.async_methods import AsyncMethods, twin
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.messages import to_utc
-from langmem_graph.reports import ForgetReport, ModelCall
-from langmem_graph.schemas import HistoryEntry, Kind, Record, RecordChange
+from langmem_graph.reports import ForgetReport, HistoryEntry, ModelCall
+from langmem_graph.schemas import Kind, Record, RecordChange
 from langmem_graph.storage import (
     call_log,
     deletion,

@@ -1,12 +1,12 @@
-"""The reports of adding, extracting, model calls, forgetting, erasing and checking."""
+"""The reports of changes, of adding, extracting, model calls, forgetting, erasing and checking."""
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
-from langmem_graph.schemas import FrozenModel, ModelUsage
+from langmem_graph.schemas import ChangeRelation, FrozenModel, ModelUsage
 
 
 class RenamedMessage(FrozenModel):
@@ -220,3 +220,22 @@ class ModelCall(CallNote):
 
     message_ids: list[str] = Field(default_factory=list)
     """The messages that extraction read in it; none for other calls."""
+
+
+class HistoryEntry(FrozenModel):
+    """One change of a record, oldest first."""
+
+    change: str
+    """Entries with the same id happened together, and are undone together."""
+    record_id: str
+    op: str
+    at: datetime
+    by: str
+    reason: str | None = None
+    before: dict[str, Any] | None = None
+    """The fields that changed, as they were; None when the record was made."""
+    relation: ChangeRelation | None = None
+    """What a message did to the record; None where no message is known to have changed it."""
+    message_id: str | None = None
+    quote: str | None = None
+    """Its words that made the change; empty for a change made by hand."""

@@ -381,22 +381,3 @@ class RecordHit(RecordStatement):
     message_ids: list[str]
     score: float
     signals: dict[str, float] | None = None
-
-
-class HistoryEntry(FrozenModel):
-    """One change of a record, oldest first."""
-
-    change: str
-    """Entries with the same id happened together, and are undone together."""
-    record_id: str
-    op: str
-    at: datetime
-    by: str
-    reason: str | None = None
-    before: dict[str, Any] | None = None
-    """The fields that changed, as they were; None when the record was made."""
-    relation: ChangeRelation | None = None
-    """What a message did to the record; None where no message is known to have changed it."""
-    message_id: str | None = None
-    quote: str | None = None
-    """Its words that made the change; empty for a change made by hand."""

@@ -10,7 +10,7 @@ from langmem_graph.cli import printing
 from langmem_graph.cli.printing import label_line, note, plain, print_json, printable, short
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.memory import UserMemory
-from langmem_graph.schemas import HistoryEntry
+from langmem_graph.reports import HistoryEntry
 
 
 def show_session(room: UserMemory, session: str, as_json: bool) -> None:

@@ -94,8 +94,7 @@ class MemoryDirectory(NotCopied):
         self._closed = False
         self._uses = 0
         self.store_calls = 0
-        self.on_due: Callable[[str], None] | None = None
-        """As for a database; never called, since one process at a time writes to a directory."""
+        self.on_due: Callable[[str], None] | None = None  # for a database; never called here
         self._lock = self._take_lock()
         self._lock_identity = identity_of(path / LOCK_FILE)
 

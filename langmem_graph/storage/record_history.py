@@ -6,7 +6,8 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from langmem_graph.schemas import ORIGIN_OF_ROLE, HistoryEntry, Message, Record, RecordChange
+from langmem_graph.reports import HistoryEntry
+from langmem_graph.schemas import ORIGIN_OF_ROLE, Message, Record, RecordChange
 from langmem_graph.storage import message_queries, record_changes, record_queries, superseded_labels
 from langmem_graph.storage.record_queries import aware
 from langmem_graph.storage.record_writes import naive
