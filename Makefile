@@ -18,6 +18,10 @@ export OMP_NUM_THREADS ?= 1
 # What the many processes of the tests import is compiled once, whatever the surroundings say.
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX ?= $(abspath $(VENV))/bytecode
+# Where the quick and the long tests keep their files: in memory, if it has 4 GB for them, since they
+# wait for the disk thousands of times. `make stress` waits for it.
+MEMORY := $(shell test "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 4000000 2>/dev/null && echo /dev/shm)
+PYTEST := $(if $(MEMORY),TMPDIR=$(MEMORY)) $(BIN)/python -m pytest --quiet --dist loadscope --no-loadscope-reorder
 
 .PHONY: demo test test-all check stress benchmarks constraints clean
 
@@ -25,11 +29,11 @@ demo: $(VENV)/.core
 	$(BIN)/langmem-graph demo
 
 test: check
-	$(BIN)/python -m pytest --quiet --numprocesses auto --dist loadscope
+	$(PYTEST) --numprocesses auto
 
 # Two workers a core: many of the long tests wait for other processes.
 test-all: check
-	$(BIN)/python -m pytest --quiet --numprocesses 4 --dist loadscope -m "not stress"
+	$(PYTEST) --numprocesses 4 -m "not stress"
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

@@ -122,6 +122,9 @@ def measure(
     retry: Annotated[
         bool, typer.Option("--retry-failed", help="Ask again where answering or judging failed.")
     ] = False,
+    database: Annotated[
+        str | None, typer.Option("--database", help="A prepared PostgreSQL database for `ours`.")
+    ] = None,
 ) -> None:
     """Measure memory on public data sets, beside other systems. A stopped run continues."""
     given = dict(locals())

@@ -86,6 +86,7 @@ class Options:
     cold: bool = False
     fresh: bool = False
     retry: bool = False
+    database: str | None = None
 
 
 def bench(options: Options) -> str:
@@ -186,6 +187,7 @@ def _job(
         paper_rubrics=options.paper_rubrics,
         extra={"unit": options.unit, "by_speaker": options.by_speaker}
         | (_answering(options) if speaker else {}),
+        database=options.database,
     )
 
 

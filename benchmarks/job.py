@@ -44,6 +44,7 @@ class Job:
         paper_rubrics: judge RealMem's answers a second time, by the paper's criteria.
         left_out: questions without gold, which retrieval cannot score.
         extra: anything else that results depend on.
+        database: a PostgreSQL URL, where memories lie instead of folders.
     """
 
     data: DataSet
@@ -62,6 +63,7 @@ class Job:
     paper_rubrics: bool = False
     left_out: int = 0
     extra: dict[str, Any] = field(default_factory=dict)
+    database: str | None = None
 
     @property
     def mode(self) -> str:
@@ -87,6 +89,7 @@ class Job:
             "full_tokens": self.full_tokens if self.reader else 0,
             "version": langmem_graph.__version__,
             "commit": commit(),
+            **({"engine": "postgresql"} if self.database else {}),
             **self.extra,
         }
 

@@ -84,7 +84,9 @@ class _Run:
     def systems(self) -> Iterator[list[System]]:
         """Those that still have something to answer."""
         model = self.job.reader.speaker.model if self.job.reader else None
-        shop = Workshop(self.folder, self.job.embeddings, model, self.job.full_tokens)
+        shop = Workshop(
+            self.folder, self.job.embeddings, model, self.job.full_tokens, self.job.database
+        )
         with ExitStack() as stack:
             made = []
             for spec in self.specs:

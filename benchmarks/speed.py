@@ -27,6 +27,8 @@ from langmem_graph.memory import Memory, UserMemory
 K = 10
 SESSION = 20
 WARM_UP = 3
+SHARES = (2, 10, 100)
+"""With `--where`: one message in so many passes."""
 CALL = 500
 """Messages per call of `add`, in bulk."""
 BATCH = 64
@@ -50,11 +52,11 @@ class Timings:
 def main() -> int:
     """Both parts, one report."""
     options = _arguments()
-    measured = measure_search(options.sizes, options.queries)
+    measured = measure_search(options.sizes, options.queries, where=options.where)
     parts = ["## Search\n", _table(measured), "\n## Adding, embedder nearly free\n"]
     parts += [_add_table(measured)]
     if options.database:
-        there = measure_search(options.sizes, options.queries, options.database)
+        there = measure_search(options.sizes, options.queries, options.database, options.where)
         parts += ["\n## The same on PostgreSQL\n", _table(there), "\n", _add_table(there)]
     if options.bulk:
         parts += ["\n## Adding with MiniLM\n", measure_adding(options.bulk)]
@@ -71,12 +73,13 @@ def _arguments() -> argparse.Namespace:
     made.add_argument(
         "--bulk", type=int, default=10_000, help="messages added with MiniLM; 0: none"
     )
+    made.add_argument("--where", action="store_true", help="also search under a filter")
     made.add_argument("--database", help="URL of a prepared PostgreSQL database, measured as well")
     return made.parse_args()
 
 
 def measure_search(
-    sizes: Sequence[int], queries: int, database: str | None = None
+    sizes: Sequence[int], queries: int, database: str | None = None, where: bool = False
 ) -> list[Timings]:
     """One user's memory grows from size to size and is searched at each."""
     chat = chatter.make_chat()
@@ -91,7 +94,8 @@ def measure_search(
         user.erase()
         for size in sizes:
             rate = _grow(user, list(islice(talks, (size - before) // SESSION)))
-            measured.append(_searched(user, embeddings, asked, Timings(size, rate)))
+            timings = _searched(user, embeddings, asked, Timings(size, rate))
+            measured.append(_filtered(user, embeddings, asked, timings) if where else timings)
             before = size
     return measured
 
@@ -101,7 +105,9 @@ def _grow(user: UserMemory, talks: Sequence[tuple[int, list[dict[str, object]]]]
     start = perf_counter()
     with common.progress() as bar:
         for number, messages in bar.track(talks, description="adding"):
-            user.add(messages, session_id=f"session-{number}", at="2024-05-01T12:00:00+00:00")
+            about = {f"one_in_{share}": str(number % share) for share in SHARES}
+            at = "2024-05-01T12:00:00+00:00"
+            user.add(messages, session_id=f"session-{number}", at=at, metadata=about)
     return sum(len(messages) for _, messages in talks) / (perf_counter() - start)
 
 
@@ -120,9 +126,29 @@ def _searched(
     return timings
 
 
-def _timed(user: UserMemory, embeddings: CheapEmbeddings, query: str, *, by_session: bool) -> float:
+def _filtered(
+    user: UserMemory, embeddings: CheapEmbeddings, asked: Sequence[str], timings: Timings
+) -> Timings:
+    """Searches under an equality that some share of the messages passes, each after a plain one."""
+    for query in asked:
+        timings.note("plain search beside them", _timed(user, embeddings, query))
+        for share in SHARES:
+            where = {f"one_in_{share}": "0"}
+            passed = _timed(user, embeddings, query, where=where)
+            timings.note(f"search where one in {share} passes", passed)
+    return timings
+
+
+def _timed(
+    user: UserMemory,
+    embeddings: CheapEmbeddings,
+    query: str,
+    *,
+    by_session: bool = False,
+    where: dict[str, str] | None = None,
+) -> float:
     embedding, start = embeddings.query_seconds, perf_counter()
-    user.search_conversation(query, K, "session" if by_session else "message")
+    user.search_conversation(query, K, "session" if by_session else "message", where=where)
     passed = perf_counter() - start
     return (passed - (embeddings.query_seconds - embedding)) * 1_000
 

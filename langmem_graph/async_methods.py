@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 from sqlalchemy import Connection
 
 from langmem_graph.errors import InvalidInputError, NotCopied, ReadOnlyError
+from langmem_graph.filters import Where, parsed
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.threads import in_thread, in_thread_of, uninterrupted
 
@@ -81,7 +82,11 @@ class AsyncMethods:
         **options: P.kwargs,
     ) -> list[T]:
         """What a query gives; nothing for a user of whom nothing is stored."""
-        return self._services.read(self.id, lambda c: query(c, *args, **options), [])
+        return self._read_within(None, lambda c: query(c, *args, **options))
+
+    def _read_within(self, where: Where | None, query: Callable[[Connection], list[T]]) -> list[T]:
+        """The same under a filter."""
+        return self._services.within(parsed(where)).read(self.id, query, [])
 
     def _check_writable(self, what: str) -> None:
         if self._services.read_only:

@@ -6,7 +6,8 @@ from typing import Any
 from langmem_graph.async_methods import AsyncMethods, twin
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.messages import to_utc
-from langmem_graph.reports import ForgetReport, HistoryEntry, ModelCall
+from langmem_graph.metadata import Value
+from langmem_graph.reports import ForgetReport, HistoryEntry, ModelCall, Usage
 from langmem_graph.schemas import Kind, Record, RecordChange
 from langmem_graph.storage import (
     call_log,
@@ -16,6 +17,7 @@ from langmem_graph.storage import (
     record_queries,
     records_by_hand,
     undo_changes,
+    usage,
 )
 from langmem_graph.tracing import traced
 
@@ -24,15 +26,22 @@ class EditingMethods(AsyncMethods):
     """Base of `UserMemory`: remember, correct, forget, undo, and what was changed by what."""
 
     @traced
-    def remember(self, text: str, kind: Kind = "fact") -> Record:
+    def remember(
+        self, text: str, kind: Kind = "fact", *, metadata: Mapping[str, Value] | None = None
+    ) -> Record:
         """Store a sentence by hand: as a message of its own and as a record that cites it.
 
+        Args:
+            text: the sentence.
+            kind: `fact`, `event`, `preference` or `instruction`.
+            metadata: by which a `where` finds it, as for `add`.
+
         Raises:
-            InvalidInputError: no words, too many (`Settings.storage.max_record_chars`), or no such
-                kind.
+            InvalidInputError: no words, too many (`Settings.storage.max_record_chars`), no such
+                kind or unusable metadata.
         """
         self._check_writable("remember")
-        return records_by_hand.remember(self._services, self.id, text, kind)
+        return records_by_hand.remember(self._services, self.id, text, kind, metadata)
 
     aremember = twin(remember)
 
@@ -43,7 +52,7 @@ class EditingMethods(AsyncMethods):
         """Store what is right instead of a record that is wrong: the wrong one never held.
 
         The sentence becomes a message of its own, and a record of the same kind, facet, subject,
-        attribute and project. The wrong record stays in the history; `undo` takes this back.
+        attribute, project and metadata. The wrong one stays in the history; `undo` takes this back.
 
         Args:
             record: the id of the record that is wrong.
@@ -160,3 +169,17 @@ class EditingMethods(AsyncMethods):
         return self._read(call_log.read_calls, None if since is None else to_utc(since), limit)
 
     acalls = twin(calls)
+
+    def usage(self, since: object = None) -> Usage:
+        """What this user's model calls cost, by day (UTC) and purpose.
+
+        Args:
+            since: only calls since this time; default all that the log of calls keeps.
+
+        Raises:
+            InvalidInputError: no time.
+        """
+        start = None if since is None else to_utc(since)
+        return self._services.read(self.id, lambda c: usage.usage(c, start), Usage())
+
+    ausage = twin(usage)

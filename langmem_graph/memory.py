@@ -1,7 +1,7 @@
 """`Memory`: the memories of many users in one directory. `UserMemory`: the memory of one user."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
@@ -10,9 +10,13 @@ from langmem_graph.async_methods import Closing, twin
 from langmem_graph.editing_methods import EditingMethods
 from langmem_graph.embeddings.embedder import load_embedder
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.filters import Where, parsed
+from langmem_graph.inspection_methods import InspectionMethods
 from langmem_graph.messages import message_ids, to_utc, user_key
+from langmem_graph.metadata import Value
 from langmem_graph.model_methods import ModelMethods
-from langmem_graph.reports import AddReport, EraseReport, Health
+from langmem_graph.redaction import Redact
+from langmem_graph.reports import AddReport, EraseReport, Health, Usage, UserSummary
 from langmem_graph.retrieval import fast_recall, record_search
 from langmem_graph.schemas import MessageHit, Origin, Record, RecordHit, SearchBy
 from langmem_graph.settings import RankingMethod, Settings
@@ -24,10 +28,11 @@ from langmem_graph.storage import (
     message_queries,
     record_history,
     topic_file_rows,
+    usage,
 )
-from langmem_graph.storage.directory_and_lock import MemoryDirectory
-from langmem_graph.storage.memory_services import Services
-from langmem_graph.tracing import traced
+from langmem_graph.storage.memory_services import Services, is_database, open_rooms
+from langmem_graph.threads import in_thread
+from langmem_graph.tracing import observe_due, traced
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -39,10 +44,8 @@ if TYPE_CHECKING:
     from langmem_graph.reports import RecordsReport
     from langmem_graph.retriever import MemoryRetriever
     from langmem_graph.schemas import Message
-    from langmem_graph.storage.postgres_rooms import PostgresRooms
 
 Id = str | int
-POSTGRES = ("postgresql://", "postgres://")
 
 
 class Memory(Closing):
@@ -68,6 +71,7 @@ class Memory(Closing):
             a name that `init_embeddings` takes. Always give the same for one directory.
         causal_scorer: `verifier` (the model judges), `none`, or one of `langmem_graph.causal`.
         settings: everything else, see `Settings`.
+        redact: takes a text and returns what of it may be stored; see docs/scopes.md.
         read_only: read beside a process that writes, without Chroma: searches compare every vector.
 
     Raises:
@@ -86,19 +90,23 @@ class Memory(Closing):
         causal_scorer: "CausalScorer | str" = "verifier",
         settings: Settings | None = None,
         read_only: bool = False,
+        redact: Redact | None = None,
     ) -> None:
         if not isinstance(settings, Settings | None):
             raise InvalidInputError(f"settings must be a Settings() object, not {settings!r}.")
+        if redact is not None and not callable(redact):
+            raise InvalidInputError(f"redact must be a function of a text, not {redact!r}.")
         self.settings = settings or Settings()
         self.has_model = model is not None
         given: Any = path
-        self.path = None if _is_database(path) else Path(given).expanduser()
+        self.path = None if is_database(path) else Path(given).expanduser()
         embedder = load_embedder(embeddings)
         embedder.seconds = self.settings.embed_seconds
-        rooms = _open(path, self.settings, chroma, read_only)
-        self._services = Services(rooms, embedder, self.settings, read_only)
+        rooms = open_rooms(path, self.settings, chroma, read_only)
+        self._services = Services(rooms, embedder, self.settings, read_only, redact)
         self._pipelines: Pipelines | None = None
         self._closed = False
+        observe_due(self)
         if model is not None:  # LangChain's models are slow to import
             from langmem_graph.pipelines import Pipelines as Opened
 
@@ -124,6 +132,24 @@ class Memory(Closing):
         """
         return UserMemory(self._services, user_key(user_id), self._pipelines)
 
+    def users(self) -> list[UserSummary]:
+        """All users of whom something is stored, with what their memories hold and what is due."""
+        return self._services.directory.read_each(usage.summary)
+
+    async def ausers(self) -> list[UserSummary]:
+        """Async twin of `users`."""
+        return await in_thread(self.users)
+
+    def usage(self, since: object = None) -> Usage:
+        """What the model calls for all users cost, by day and purpose; see `UserMemory.usage`."""
+        start = None if since is None else to_utc(since)
+        found = self._services.directory.read_each(lambda c, _: usage.usage(c, start))
+        return usage.sum_of(found)
+
+    async def ausage(self, since: object = None) -> Usage:
+        """Async twin of `usage`."""
+        return await in_thread(self.usage, since)
+
     def close(self) -> None:
         """Finish due work, release all files and let other processes in. Safe to call twice."""
         if self._closed:
@@ -136,26 +162,7 @@ class Memory(Closing):
             self._services.close(until)
 
 
-def _is_database(path: object) -> bool:
-    """Whether it is a PostgreSQL URL or an application's pool of connections, not a directory."""
-    return hasattr(path, "getconn") or str(path).startswith(POSTGRES)
-
-
-def _open(
-    path: Any, settings: Settings, chroma: Any, read_only: bool
-) -> "MemoryDirectory | PostgresRooms":
-    if not _is_database(path):
-        where = Path(path).expanduser()
-        return MemoryDirectory.open(where, settings, chroma=chroma, read_only=read_only)
-    try:
-        from langmem_graph.storage.postgres_rooms import PostgresRooms as Opened
-    except ImportError as error:
-        text = "PostgreSQL needs an extra: pip install 'langmem-graph[postgres]'."
-        raise InvalidInputError(text) from error
-    return Opened(path, settings, chroma, read_only=read_only)
-
-
-class UserMemory(EditingMethods, ModelMethods):
+class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
     """The memory of one user, from `memory.user(id)`. Asynchronous twins begin with `a` (`aadd`).
 
     Times are given as a datetime, ISO text or epoch seconds; naive ones are UTC. All methods raise
@@ -171,30 +178,36 @@ class UserMemory(EditingMethods, ModelMethods):
         at: object = None,
         origin: Origin | None = None,
         whole_conversation: bool = False,
+        metadata: Mapping[str, Value] | None = None,
+        agent_id: Id | None = None,
     ) -> AddReport:
         """Store messages of one session; what the report acknowledges is on disk.
 
         Args:
             messages: LangChain messages, pairs of role and text, or dicts with `role`, `content`
-                and optional `id`, `name` (the speaker), `at` (or `timestamp`) and `origin`; one or
-                a list of them.
+                and optional `id`, `name` (the speaker), `at` (or `timestamp`), `origin`, `metadata`
+                and `agent_id`; one or a list of them.
             session_id: the conversation they belong to.
             at: when messages without a time were said; default now.
             origin: whose words they are, where a message does not say; default by role. It may
                 only lower the trust: a pasted document is `import`, never the other way round.
             whole_conversation: the list is the conversation so far, as stateless clients send it
                 with every turn: what it repeats of the session is known, even under new ids.
+            metadata: what readers can filter by (`where`), such as `{"project": "atlas"}`: texts,
+                numbers, True and False. A message's own `metadata` is added to it.
+            agent_id: the agent that they are of, where there are several.
 
         Returns:
             What happened to each message; one that cannot be stored is rejected with its reason.
 
         Raises:
-            InvalidInputError: no usable session id, time, origin or list.
+            InvalidInputError: no usable session id, time, origin, metadata or list.
             StorageError: the ledger cannot be written; nothing was acknowledged.
             EmbedderMismatchError: the stored vectors were made by another embedder.
         """
+        about: dict[str, Any] = {"origin": origin, "metadata": metadata, "agent_id": agent_id}
         return add_messages.add_messages(
-            self._services, self.id, messages, session_id, at, whole_conversation, origin=origin
+            self._services, self.id, messages, session_id, at, whole_conversation, **about
         )
 
     aadd = twin(add)
@@ -208,6 +221,7 @@ class UserMemory(EditingMethods, ModelMethods):
         *,
         explain: bool = False,
         ranking: RankingMethod | None = None,
+        where: Where | None = None,
     ) -> list[MessageHit]:
         """Find messages without calling a model, best first; what no longer holds is labelled.
 
@@ -217,12 +231,14 @@ class UserMemory(EditingMethods, ModelMethods):
             by: `message`, or `session` to rank sessions, each represented by its best message.
             explain: fill the hits' `signals`; the next three follow them and say why (`missed`).
             ranking: instead of `Settings.ranking.method`, for this call.
+            where: only what passes this filter, such as `{"project": "atlas"}`; see
+                docs/scopes.md.
 
         Raises:
-            InvalidInputError: an empty query, `k` below 1 or an unknown `by`.
+            InvalidInputError: an empty query, `k` below 1, an unknown `by` or an unusable filter.
         """
         return fast_recall.search_conversation(
-            self._services, self.id, query, k, by, explain, ranking
+            self._services, self.id, query, k, by, explain, ranking, where
         )
 
     asearch_conversation = twin(search_conversation)
@@ -249,7 +265,13 @@ class UserMemory(EditingMethods, ModelMethods):
 
     @traced
     def search_records(
-        self, query: str, k: int = 5, *, as_of: object = None, explain: bool = False
+        self,
+        query: str,
+        k: int = 5,
+        *,
+        as_of: object = None,
+        explain: bool = False,
+        where: Where | None = None,
     ) -> list[RecordHit]:
         """Find records without calling a model, best first; what no longer holds is labelled.
 
@@ -258,23 +280,35 @@ class UserMemory(EditingMethods, ModelMethods):
             k: the largest number of hits; a record counts as one with what it superseded.
             as_of: what held at this time, instead of what holds now.
             explain: put each signal's value into the hits' `signals`.
+            where: a filter that all messages must pass which carry a record; see docs/scopes.md.
 
         Raises:
-            InvalidInputError: an empty query, `k` below 1, or no time.
+            InvalidInputError: an empty query, `k` below 1, no time, or an unusable filter.
         """
-        return record_search.search_records(self._services, self.id, query, k, as_of, explain)
+        options = (as_of, explain, where)
+        return record_search.search_records(self._services, self.id, query, k, *options)
 
     asearch_records = twin(search_records)
 
-    def get_records(self, ids: str | Sequence[str]) -> list[Record]:
-        """The records with these ids, whatever their status; unknown ids are left out."""
-        return self._read(record_history.get_records, message_ids(ids))
+    def get_records(self, ids: str | Sequence[str], *, where: Where | None = None) -> list[Record]:
+        """The records with these ids, whatever their status; unknown ids are left out.
+
+        With `where`, also those that do not pass the filter.
+        """
+        named = message_ids(ids)
+        return self._read_within(where, lambda c: record_history.get_records(c, named))
 
     aget_records = twin(get_records)
 
-    def get_conversation(self, ids: str | Sequence[str]) -> "list[Message]":
-        """The messages with these ids, in the order asked; unknown ids are left out."""
-        return self._read(record_history.get_conversation, message_ids(ids))
+    def get_conversation(
+        self, ids: str | Sequence[str], *, where: Where | None = None
+    ) -> "list[Message]":
+        """The messages with these ids, in the order asked; unknown ids are left out.
+
+        With `where`, also those that do not pass the filter.
+        """
+        named = message_ids(ids)
+        return self._read_within(where, lambda c: record_history.get_conversation(c, named))
 
     aget_conversation = twin(get_conversation)
 
@@ -321,11 +355,17 @@ class UserMemory(EditingMethods, ModelMethods):
 
     aread_file = twin(read_file)
 
-    def as_retriever(self, *, k: int = 5, by: SearchBy = "message") -> "MemoryRetriever":
-        """This memory as a LangChain retriever, sync and async; `k` and `by` as for searching."""
+    def as_retriever(
+        self, *, k: int = 5, by: SearchBy = "message", where: Where | None = None
+    ) -> "MemoryRetriever":
+        """This memory as a LangChain retriever, sync and async; options as for searching.
+
+        A `where` that is given to `invoke` narrows this one.
+        """
         from langmem_graph.retriever import MemoryRetriever
 
-        return MemoryRetriever(user=self, k=k, by=by)
+        parsed(where)  # raises for an unusable one
+        return MemoryRetriever(user=self, k=k, by=by, where=where)
 
     @traced
     def erase(self) -> EraseReport:

@@ -2,7 +2,7 @@
 
 The same id with the same text is already known; the same id with another text is stored beside it
 as `id~2`. The id of a message that has none is the hash of its session, role, given time, speaker,
-text and occurrence, so that adding a whole conversation again adds nothing.
+text, metadata and occurrence, so that adding a whole conversation again adds nothing.
 """
 
 import hashlib
@@ -13,6 +13,8 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from langmem_graph.errors import InvalidInputError, MissingUserError
+from langmem_graph.metadata import check_value, checked_metadata
+from langmem_graph.redaction import Redact, redacted_message
 from langmem_graph.reports import RejectedMessage
 from langmem_graph.schemas import ORIGIN_OF_ROLE, Message, Origin, Role
 
@@ -61,6 +63,13 @@ def session_key(session_id: object) -> str:
     return _key(session_id, "session_id", InvalidInputError)
 
 
+def agent_key(agent_id: object) -> str | None:
+    """The agent's id as text, if there is one."""
+    if agent_id is None:
+        return None
+    return str(check_value("agent_id", _key(agent_id, "agent_id", InvalidInputError)))
+
+
 def _key(given: object, what: str, error: type[InvalidInputError], hint: str = "") -> str:
     if isinstance(given, bool) or not isinstance(given, str | int):
         raise error(f"The {what} must be a non-empty string or an integer, not {given!r}.{hint}")
@@ -107,11 +116,19 @@ def to_utc(value: object) -> datetime:
 
 
 def parse_messages(
-    messages: object, *, session_id: str, at: object, max_chars: int, origin: object = None
+    messages: object,
+    *,
+    session_id: str,
+    at: object,
+    max_chars: int,
+    origin: object = None,
+    about: Mapping[str, Any] | None = None,
+    redact: Redact | None = None,
 ) -> tuple[list[Message], list[RejectedMessage], Counter[str]]:
     """The messages of one call, those that cannot be stored, and a count of blocks without text.
 
-    `at` and `origin` are those of messages that carry none of their own.
+    `at` and `origin` are those of messages that carry none of their own; `about` is metadata and
+    agent of all of them, to which each may add its own.
 
     Raises:
         InvalidInputError: no list of messages, no time, or no origin.
@@ -129,6 +146,8 @@ def parse_messages(
             fields = _fields(raw)
             stated_at = _stated_time(fields, at)
             message = _message(fields, session_id, stated_at, default_at, max_chars, origin, lost)
+            message = message.model_copy(update=_told_about(fields, about or {}))
+            message = redacted_message(message, redact)  # before the id, which is a hash of it
             accepted.append(_named(message, stated_at is not None, occurrences))
         except (UnusableMessageError, InvalidInputError) as problem:
             given_id = fields.get("id")
@@ -136,6 +155,12 @@ def parse_messages(
             reason = str(problem)
             rejected.append(RejectedMessage(position=position, reason=reason, id=shown_id))
     return _with_handoffs(accepted), rejected, lost
+
+
+def _told_about(fields: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata and agent of one message: those of the call, and before them its own."""
+    own = {**about.get("metadata", {}), **checked_metadata(fields.get("metadata"))}
+    return {"metadata": own, "agent_id": agent_key(fields.get("agent_id")) or about.get("agent_id")}
 
 
 def _stated_time(fields: Mapping[str, Any], at: object) -> object:
@@ -353,6 +378,8 @@ def _named(message: Message, has_time: bool, occurrences: Counter[str]) -> Messa
     content: list[Any] = [message.session_id, message.role, message.name, time, message.text]
     if message.tool_calls or message.tool_call_id:
         content += [message.tool_calls, message.tool_call_id]
+    if message.metadata:
+        content.append(message.metadata)
     key = json.dumps(content, ensure_ascii=False)
     identity = json.dumps([key, occurrences[key]], ensure_ascii=False)
     occurrences[key] += 1

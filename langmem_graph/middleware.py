@@ -3,7 +3,7 @@
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, Generic, NotRequired, TypeVar, cast
 
@@ -15,6 +15,7 @@ from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime
 
+from langmem_graph.filters import Where
 from langmem_graph.graphs.conversation_messages import messages_in, place, query_of, question_key
 from langmem_graph.graphs.turn_memory import (
     ExtractionMode,
@@ -27,6 +28,7 @@ from langmem_graph.graphs.user_identity import UserId
 from langmem_graph.grounding.graph import checked_options
 from langmem_graph.grounding.state import Policy
 from langmem_graph.memory import Memory
+from langmem_graph.metadata import Value
 from langmem_graph.middleware_tool_calls import (
     Checked,
     GroundedTools,
@@ -82,6 +84,9 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             resume with True, other arguments, or False). The human is also shown values that are
             only offered.
         policy: as for `UserMemory.ground`, like `trust` and `model_may_choose`.
+        where: recall, and complete calls, only from what passes this filter (docs/scopes.md); no
+            run can widen it.
+        metadata: as for `create_write_node`, like `agent_id`.
 
     Raises:
         InvalidInputError: for an unusable option.
@@ -107,10 +112,14 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         policy: Policy = "flag",
         trust: Sequence[Origin] = ("user",),
         model_may_choose: Sequence[str] = (),
+        where: Where | None = None,
+        metadata: Mapping[str, Value] | None = None,
+        agent_id: str | int | None = None,
     ) -> None:
         super().__init__()
+        scope: dict[str, Any] = {"where": where, "metadata": metadata, "agent_id": agent_id}
         self._turn = TurnMemory(
-            memory, user_id, k, max_tokens, fail_closed, extraction, read_your_writes, mode
+            memory, user_id, k, max_tokens, fail_closed, extraction, read_your_writes, mode, **scope
         )
         self._grounded = GroundedTools(ground_tools, on_contradiction)
         self._grounding = {"policy": policy, "trust": trust, "model_may_choose": model_may_choose}
@@ -185,7 +194,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             nonlocal cached
             if cached is None:
                 grounded = await self._turn.ground(tool, own, config, self._grounding, blocking)
-                cached = self._checked(request, grounded)
+                cached = await either(blocking, self._checked)(request, grounded)
             return cached
 
         question = await once(check, blocking) if self._grounded.asks else None

@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from langmem_graph.async_methods import AsyncMethods, twin
+from langmem_graph.filters import Where, parsed
 from langmem_graph.reports import FlushForecast, FlushReport, OnProgress
 from langmem_graph.retrieval import fast_recall
 from langmem_graph.retrieval.search_common import recall_request
@@ -34,6 +35,7 @@ class ModelMethods(AsyncMethods):
         mode: RecallMode = "fast",
         at: object = None,
         on_event: "OnEvent | None" = None,
+        where: Where | None = None,
     ) -> Recall:
         """What a model should see before it answers `query`: a quoted context and its evidence.
 
@@ -47,6 +49,8 @@ class ModelMethods(AsyncMethods):
             at: when it is asked, which gives "tomorrow" and "next" their meaning; default now.
             on_event: called with each step of reasoning as it happens, in the memory's own thread:
                 it must return soon, and must not call this memory.
+            where: only what passes this filter, such as `{"project": "atlas"}`; see
+                docs/scopes.md.
 
         Returns:
             `context` (empty when nothing was found), `evidence` best first, and a `report` of
@@ -57,10 +61,12 @@ class ModelMethods(AsyncMethods):
         """
         limits = (k, max_tokens, in_view, at)
         if mode == "fast":
-            return uninterrupted(fast_recall.fast_recall)(self._services, self.id, query, *limits)
+            look_up = uninterrupted(fast_recall.fast_recall)
+            return look_up(self._services, self.id, query, *limits, where)
         request = recall_request(self.settings, query, mode, *limits)
         pipelines = self._reasoning(mode)
-        return pipelines.loop.run(pipelines.reasoning.recall(self.id, request, on_event))
+        reasoning = pipelines.reasoning.within(parsed(where))
+        return pipelines.loop.run(reasoning.recall(self.id, request, on_event))
 
     async def arecall(
         self,
@@ -72,15 +78,18 @@ class ModelMethods(AsyncMethods):
         mode: RecallMode = "fast",
         at: object = None,
         on_event: "OnEvent | None" = None,
+        where: Where | None = None,
     ) -> Recall:
         """Async twin of `recall`."""
         if mode == "fast":
-            call = partial(self.recall, query, k=k, max_tokens=max_tokens, in_view=in_view, at=at)
+            limits: dict[str, Any] = {"k": k, "max_tokens": max_tokens, "in_view": in_view}
+            call = partial(self.recall, query, at=at, where=where, **limits)
             return await in_thread_of(self.id, call)
         request = recall_request(self.settings, query, mode, k, max_tokens, in_view, at)
         pipelines = self._reasoning(mode)
         with span("recall", self.id) as noting:
-            work = pipelines.reasoning.recall(self.id, request, on_event)
+            reasoning = pipelines.reasoning.within(parsed(where))
+            work = reasoning.recall(self.id, request, on_event)
             recalled = await pipelines.loop.arun(work)
             noting.note_sizes(recalled)
             return recalled
@@ -98,6 +107,7 @@ class ModelMethods(AsyncMethods):
         trust: "Sequence[Origin]" = ("user",),
         model_may_choose: Sequence[str] = (),
         at: object = None,
+        where: Where | None = None,
     ) -> "GroundedCall":
         """Fill a tool call's arguments from memory, each with where it comes from.
 
@@ -114,6 +124,7 @@ class ModelMethods(AsyncMethods):
             model_may_choose: arguments whose value the model may choose itself, such as `insured`,
                 `guest.vip` or, of one tool of several, `book_flight.insured`.
             at: when it is asked; default now.
+            where: fill it from what passes this filter alone; see docs/scopes.md.
 
         Returns:
             Schema-valid arguments, their grounding, and what is `missing`. 1 or 2 model calls, each
@@ -123,8 +134,8 @@ class ModelMethods(AsyncMethods):
             InvalidInputError: an unusable tool, request or option, or a memory without a model.
         """
         options = {"policy": policy, "trust": trust, "model_may_choose": model_may_choose}
-        pipelines = self._with_model("ground")
-        return pipelines.loop.run(pipelines.ground(self.id, tool, request, at, options))
+        pipelines, within = self._with_model("ground"), parsed(where)
+        return pipelines.loop.run(pipelines.ground(self.id, tool, request, at, options, within))
 
     async def aground(
         self,
@@ -135,12 +146,14 @@ class ModelMethods(AsyncMethods):
         trust: "Sequence[Origin]" = ("user",),
         model_may_choose: Sequence[str] = (),
         at: object = None,
+        where: Where | None = None,
     ) -> "GroundedCall":
         """Async twin of `ground`."""
         options = {"policy": policy, "trust": trust, "model_may_choose": model_may_choose}
-        pipelines = self._with_model("ground")
+        pipelines, within = self._with_model("ground"), parsed(where)
         with span("ground", self.id) as noting:
-            call = await pipelines.loop.arun(pipelines.ground(self.id, tool, request, at, options))
+            work = pipelines.ground(self.id, tool, request, at, options, within)
+            call = await pipelines.loop.arun(work)
             noting.note_sizes(call)
             return call
 

@@ -13,6 +13,7 @@ from langmem_graph.extraction.background_worker import (
     ExtractionRunner,
     ProgressReporter,
 )
+from langmem_graph.filters import Filter
 from langmem_graph.grounding.graph import GroundingRunner, grounding_request
 from langmem_graph.llm.chat_models import as_chat_model
 from langmem_graph.messages import to_utc
@@ -80,12 +81,18 @@ class Pipelines:
         self.worker.leave(user_id)
 
     async def ground(
-        self, user_id: str, tool: Any, request: str, at: object, options: dict[str, Any]
+        self,
+        user_id: str,
+        tool: Any,
+        request: str,
+        at: object,
+        options: dict[str, Any],
+        where: Filter | None = None,
     ) -> GroundedCall:
         """Run the grounding graph."""
         now = (datetime.now(UTC) if at is None else to_utc(at)).isoformat(timespec="minutes")
         state = await in_thread(grounding_request, tool, request, now=now, **options)
-        return await self.grounding.ground(user_id, state)
+        return await self.grounding.within(where).ground(user_id, state)
 
     def close(self, until: float) -> None:
         """Extract the pending messages of this process until then; others stay due."""

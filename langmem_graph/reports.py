@@ -1,12 +1,12 @@
 """The reports of changes, of adding, extracting, model calls, forgetting, erasing and checking."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Literal
 
 from pydantic import Field
 
-from langmem_graph.schemas import ChangeRelation, FrozenModel, ModelUsage
+from langmem_graph.schemas import ChangeRelation, FrozenModel, ModelUsage, Record, RecordChange
 
 
 class RenamedMessage(FrozenModel):
@@ -160,7 +160,74 @@ class ForgetReport(FrozenModel):
     read_again: int = 0
     """Remaining messages that are pending again, because a record made of them was deleted."""
     traces_left: bool = False
-    """Deleted words are still in the ledger's log, which a reader uses; they go when it stops."""
+    """Deleted words may still be in files: of a log or of tables that others use, or large ones."""
+
+
+class ForgetPreview(FrozenModel):
+    """What `forget` would do; nothing was changed."""
+
+    report: ForgetReport
+    records: list[Record] = Field(default_factory=list)
+    """The records that would be deleted."""
+    restored: list[Record] = Field(default_factory=list)
+    """The records that would hold again."""
+
+
+class MessageUse(FrozenModel):
+    """What was made of one message."""
+
+    message_id: str
+    records: list[Record] = Field(default_factory=list)
+    """The records that cite it, whatever their status."""
+    changes: list[RecordChange] = Field(default_factory=list)
+    """What it did to older records."""
+    pending: bool = False
+    """Extraction has yet to read it."""
+
+
+class Edge(FrozenModel):
+    """A link between two records: `semantic` (no direction), or `causal` (source to target)."""
+
+    source: str
+    target: str
+    kind: str
+    weight: float
+
+
+class Neighbourhood(FrozenModel):
+    """A record, those around it, and the edges between them; the record itself comes first."""
+
+    records: list[Record] = Field(default_factory=list)
+    edges: list[Edge] = Field(default_factory=list)
+
+
+class Comparison(FrozenModel):
+    """What held at one of two times only; of each list the first 500 records, the oldest first."""
+
+    added: list[Record] = Field(default_factory=list)
+    ended: list[Record] = Field(default_factory=list)
+    added_count: int = 0
+    ended_count: int = 0
+    kept_count: int = 0
+    """Records that held at both times."""
+    forgotten_messages: int = 0
+    """Messages that were stored between the two times and forgotten since; only a number is left,
+    and the newest count once something is stored after them."""
+    forgotten_records: int = 0
+
+
+class Occurrence(FrozenModel):
+    """Something that takes place at a time; one of many, where it recurs."""
+
+    begin: datetime
+    end: datetime
+    timed: bool
+    """False where it takes whole days."""
+    time_zone: str
+    recurs: bool
+    record: Record
+    clashes: list[str] = Field(default_factory=list)
+    """Ids of the records of others that take place at the same time."""
 
 
 class Health(FrozenModel):
@@ -192,6 +259,8 @@ class EraseReport(FrozenModel):
     messages: int
     files: int
     bytes: int
+    traces_left: bool = False
+    """Deleted words may still be in the pages of a database."""
 
 
 class CallNote(FrozenModel):
@@ -220,6 +289,65 @@ class ModelCall(CallNote):
 
     message_ids: list[str] = Field(default_factory=list)
     """The messages that extraction read in it; none for other calls."""
+
+
+class UsageLine(FrozenModel):
+    """What the model calls for one purpose cost on one day (UTC)."""
+
+    day: date
+    purpose: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    seconds: float
+
+    def __add__(self, other: "UsageLine") -> "UsageLine":
+        """The costs of both, for the same day and purpose."""
+        names = ("calls", "input_tokens", "output_tokens", "seconds")
+        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
+        return self.model_copy(update=sums)
+
+
+class Usage(FrozenModel):
+    """What model calls cost, by day and purpose.
+
+    It is counted from the log of calls, which keeps the latest 10,000 of a user. The calls that
+    read a message are forgotten with it.
+    """
+
+    lines: list[UsageLine] = Field(default_factory=list)
+
+    @property
+    def calls(self) -> int:
+        """All calls together."""
+        return sum(line.calls for line in self.lines)
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of all calls together, in and out."""
+        return sum(line.input_tokens + line.output_tokens for line in self.lines)
+
+    @property
+    def seconds(self) -> float:
+        """The time of all calls together."""
+        return sum(line.seconds for line in self.lines)
+
+
+class UserSummary(FrozenModel):
+    """How much the memory of one user holds, and what of it is due."""
+
+    user_id: str
+    messages: int
+    sessions: int
+    records: int
+    """Records that hold now."""
+    vectors: int
+    to_embed: int
+    """Texts that have no vector yet."""
+    to_read: int
+    """Messages that no model has read yet; all of them, in a memory without a model."""
+    oldest_due: datetime | None
+    """When the oldest message was stored that has to be embedded or read."""
 
 
 class HistoryEntry(FrozenModel):

@@ -10,6 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import Field
 
+from langmem_graph.filters import narrowed
 from langmem_graph.retrieval.quoted_context import label_words
 from langmem_graph.schemas import MessageHit, SearchBy
 
@@ -23,6 +24,7 @@ class MemoryRetriever(BaseRetriever):
     user: Any = Field(exclude=True, repr=False)
     k: int = 5
     by: SearchBy = "message"
+    where: dict[str, Any] | None = None
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any
@@ -37,7 +39,8 @@ class MemoryRetriever(BaseRetriever):
         return list(map(_document, found))
 
     def _search_options(self, options: dict[str, Any]) -> dict[str, Any]:
-        return {"k": self.k, "by": self.by} | options
+        where = narrowed(self.where, options.get("where"))
+        return {"k": self.k, "by": self.by} | options | {"where": where}
 
 
 def _document(hit: MessageHit) -> Document:

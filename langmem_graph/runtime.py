@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import inspect
 import logging
 import os
 import threading
@@ -23,7 +24,7 @@ from langmem_graph.threads import in_thread, result_of, start_thread, without_ex
 T = TypeVar("T")
 P = ParamSpec("P")
 _log = logging.getLogger(__name__)
-MOMENT = 0.5  # seconds for the end of a loop, even where a closing has none left
+MOMENT = 1.0  # seconds for the end of a loop, even where a closing has none left
 Event = dict[str, Any]
 """A stream event as a JSON object: its kind under `event`, and the fields of that kind."""
 
@@ -117,9 +118,12 @@ class LoopThread:
             self._loop, self._thread, self._closed = None, None, True
         if not loop or not thread or thread is threading.current_thread():
             return
-        wait([asyncio.run_coroutine_threadsafe(_cancel_all(), loop)], max(seconds, MOMENT))
+        ending = _cancel_all()
+        wait([asyncio.run_coroutine_threadsafe(ending, loop)], max(seconds, MOMENT))
         loop.call_soon_threadsafe(loop.stop)
         thread.join(MOMENT)
+        if inspect.getcoroutinestate(ending) == inspect.CORO_CREATED:  # the loop's thread is stuck
+            ending.close()
         if not thread.is_alive():
             loop.close()
 

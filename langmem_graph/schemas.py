@@ -81,6 +81,10 @@ class OriginatedModel(Labelled):
     at: datetime
     """When it was said, in UTC."""
     text: str
+    agent_id: str | None = None
+    """The agent it is of, where the caller named one."""
+    metadata: dict[str, str | bool | int | float] = Field(default_factory=dict)
+    """What the application says about it, by which it can be filtered."""
 
     @model_validator(mode="before")
     @classmethod
@@ -272,6 +276,8 @@ class Reasoning(FrozenModel):
     """True where nothing that the request asks for was seen to be missing."""
     spans: list[str] = Field(default_factory=list)
     """How long it is between two days that were asked for, computed by code."""
+    unusable: bool = False
+    """True where the model's last answer could not be used: what is open may stand in memory."""
     unresolved: list[str] = Field(default_factory=list)
     """Variables without a value, as `(name:type)`."""
     conflicts: list[Conflict] = Field(default_factory=list)
@@ -370,6 +376,8 @@ class Record(RecordStatement):
     superseded_by: list[str] = Field(default_factory=list)
     refines: list[str] = Field(default_factory=list)
     made_by: str = "import"
+    metadata: dict[str, str | bool | int | float] = Field(default_factory=dict)
+    """What all the messages that carry it share."""
     created_at: datetime
     updated_at: datetime
 
@@ -379,5 +387,6 @@ class RecordHit(RecordStatement):
 
     at: datetime
     message_ids: list[str]
+    metadata: dict[str, str | bool | int | float] = Field(default_factory=dict)
     score: float
     signals: dict[str, float] | None = None

@@ -65,6 +65,9 @@ class ExtractionSettings(_Group):
     user's own records."""
     causal_floor: float | None = None
     """What a causal score must exceed; None is the scorer's own default."""
+    daily_tokens: int | None = Field(None, ge=0)
+    """Tokens of a user's model calls on one day (UTC), recall included, after which no message is
+    read until the next day; None is no limit."""
     debounce_seconds: float = Field(1.0, ge=0)
     """The background worker waits this long for more turns to come."""
 

@@ -1,16 +1,20 @@
-"""Spans for OpenTelemetry and run names for LangSmith, with counts and hashed ids but no texts.
+"""Spans and gauges for OpenTelemetry, run names for LangSmith: counts, hashed ids, no texts.
 
-Without opentelemetry-api, or without a tracer provider of the application, nothing is recorded.
+Without opentelemetry-api, or without a provider of the application, nothing is recorded.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
+from weakref import WeakSet
 
 from pydantic import BaseModel
 
+from langmem_graph.errors import LangMemGraphError
 from langmem_graph.messages import folder_name
+from langmem_graph.reports import UserSummary
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -96,6 +100,51 @@ def _tracer() -> Any:
     except ImportError:
         return None
     return trace.get_tracer(NAME)  # asks for the provider again until there is one
+
+
+class _WithUsers(Protocol):
+    def users(self) -> list[UserSummary]: ...
+
+
+_OBSERVED: WeakSet[_WithUsers] = WeakSet()
+"""The memories whose due messages the gauges count."""
+
+
+def observe_due(memory: _WithUsers) -> None:
+    """Let two gauges tell what is due in this memory: how many messages, and for how long."""
+    try:
+        _gauges()
+    except ImportError:
+        return
+    _OBSERVED.add(memory)
+
+
+@lru_cache(1)
+def _gauges() -> tuple[Any, Any]:
+    """The gauges of this process; they are read when the application's reader asks."""
+    from opentelemetry.metrics import Observation, get_meter
+
+    def due(_: object) -> list[Any]:
+        return [Observation(sum(one.to_read + one.to_embed for one in _summaries()))]
+
+    def oldest(_: object) -> list[Any]:
+        now = datetime.now(UTC)
+        ages = [(now - one.oldest_due).total_seconds() for one in _summaries() if one.oldest_due]
+        return [Observation(max(ages, default=0.0))]
+
+    meter = get_meter(NAME)
+    return (
+        meter.create_observable_gauge(f"{NAME}.due", [due], "{message}"),
+        meter.create_observable_gauge(f"{NAME}.oldest_due", [oldest], "s"),
+    )
+
+
+def _summaries() -> Iterator[UserSummary]:
+    for memory in list(_OBSERVED):
+        try:
+            yield from memory.users()
+        except LangMemGraphError:  # it is closed, or its storage cannot be read now
+            continue
 
 
 def current() -> Any:

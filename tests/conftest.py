@@ -19,6 +19,13 @@ os.environ["COLUMNS"] = "160"
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Modules with long tests come first, so that none of them is alone at the end."""
+    long = {item.path for item in items if item.get_closest_marker("long")}
+    items.sort(key=lambda item: item.path not in long)
+
+
 class TroubledEmbeddings(Embeddings):
     """The hash embedder, with trouble on request."""
 

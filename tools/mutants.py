@@ -32,7 +32,7 @@ MODULES = {
     "storage/test_erase_and_close::test_reading_of_nobody_makes_nobody",
     "storage/user_room.py": "reliability/test_forget_beside_readers reliability/test_signals "
     "storage/test_index_faults storage/test_erase_and_close",
-    "storage/directory_and_lock.py": "storage/test_users_beside_each_other "
+    "storage/memory_directory.py": "storage/test_users_beside_each_other "
     "storage/test_directory_faults storage/test_forks_and_copies storage/test_erase_and_close "
     "reliability/test_one_writer reliability/test_unknown_users "
     "storage/test_processes_and_threads::test_read_only_changes_nothing_and_says_so",

@@ -67,18 +67,22 @@ class Workshop:
         embeddings: of all systems.
         model: reads and reasons for `ours-reason`.
         full_tokens: what `full-context` and `oracle` may show.
+        database: a PostgreSQL URL, where memories lie instead.
     """
 
     folder: Path
     embeddings: Embeddings
     model: Any = None
     full_tokens: int = 100_000
+    database: str | None = None
     _shared: dict[str, SharedMemory] = field(default_factory=dict)
 
     def memory(self, name: str, **options: Any) -> SharedMemory:
         """The memory of that name, made at first need."""
         if name not in self._shared:
-            self._shared[name] = SharedMemory(self.folder / name, self.embeddings, **options)
+            self._shared[name] = SharedMemory(
+                self.folder / name, self.embeddings, database=self.database, **options
+            )
         return self._shared[name]
 
     def plain(self) -> SharedMemory:

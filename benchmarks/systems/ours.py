@@ -35,6 +35,7 @@ class SharedMemory:
         model: reads every session when it is added, and reasons.
         reads: False where the model only reasons.
         settings: what differs from the default while it is written.
+        database: a PostgreSQL URL; the memory lies there, and its user is named by the folder.
     """
 
     def __init__(
@@ -46,13 +47,18 @@ class SharedMemory:
         model: Any = None,
         reads: bool = True,
         settings: Mapping[str, Any] | None = None,
+        database: str | None = None,
     ) -> None:
         self._reads = reads and model is not None
         self.folder, self.embeddings, self.model = folder, embeddings, model
         self._with_records = with_records
         written = Settings.model_validate(settings or {})
-        self._memory = Memory(folder, embeddings=embeddings, model=model, settings=written)
-        self.user = self._memory.user("bench")
+        self.place = database or folder
+        self._memory = Memory(self.place, embeddings=embeddings, model=model, settings=written)
+        self.user = self._memory.user(str(folder) if database else "bench")
+        if database and not folder.exists():  # of a run that was forgotten
+            self.user.erase()
+            folder.mkdir(parents=True)
         self._added: dict[int, Spent] = {}
         self.undated: set[str] = set()
         """Ids of messages without a date; memory dates them to when they were stored."""
@@ -161,13 +167,13 @@ class Reasoning(Ours):
             return self.shared.user
         if self._reading is None:  # opened after the writer, which makes the folder
             self._reading = Memory(
-                self.shared.folder,
+                self.shared.place,
                 embeddings=self.shared.embeddings,
                 model=self.shared.model,
                 settings=self._settings,
                 read_only=True,
             )
-        return self._reading.user("bench")
+        return self._reading.user(self.shared.user.id)
 
     def answer(self, question: Question, k: int, reader: ContextReader) -> Reply:
         """SearchBy navigating, by grounding a call, or from what reasoning recalled."""

@@ -14,6 +14,7 @@ from langmem_graph.cli import printing, read_backlog
 from langmem_graph.cli import show as show_command
 from langmem_graph.cli.databases import migrate, move
 from langmem_graph.cli.import_files import import_file
+from langmem_graph.cli.inspect import inspect
 from langmem_graph.cli.options import (
     DEFAULT_MEMORY,
     BaseUrlOption,
@@ -23,9 +24,12 @@ from langmem_graph.cli.options import (
     MemoryOption,
     ModelOption,
     UserOption,
+    WhereOption,
     YesOption,
     opened,
+    read_json,
 )
+from langmem_graph.cli.overview import usage, users
 from langmem_graph.cli.printing import print_json
 from langmem_graph.cli.serve_mcp import mcp
 from langmem_graph.errors import InvalidInputError, LangMemGraphError, TokenCountWarning
@@ -133,14 +137,16 @@ def search(
     k: Annotated[int, typer.Option("-k", min=1, help="How many hits at most.")] = 5,
     by: Annotated[str, typer.Option(help="message or session.")] = "message",
     explain: Annotated[bool, typer.Option("--explain", help="Show signals, near misses.")] = False,
+    where: WhereOption = None,
     directory: MemoryOption = DEFAULT_MEMORY,
     embeddings: EmbeddingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Find messages. Works beside a running app."""
+    within = read_json(where, "--where")
     with opened(directory, embeddings=embeddings, read_only=True) as memory:
         hits = memory.user(user).search_conversation(
-            query, k, by=cast(SearchBy, by), explain=explain
+            query, k, by=cast(SearchBy, by), explain=explain, where=within
         )  # checked there
     print_json(hits) if as_json else printing.show_hits(query, hits)
 
@@ -298,7 +304,7 @@ def undo(
     print_json(touched) if as_json else printing.show_records(touched)
 
 
-for _command in (mcp, migrate, move):
+for _command in (inspect, mcp, migrate, move, users, usage):
     app.command()(_command)
 
 

@@ -18,6 +18,10 @@ def migrate(
         list[str] | None,
         typer.Option("--index", metavar="USER", help="Also make an index for this large memory."),
     ] = None,
+    rewrite: Annotated[
+        bool,
+        typer.Option("--rewrite", help="Also take deleted words out of large tables; locks each."),
+    ] = False,
 ) -> None:
     """Prepare a PostgreSQL database for memories, or bring its tables up to date."""
     try:
@@ -25,7 +29,7 @@ def migrate(
     except ImportError as error:
         text = "PostgreSQL needs an extra: pip install 'langmem-graph[postgres]'."
         raise InvalidInputError(text) from error
-    version = prepare(url, index or [])
+    version = prepare(url, index or [], rewrite=rewrite)
     printing.note(f"The database is prepared: version {version} of its tables.")
 
 

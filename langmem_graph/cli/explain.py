@@ -1,15 +1,14 @@
 """`langmem-graph explain`: the reasoning about a question as a tree."""
 
-from collections import defaultdict
 from typing import Any
 
 from rich.text import Text
 from rich.tree import Tree
 
 from langmem_graph.cli.printing import console, label_line, note, printable
+from langmem_graph.reasoning.proof_tree import ProofGoal, named_facts, proof_tree
 from langmem_graph.schemas import Fact, Recall
 
-Children = dict[str | None, list[dict[str, Any]]]
 _OUTCOMES = {
     "grounded": ("proved", "green"),
     "partial": ("proved in part", "yellow"),
@@ -25,6 +24,7 @@ def watch(event: dict[str, Any]) -> None:
     shown = {
         "memory_subgoal": "to prove: {atom}",
         "memory_retrieved": "looked for “{query}”: {facts} facts",
+        "memory_list": "looked for further items: {facts} facts",
         "memory_refinement": "refined: {atom}",
         "memory_binding": "{variable} = {entity}",
         "memory_risk": "risk: {claim}",
@@ -42,8 +42,11 @@ def show(question: str, found: Recall) -> None:
     assert reasoning is not None  # of a recall with reasoning
     facts = {fact.id: fact for fact in found.facts}
     words, style = _OUTCOMES[reasoning.status]
+    if reasoning.unusable:
+        words = f"{words}; an answer of the model could not be used"
     tree = Tree(Text.assemble((printable(question), "bold"), "  ", (words, style)))
-    _add_proof(tree, found, facts)
+    _add_facts(tree, named_facts(found), facts)
+    _add_goals(tree, proof_tree(found), facts)
     for conflict in reasoning.conflicts:
         branch = tree.add(Text(printable(f"facts disagree about {conflict.variable}"), style="red"))
         for value, ids in conflict.values.items():
@@ -64,40 +67,14 @@ def show(question: str, found: Recall) -> None:
         note(f"  problem: {problem}")
 
 
-def _add_proof(tree: Tree, found: Recall, facts: dict[str, Fact]) -> None:
-    """Add subgoals below the goal they belong to, and facts below the goal they prove."""
-    proved: dict[str, dict[str, Any]] = {}
-    children: Children = defaultdict(list)
-    for event in found.trace:
-        taken = event["event"] == "memory_subgoal" and not event.get("again")
-        if taken or (event["event"] == "memory_refinement" and event["accepted"]):
-            children[event.get("parent")].append(event)
-        if event["event"] == "memory_proof":
-            proved = {goal["id"]: goal for goal in event["subgoals"]}
-        if event["event"] == "memory_goal":
-            _add_facts(tree, event["sufficient"], facts)
-    if proved:  # of several ways to split the question, the one that counts
-        children = {p: [g for g in goals if g["id"] in proved] for p, goals in children.items()}
-    entities = found.reasoning.bindings if found.reasoning else {}
-    _add_goals(tree, None, children, proved, entities, facts)
-
-
-def _add_goals(
-    tree: Tree,
-    parent: str | None,
-    children: Children,
-    proved: dict[str, dict[str, Any]],
-    entities: dict[str, str],
-    facts: dict[str, Fact],
-) -> None:
-    for goal in children.get(parent, []):
-        proof = proved.get(goal["id"], {})
-        mark = ("✓ ", "green") if proof.get("grounded") else ("? ", "yellow")
-        bound = [f"{n} = {e}" for n, e in entities.items() if f"({n}:" in goal["atom"]]
-        line = Text.assemble(mark, printable(goal["atom"]), (f"  {', '.join(bound)}", "cyan"))
-        branch = tree.add(line)
-        _add_facts(branch, proof.get("facts", []), facts)
-        _add_goals(branch, goal["id"], children, proved, entities, facts)
+def _add_goals(tree: Tree, goals: list[ProofGoal], facts: dict[str, Fact]) -> None:
+    """Add goals, and below each the facts that prove it and the goals it was split into."""
+    for goal in goals:
+        mark = ("✓ ", "green") if goal.grounded else ("? ", "yellow")
+        bound = ", ".join(f"{name} = {entity}" for name, entity in goal.bindings.items())
+        branch = tree.add(Text.assemble(mark, printable(goal.atom), (f"  {bound}", "cyan")))
+        _add_facts(branch, goal.facts, facts)
+        _add_goals(branch, goal.parts, facts)
 
 
 def _add_facts(tree: Tree, ids: list[str], facts: dict[str, Fact]) -> None:

@@ -1,12 +1,13 @@
 """What commands of `langmem-graph` have in common: options, and the memory that they open."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 
-from langmem_graph.errors import MemoryLockedError
+from langmem_graph.errors import InvalidInputError, MemoryLockedError
 from langmem_graph.memory import Memory
 
 UserOption = Annotated[
@@ -37,7 +38,24 @@ YesOption = Annotated[
     bool, typer.Option("--yes", help="Read without asking, however many calls it takes.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+WhereOption = Annotated[
+    str | None,
+    typer.Option(
+        "--where", metavar="JSON", help='Only what passes this filter, as {"project": "atlas"}.'
+    ),
+]
 DEFAULT_MEMORY = "memory"
+
+
+def read_json(given: str | None, name: str) -> Any:
+    """What an option holds as JSON; None where it is not given."""
+    try:
+        return None if given is None else json.loads(given)
+    except ValueError as error:
+        example = '{"project": "atlas"}'
+        raise InvalidInputError(
+            f"{name} is not JSON ({error}). As in {name} '{example}'"
+        ) from error
 
 
 @contextmanager
@@ -55,6 +73,8 @@ def opened(
             directory, chroma=chroma, model=model, embeddings=embeddings, read_only=read_only
         )
     except MemoryLockedError as error:
-        raise MemoryLockedError(f"{error} (search, show and export work beside it.)") from error
+        raise MemoryLockedError(
+            f"{error} (search, show, inspect and export work beside it.)"
+        ) from error
     with memory:
         yield memory

@@ -21,6 +21,9 @@ from langmem_graph.schemas import Labelled, Message, MessageHit, Record
 console = Console()
 errors = Console(stderr=True)
 LONGEST = 400
+TRACES_LEFT = (
+    "Deleted words stay on disk until another program stops reading, or tables are rewritten."
+)
 
 
 def print_json(value: object) -> None:
@@ -48,7 +51,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in text)
 
 
-def _plain(text: str) -> str:
+def escaped(text: str) -> str:
     """The text for a line with markup, escaped."""
     return escape(printable(text))
 
@@ -73,7 +76,7 @@ def show_hits(query: str, hits: Sequence[MessageHit]) -> None:
     table = Table.grid(padding=(0, 2))
     for rank, hit in enumerate(hits, 1):
         table.add_row(Text("" if hit.missed else f"{rank}", style="dim"), _hit(hit))
-    console.print(Panel(table, title=_plain(query), title_align="left", border_style="cyan"))
+    console.print(Panel(table, title=escaped(query), title_align="left", border_style="cyan"))
 
 
 def _hit(hit: MessageHit) -> Group:
@@ -98,7 +101,7 @@ def short(text: str) -> str:
 def show_import(totals: dict[str, Any], file: Path, user: str) -> None:
     """The result of an import, and a command to try next."""
     console.print(
-        f"Imported {_plain(str(file))} for [bold]{_plain(user)}[/]: "
+        f"Imported {escaped(str(file))} for [bold]{escaped(user)}[/]: "
         f"[green]{totals['stored'] + totals['renamed']:,} messages stored[/] in "
         f"{totals['sessions']:,} sessions, {totals['already_known']:,} already known, "
         f"{totals['rejected']:,} rejected."
@@ -115,10 +118,10 @@ def show_import(totals: dict[str, Any], file: Path, user: str) -> None:
 def show_forecast(user: str, forecast: FlushForecast) -> None:
     """What is pending, and what reading it may cost; on standard error."""
     if not forecast.messages:
-        errors.print(f"No messages of [bold]{_plain(user)}[/] wait.")
+        errors.print(f"No messages of [bold]{escaped(user)}[/] wait.")
         return
     errors.print(
-        f"{forecast.messages:,} messages of [bold]{_plain(user)}[/] wait, in {forecast.turns:,} "
+        f"{forecast.messages:,} messages of [bold]{escaped(user)}[/] wait, in {forecast.turns:,} "
         f"turns of {forecast.sessions:,} sessions. To read them takes {forecast.calls_low:,} to "
         f"{forecast.calls_high:,} model calls, about {forecast.input_tokens:,} tokens in and "
         f"{forecast.output_tokens:,} out at most."
@@ -153,8 +156,8 @@ def show_flush(user: str, report: FlushReport) -> None:
         note(f"No model; {report.pending:,} messages wait.")
         return
     console.print(
-        f"Read {report.read:,} messages of [bold]{_plain(user)}[/]: {report.stored:,} records new, "
-        f"{report.updated:,} older ones no longer hold, {report.known:,} known, "
+        f"Read {report.read:,} messages of [bold]{escaped(user)}[/]: {report.stored:,} records "
+        f"new, {report.updated:,} older ones no longer hold, {report.known:,} known, "
         f"{report.topics:,} topics changed; {report.pending:,} messages wait."
     )
     note(
@@ -170,16 +173,16 @@ def show_flush(user: str, report: FlushReport) -> None:
 def show_forgotten(user: str, report: ForgetReport) -> None:
     """What was deleted."""
     console.print(
-        f"Deleted for user [bold]{_plain(user)}[/]: messages {report.messages:,}, records "
+        f"Deleted for user [bold]{escaped(user)}[/]: messages {report.messages:,}, records "
         f"{report.records:,}. Records that hold again: {report.restored:,}."
     )
     if report.traces_left:
-        note("Deleted words stay in the ledger's log until another program stops reading it.")
+        note(TRACES_LEFT)
 
 
 def show_health(user: str, health: Health) -> None:
     """The ledger compared with the index, and what to do."""
-    table = Table(title=f"memory of user {_plain(user)}", title_justify="left", show_header=False)
+    table = Table(title=f"memory of user {escaped(user)}", title_justify="left", show_header=False)
     for name, value in health.model_dump(exclude={"problems"}).items():
         table.add_row(name.replace("_", " "), Text(printable(str(value))))
     console.print(table)
@@ -192,6 +195,8 @@ def show_health(user: str, health: Health) -> None:
 def show_erased(user: str, report: EraseReport) -> None:
     """What an erasure removed."""
     console.print(
-        f"Erased [bold]{_plain(user)}[/]: {report.messages:,} messages, {report.files} files, "
+        f"Erased [bold]{escaped(user)}[/]: {report.messages:,} messages, {report.files} files, "
         f"{report.bytes:,} bytes."
     )
+    if report.traces_left:
+        note(TRACES_LEFT)

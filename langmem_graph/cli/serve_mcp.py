@@ -12,7 +12,9 @@ from langmem_graph.cli.options import (
     EmbeddingsOption,
     MemoryOption,
     ModelOption,
+    WhereOption,
     opened,
+    read_json,
 )
 from langmem_graph.cli.read_backlog import load_reader
 from langmem_graph.errors import InvalidInputError, MissingUserError
@@ -39,6 +41,7 @@ def mcp(
     allow_forget: Annotated[
         bool, typer.Option("--allow-forget", help="Also offer to delete records.")
     ] = False,
+    where: WhereOption = None,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
     directory: MemoryOption = DEFAULT_MEMORY,
@@ -59,12 +62,13 @@ def mcp(
     with protocol_output() as output, opening as memory:
         logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")  # to standard error
         logging.getLogger("langmem_graph").setLevel(logging.INFO)
-        server = create_mcp_server(memory, user_id=user, allow_forget=allow_forget)
+        within = read_json(where, "--where")
+        server = create_mcp_server(memory, user_id=user, allow_forget=allow_forget, where=within)
         if not http:
             serve_stdio(server, output)
             return
-        where: dict[str, Any] = {"host": host, "port": port, "allowed_hosts": allow_host or ()}
-        serve_http(server, memory, user_header=user_header, session_idle=session_idle, **where)
+        place: dict[str, Any] = {"host": host, "port": port, "allowed_hosts": allow_host or ()}
+        serve_http(server, memory, user_header=user_header, session_idle=session_idle, **place)
 
 
 def _check_whose(user: str | None, user_header: str | None, http: bool) -> None:

@@ -71,7 +71,7 @@ class Totals(BaseModel, frozen=True):
         """
         for problem in self.usage.problems:
             step = problem.split(":")[0]  # the rest may quote a message
-            _log.warning("%s: a model's answer could not be used; see the report", step)
+            _log.warning("%s: not everything could be read; see the report", step)
         return FlushReport(
             status="partial" if self.failed or stopped or (force and pending) else "ok",
             pending=pending,

@@ -12,8 +12,9 @@ from itertools import groupby
 from sqlalchemy import Connection
 
 from langmem_graph.extraction.state import Batch, Counts, Dependencies, ExtractionState, usage_of
+from langmem_graph.llm.structured_calls import Usage
 from langmem_graph.runtime import StepRun
-from langmem_graph.storage import pending_messages, tables_and_migrations
+from langmem_graph.storage import pending_messages, tables_and_migrations, usage
 from langmem_graph.storage.pending_messages import Unread
 from langmem_graph.storage.user_room import Room
 
@@ -29,13 +30,24 @@ LEASE_SECONDS = 1_800.0
 this process holds the directory's lock."""
 MAX_ATTEMPTS = 3  # a batch whose answers were unusable so often is marked as read, without records
 TURNS_READ = "turns_read"
+_PAUSED = (
+    "budget: the {:,} tokens of this day (Settings.extraction.daily_tokens) are spent; reading "
+    "goes on after midnight, UTC"
+)
 
 
 async def claim(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
-    """Claim the oldest batch that is due; the batch is None where there is none."""
+    """Claim the oldest batch that is due; the batch is None where there is none.
+
+    Where the day's budget is spent, the run ends here, and what is pending stays so.
+    """
+    budget = deps.services.settings.extraction.daily_tokens
 
     def work(room: Room) -> ExtractionState:
         with room.database.write_transaction() as connection:
+            if budget is not None and usage.tokens_today(connection) >= budget:
+                paused = Usage(problems=[_PAUSED.format(budget)])
+                return {"batch": None, "usage": paused, "failed": "claim"}
             generation = pending_messages.generation(connection)
             batch = _next_batch(connection, force=state.get("force", False))
             if batch is not None:

@@ -73,7 +73,9 @@ def new_run(*, force: bool) -> ExtractionState:
     return {"force": force, "claimed_by": uuid4().hex, "failed": None}
 
 
-def _is_due(state: ExtractionState) -> Literal["extract", "plan_round"]:
+def _is_due(state: ExtractionState) -> Literal["extract", "plan_round", "__end__"]:
+    if state.get("failed"):  # the day's budget is spent
+        return "__end__"
     return "extract" if state["batch"] else "plan_round"
 
 

@@ -33,7 +33,7 @@ _DATES = ("at", "date", "timestamp", "created_at")
 def create_goal_graph(
     retriever: BaseRetriever | SearchFunction, *, model: Any, settings: Settings | None = None
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The goal loop alone, over any retriever: `plan, retrieve, unify, refine`.
+    """The goal loop alone, over any retriever: `plan, further, retrieve, unify, refine`.
 
     Its input is `{"query": "…"}`, and optionally `now` (ISO time) and `recalled` (facts found
     already). Its output has `proof` (subgoals, bindings, facts, conflicts, status), `usage` and
@@ -69,7 +69,10 @@ def create_goal_graph(
     async def search(query: str, k: int, relation: Relation, run: StepRun) -> list[Fact]:
         return _facts(await _search_results(retriever, query, k, run))[:k]
 
-    deps = GoalDependencies(runner, chosen, search, _likeness, alone=True)
+    async def near(sentences: Sequence[str], k: int, run: StepRun) -> list[list[Fact]]:
+        return [await search(sentence, k, "semantic", run) for sentence in sentences]
+
+    deps = GoalDependencies(runner, chosen, search, _likeness, near, alone=True)
     return goal_loop.build(deps, lambda config: "", GoalQuestion, form=JSON, shown=True)
 
 

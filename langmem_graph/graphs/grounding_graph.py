@@ -9,6 +9,7 @@ from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
+from langmem_graph.filters import Where, parsed
 from langmem_graph.graphs.conversation_messages import messages_in, query_of
 from langmem_graph.graphs.nodes import UserContext
 from langmem_graph.graphs.turn_memory import pipelines_of
@@ -48,6 +49,7 @@ def create_grounding_graph(
     trust: Sequence[Origin] = ("user",),
     model_may_choose: Sequence[str] = (),
     user_id: UserId = None,
+    where: Where | None = None,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """A graph that fills a tool call: `select_tool, retrieve_slots, fill, verify, decide`.
 
@@ -59,7 +61,7 @@ def create_grounding_graph(
         memory: where to look; opened with a model.
         tools: a tool or several to choose from; None takes them from the input.
         policy: as for `UserMemory.ground`, like `trust` and `model_may_choose`.
-        user_id: as for `create_recall_node`.
+        user_id: as for `create_recall_node`, like `where`.
 
     Raises:
         InvalidInputError: the memory has no model, or a tool or the policy cannot be used.
@@ -77,7 +79,7 @@ def create_grounding_graph(
         return grounding_request(offered, request, now=now, **options)
 
     return graph.build(
-        grounding_dependencies(memory._services, pipelines.model),
+        grounding_dependencies(memory._services.within(parsed(where)), pipelines.model),
         lambda config: user_of(config, user_id),
         (_State, GroundingInput, GroundingOutput),
         read_input,

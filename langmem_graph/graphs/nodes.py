@@ -1,7 +1,7 @@
 """The nodes for a LangGraph `StateGraph`: recall before the model call, write after it."""
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NotRequired
 
 from langchain_core.messages import BaseMessage
@@ -10,6 +10,7 @@ from langgraph.graph import MessagesState
 from typing_extensions import TypedDict
 
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.filters import Where
 from langmem_graph.graphs.conversation_messages import (
     is_answered,
     messages_in,
@@ -20,6 +21,7 @@ from langmem_graph.graphs.conversation_messages import (
 from langmem_graph.graphs.turn_memory import ExtractionMode, Report, TurnMemory
 from langmem_graph.graphs.user_identity import UserId
 from langmem_graph.memory import Memory
+from langmem_graph.metadata import Value
 from langmem_graph.runtime import BothStep, both
 from langmem_graph.schemas import RecallMode
 
@@ -91,6 +93,7 @@ def create_recall_node(
     fail_closed: bool = False,
     read_your_writes: bool = False,
     mode: RecallMode = "fast",
+    where: Where | None = None,
 ) -> Node:
     """A node that recalls what matters for the user's last message, by default without a model.
 
@@ -110,13 +113,14 @@ def create_recall_node(
         read_your_writes: with a model, first extract this user's pending messages (model calls).
         mode: with a model, `auto` or `reason` to reason over memory about the request; see
             `UserMemory.recall`. Each step is sent as a custom stream event.
+        where: recall only what passes this filter (docs/scopes.md), which no run can widen.
 
     Raises:
         MissingUserError: at run time, when no place names a user.
         InvalidInputError: for an unusable option; at run time, when the state has no messages key.
     """
     turn = TurnMemory(
-        memory, user_id, k, max_tokens, fail_closed, read_your_writes=read_your_writes, mode=mode
+        memory, user_id, k, max_tokens, fail_closed, "background", read_your_writes, mode, where
     )
 
     async def recall(state: Any, config: RunnableConfig, blocking: bool) -> dict[str, Any]:
@@ -135,6 +139,8 @@ def create_write_node(
     extraction: ExtractionMode = "background",
     report: bool = False,
     fail_closed: bool = False,
+    metadata: Mapping[str, Value] | None = None,
+    agent_id: str | int | None = None,
 ) -> Node:
     """A node that stores every message of the conversation that memory does not have yet.
 
@@ -150,12 +156,15 @@ def create_write_node(
             in the `background`, `inline` (the node waits for it), or `manual`, with `user.flush()`.
         report: put what was stored into `memory_report`, as for `create_recall_node`.
         fail_closed: raise when memory fails, instead of going on without it.
+        metadata: what is stored gets this metadata, by which a `where` finds it (docs/scopes.md).
+        agent_id: the agent of what is stored, as for `UserMemory.add`.
 
     Raises:
         MissingUserError: at run time, when no place names a user.
         InvalidInputError: at run time, when the state has no messages key.
     """
-    turn = TurnMemory(memory, user_id, fail_closed=fail_closed, extraction=extraction)
+    about: dict[str, Any] = {"metadata": metadata, "agent_id": agent_id}
+    turn = TurnMemory(memory, user_id, fail_closed=fail_closed, extraction=extraction, **about)
 
     async def write(state: Any, config: RunnableConfig, blocking: bool) -> dict[str, Any]:
         messages, owner, own = turn.thread(state, config, messages_key)

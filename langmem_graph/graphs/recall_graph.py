@@ -7,6 +7,7 @@ from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
+from langmem_graph.filters import Where, parsed
 from langmem_graph.graphs.conversation_messages import in_view, messages_in, query_of, question_key
 from langmem_graph.graphs.nodes import UserContext, _latest
 from langmem_graph.graphs.turn_memory import TurnMemory, pipelines_of
@@ -65,6 +66,7 @@ def create_recall_graph(
     max_tokens: int | None = None,
     fail_closed: bool = False,
     show_loop: bool = False,
+    where: Where | None = None,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """A graph that recalls by reasoning.
 
@@ -85,6 +87,7 @@ def create_recall_graph(
         fail_closed: raise when memory fails, instead of going on without it.
         show_loop: let LangGraph Studio draw the loop's steps; a checkpointer then also saves them,
             with what was recalled, which `forget` and `erase` do not reach.
+        where: as for `create_recall_node`.
 
     Raises:
         InvalidInputError: the memory has no model, or an option cannot be used.
@@ -106,11 +109,12 @@ def create_recall_graph(
         }
         return {**update, "messages": [AIMessage(recalled.answer or "")]} if answer else update
 
+    services = memory._services.within(parsed(where))
     schemas: Any = (_State, RecallInput, RecallOutput)
     if answer:
         schemas = (_AnsweredState, AnsweredInput, AnsweredOutput)
     return graph.build(
-        reasoning_dependencies(memory._services, pipelines.model, fail_closed=fail_closed),
+        reasoning_dependencies(services, pipelines.model, fail_closed=fail_closed),
         lambda config: user_of(config, user_id),
         request_of,
         schemas,

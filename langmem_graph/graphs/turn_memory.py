@@ -14,6 +14,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
 from langmem_graph.errors import InvalidInputError, for_log
+from langmem_graph.filters import Where, parsed
 from langmem_graph.graphs.conversation_messages import (
     in_view,
     messages_in,
@@ -23,6 +24,8 @@ from langmem_graph.graphs.conversation_messages import (
 )
 from langmem_graph.graphs.user_identity import UserId, owned, session_of, user_of
 from langmem_graph.memory import Memory
+from langmem_graph.messages import agent_key
+from langmem_graph.metadata import Value, checked_metadata
 from langmem_graph.pipelines import Pipelines
 from langmem_graph.reports import AddReport, FlushReport
 from langmem_graph.retrieval.search_common import check_choice
@@ -70,9 +73,15 @@ class TurnMemory:
     extraction: ExtractionMode = "background"
     read_your_writes: bool = False
     mode: RecallMode = "fast"
+    where: Where | None = None
+    metadata: Mapping[str, Value] | None = None
+    agent_id: str | int | None = None
 
     def __post_init__(self) -> None:
         check_memory(self.memory)
+        parsed(self.where)
+        checked_metadata(self.metadata)
+        agent_key(self.agent_id)
         for name, allowed in (("extraction", ExtractionMode), ("mode", RecallMode)):
             check_choice(name, getattr(self, name), get_args(allowed))
         if self.mode != "fast":
@@ -114,7 +123,9 @@ class TurnMemory:
             if new:
                 session, memory = session_of(config, messages), self.memory.user(user)
                 add = either(blocking, memory.add, memory.aadd)
-                _note_write(report, await add(new, session_id=session, whole_conversation=True))
+                about: dict[str, Any] = {"metadata": self.metadata, "agent_id": self.agent_id}
+                added = await add(new, session_id=session, whole_conversation=True, **about)
+                _note_write(report, added)
                 if self.extraction == "inline":
                     _note_flush(report, await either(blocking, memory.flush, memory.aflush)())
                 elif self.extraction == "background":
@@ -135,12 +146,13 @@ class TurnMemory:
             if request:
                 memory = self.memory.user(user)
                 ground = either(blocking, memory.ground, memory.aground)
-                call = await ground(tool, request, **options)
+                call = await ground(tool, request, where=self.where, **options)
                 _note_grounding(report, call)
         return call
 
     def _options(self, messages: Messages) -> dict[str, Any]:
-        options = {"k": self.k, "max_tokens": self.max_tokens, "mode": self.mode}
+        options: dict[str, Any] = {"k": self.k, "max_tokens": self.max_tokens, "mode": self.mode}
+        options |= {"where": self.where}
         return {**options, "in_view": in_view(messages), "on_event": emitter()}
 
     @contextmanager

@@ -21,16 +21,23 @@ from langmem_graph.schedule.named_moments import (
 )
 from langmem_graph.schedule.time_phrases import split_days
 from langmem_graph.schedule.times import zone_of
+from langmem_graph.values.clock_words import clocks_in, in_english
+from langmem_graph.values.content_words import content
+from langmem_graph.values.countries import is_money, minor_units, place_derivation
 from langmem_graph.values.matching import is_token, says
-from langmem_graph.values.numbers import amounts, measure_of
+from langmem_graph.values.numbers import Amount, amounts, measure_of
+from langmem_graph.values.phone_numbers import is_same_number
 
 _DAY = timedelta(days=1)
 _ISO_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*")
 _MONTH_FORM = re.compile(r"(\d{4})-(0[1-9]|1[0-2])|(0[1-9]|1[0-2])/(\d{4})")
 _ORDER = re.compile(r"(?:mm([/.-])dd|dd([/.-])mm)[/.-]yyyy", re.IGNORECASE)
 _PERCENT = ("%", "percent", "pct")
+_MINOR = frozenset("cent pence penny minor centime centavo öre".split())
 _CHUNK = re.compile(r"[^\W_]+|\+(?=\d)")
 _SPACING = re.compile(r"[\s\-\u2010\u2011\u2013/()_]*")
+_ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth".split()
+_ORDINAL = re.compile(rf"\b({'|'.join(_ORDINALS)}|\d{{1,3}}(?:st|nd|rd|th)) ([^\W\d_]+)")
 _FEWEST_DIGITS = 5  # of a code of digits alone that is spelled without its spaces
 
 
@@ -53,8 +60,9 @@ def number_derivation(
     wanted, found = Decimal(str(value)), [amounts(one.words, one.text) for one in quotes]
     units = {word.removesuffix("s") for word in re.findall(r"[^\W\d_]+|%", about.casefold())}
     stated = [one for own in found for one in own]
-    percent = not units.isdisjoint(_PERCENT)
-    if any(one.value == wanted and (percent or one.unit not in _PERCENT) for one in stated):
+    percent, minor = (not units.isdisjoint(some) for some in (_PERCENT, _MINOR))
+    as_they_are = [n for n in stated if percent or n.unit not in _PERCENT]
+    if wanted in {n.value for n in as_they_are if not (minor and is_money(n.unit))}:
         return "number"
     others = [measure_of(unit) for unit in units]
     if whole and any(
@@ -63,15 +71,49 @@ def number_derivation(
         for one in amounts(quoted.words, quoted.text, whole=True)
     ):
         return "number"
-    for one in stated:
-        of, factor = measure_of(one.unit)
+    if wanted in {n for one in quotes for n, noun in _ordinals(one.words) if noun in units}:
+        return "number"
+    for one, unit in [(n, n.unit) for n in stated] + [
+        (n, unit)
+        for q, own in zip(quotes, found, strict=True)
+        for n in own
+        for unit in _shared(q)
+        if not measure_of(n.unit)[0]
+    ]:
+        of, factor = measure_of(unit)
         if of and wanted in {one.value * factor / own for other, own in others if other == of}:
             return "unit"
+    if minor and _is_in_minor_units(wanted, quotes, found):
+        return "unit"
     single = [own[0] for own in found if len(own) == 1]
     is_one_unit = len({measure_of(one.unit) for one in single}) == 1  # as far as units are known
-    if is_one_unit and len(single) == len(quotes) > 1:
-        return "sum" if sum(one.value for one in single) == wanted else None
-    return None
+    is_sum = is_one_unit and len(single) == len(quotes) > 1
+    return "sum" if is_sum and sum(one.value for one in single) == wanted else None
+
+
+def _is_in_minor_units(
+    wanted: Decimal, quotes: Sequence[Quoted], found: Sequence[Sequence[Amount]]
+) -> bool:
+    """True where one of the amounts of money is the value in cents, pence or the like.
+
+    Beside an amount with a currency, those without one are none of money.
+    """
+    words = " … ".join(one.words for one in quotes)
+    stated = [one for own in found for one in own]
+    money = [one for one in stated if is_money(one.unit)]
+    bare = [one for one in stated if one.unit != "%" and not content(one.unit)]
+    return wanted / minor_units(words) in {one.value for one in money or bare}
+
+
+def _ordinals(words: str) -> list[tuple[Decimal, str]]:
+    """The ordinal numbers, each with its noun: "third floor"."""
+    found = _ORDINAL.findall(words.casefold())
+    return [(Decimal(1 + _ORDINALS.index(n) if n in _ORDINALS else n[:-2]), x) for n, x in found]
+
+
+def _shared(quoted: Quoted) -> list[str]:
+    """The unit that a text states for all its numbers: "94 by 148, all centimetres"."""
+    return re.findall(r"\ball (?:in )?([a-z]+)", quoted.text.casefold())
 
 
 def _is_measured_so(unit: str, others: Sequence[tuple[str, Decimal]]) -> bool:
@@ -85,13 +127,38 @@ def text_derivation(
     value: str, about: str, quotes: Sequence[Quoted], zone: str | None
 ) -> str | None:
     """How a text that does not stand in the words as it is follows from them; None: it does not."""
+    if how := _form_derivation(value, about, quotes, zone):
+        return how
+    is_phone = is_same_number(value, [(one.words, one.text) for one in quotes], zone)
+    return "phone" if is_phone else choice_derivation(value, quotes) or None
+
+
+def _form_derivation(
+    value: str, about: str, quotes: Sequence[Quoted], zone: str | None
+) -> str | None:
+    """The same without the tables of countries and towns, which are read from disk."""
     if _is_moment(value, about, quotes, zone):
         return "date"
     if any(_is_respelled(value, one.words) for one in quotes):
         return "spacing"
+    if "digit" in about.casefold() and any(_is_without_letters(value, one.words) for one in quotes):
+        return "spacing"
     if PLAIN_NUMBER.fullmatch(value) and number_derivation(Decimal(value), about, quotes):
         return "number"
     return "joined" if _is_joined(value, [one.words for one in quotes]) else None
+
+
+def choice_derivation(value: str, quotes: Sequence[Quoted]) -> str:
+    """How an allowed value follows from words that do not have its name; empty: it does not.
+
+    The words name a country, a currency, a month or a day; the value is its code, or the weekday.
+    """
+    words = ((re.sub(r"days\b", "day", in_english(one.words)), one.day) for one in quotes)
+    days = {day for text, said in words for day in days_in(text, said)}
+    named = {f"{day:%A}" for day in days} | {f"{day:%a}" for day in days}
+    if value.title() in named:
+        return "date"
+    return place_derivation(value, " … ".join(one.words for one in quotes))
 
 
 def states(text: str, value: Any) -> bool:
@@ -102,7 +169,7 @@ def states(text: str, value: Any) -> bool:
     quotes = [Quoted(text, text, None)]
     if isinstance(value, int | float) and not isinstance(value, bool):
         return number_derivation(value, "", quotes) is not None
-    return says(text, str(value)) or bool(text_derivation(str(value), "", quotes, None))
+    return says(text, str(value)) or bool(_form_derivation(str(value), "", quotes, None))
 
 
 def _is_respelled(value: str, words: str) -> bool:
@@ -122,6 +189,12 @@ def _is_respelled(value: str, words: str) -> bool:
     return False
 
 
+def _is_without_letters(value: str, words: str) -> bool:
+    """True for the digits of a code that begins with letters: 509887214 of PT509887214."""
+    is_code = value.isdigit() and len(value) >= _FEWEST_DIGITS
+    return is_code and bool(re.search(rf"(?<!\w)[^\W\d_]{{1,3}}{value}(?!\w)", words))
+
+
 def _goes_on(words: str, start: int, end: int) -> bool:
     """True where more digits stand on either side: a part of a phone number."""
     before, after = re.search(r"\d[ \-/]$", words[:start]), re.match(r"[ \-/]\d", words[end:])
@@ -132,12 +205,12 @@ def _is_joined(value: str, quotes: Sequence[str]) -> bool:
     """True where the value is whole quotes one after another, such as first name and surname."""
     rest, parts = _plain(value), [_plain(quote).strip(".,;") for quote in quotes]
     while rest:
-        fitting = [one for one in parts if one and re.match(rf"{re.escape(one)}(?:[ ,;]|$)", rest)]
+        fitting = [one for one in parts if one and re.match(rf"{re.escape(one)}(?:[ ,;/]|$)", rest)]
         if not fitting:
             return False
         own = max(fitting, key=len)
         parts.remove(own)
-        rest = rest[len(own) :].lstrip(" ,;")
+        rest = rest[len(own) :].lstrip(" ,;/")
         if own[-1].isdigit() and rest[:1].isdigit():
             return False  # digits of two quotes side by side would be another number
     return len(quotes) > 1
@@ -152,10 +225,12 @@ def _plain(text: str) -> str:
 
 def _is_moment(value: str, about: str, quotes: Sequence[Quoted], zone: str | None) -> bool:
     """True for a date or time that the words name, or that lies a quoted length after one."""
-    said = [(one.words, one.day) for one in quotes]
+    said = [(in_english(one.words), one.day) for one in quotes]
     if month := _MONTH_FORM.fullmatch(value):
         wanted_month = date(int(month[1] or month[4]), int(month[2] or month[3]), 1)
         return any(wanted_month in months_in(words, on) for words, on in said if on)
+    if re.fullmatch(r"\d\d-\d\d", value) and re.search(r"(?<!Y-)\bMM-DD\b", about):
+        value = f"--{value}"
     if re.fullmatch(r"--\d\d-\d\d", value):
         dated = [days_in(words, on) for words, on in said if split_days(words)[0]]
         return any(f"--{one:%m-%d}" == value for days in dated for one in days)
@@ -165,6 +240,7 @@ def _is_moment(value: str, about: str, quotes: Sequence[Quoted], zone: str | Non
     days = {one for quoted in quotes for one in _days_in(quoted)} | weekdays_of_next_week(said)
     days |= {day} if day and names_day(day, said) else set()
     clocks = {one for quoted in quotes for one in times_in(quoted.words)}
+    clocks |= {one for quoted in quotes for one in clocks_in(quoted.words, quoted.text)}
     starts = product(days if day else {date(2000, 1, 1)}, clocks if clock else {time(0)})
     wanted = datetime.combine(day or date(2000, 1, 1), clock or time(0))
     if offset is not None and wanted.replace(tzinfo=zone_of(zone)).utcoffset() != offset:
@@ -192,7 +268,7 @@ def _read(value: str, about: str) -> tuple[date | None, time | None, timedelta |
 
 def _days_in(quoted: Quoted) -> set[date]:
     """The days that the words name, "in three days" and "2 weeks ago" too."""
-    days, lower = days_in(quoted.words, quoted.day), quoted.words.casefold()
+    days, lower = days_in(in_english(quoted.words), quoted.day), quoted.words.casefold()
     sign = -1 if re.search(r"\bago\b", lower) else 1
     if quoted.day and (sign < 0 or re.search(r"\b(?:in|from now|later)\b", lower)):
         whole = [one for one in _lengths(quoted) if one % _DAY == timedelta(0)]

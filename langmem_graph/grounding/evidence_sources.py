@@ -16,7 +16,7 @@ from langmem_graph.storage.memory_services import Services
 from langmem_graph.values.matching import quoted_in, whole_in
 
 REQUEST = "f0"  # the alias of the request among the sources
-MOST_FACTS = 90  # facts in one prompt; ours
+MOST_FACTS = 120  # facts in one prompt; ours
 LONGEST = 1_000  # characters of a source
 
 

@@ -3,12 +3,14 @@
 Of several tools, the model picks one of the ten that are nearest in words and meaning (Mem2ActBench
 3.3). The request, every slot, and every slot of the user's own and of the people named in the
 request are then searched for ("seat number", "my seat", "Mei seat"), with what tools ask of
-everybody ("my e-mail address"), and records by attributes.
+everybody ("my e-mail address"), and records by attributes. A second search, still without a model,
+looks for what was said later about the best facts, and for the people whom these name.
 """
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from rapidfuzz import fuzz
@@ -25,6 +27,7 @@ from langmem_graph.retrieval.quoted_context import as_data
 from langmem_graph.retrieval.search_common import best_places, reciprocal_rank_fusion
 from langmem_graph.retrieval.stored_facts import by_attribute, subjects_in
 from langmem_graph.runtime import StepRun
+from langmem_graph.schedule.time_phrases import MONTHS, WEEKDAYS
 from langmem_graph.schemas import Fact
 from langmem_graph.threads import in_thread
 
@@ -35,8 +38,15 @@ BY_ATTRIBUTE = 3  # records retrieved for one slot by attribute; ours
 MOST_SLOTS = 24  # slots that are searched for; the first ones of a larger tool
 MOST_OWNERS = 2  # named in the request, beside the user, whose slots are searched for; ours
 MOST_SEARCHES = 60  # searches for slots and for their entities; ours
+MOST_FOLLOWED = 20  # facts about which newer ones are searched for; ours
+MOST_NAMED = 8  # people in them who are searched for; ours
+NEWER = 3  # facts retrieved for each; ours
+_LONGEST = 300  # characters of a fact that is searched for
 _NAME = re.compile(r"(?<=[\w,] )[^\W\d_a-z][\w'’-]+")  # capitalised, within a sentence
-OWN = "my name is;I was born on;my mobile number;my e-mail address;my street, I moved to".split(";")
+OWN = (
+    "my name is;I was born on;my mobile number;my e-mail address;my street, I moved to;"
+    "my home address"
+).split(";")
 """How people tell what most tools ask of them; what is near is among the facts."""
 
 
@@ -109,5 +119,29 @@ async def _searched(
     own = [f"{owner} {in_words(slot.path[-1])}" for slot in slots for owner in owners]
     queries = dict.fromkeys([*OWN, *wanted, *own][:MOST_SEARCHES])
     searches = [(request, FOR_REQUEST), *((query, PER_SLOT) for query in queries)]
-    found = await asyncio.gather(*(deps.search(query, k, "semantic", run) for query, k in searches))
-    return interleaved([*found, *resembling])
+    found = await _gathered(deps, run, searches)
+    best = {facts[0].id: facts[0] for facts in found if facts}
+    return interleaved([found[0], *await _followed(deps, run, best), *found[1:], *resembling])
+
+
+async def _gathered(
+    deps: Dependencies, run: StepRun, searches: Sequence[tuple[str, int]]
+) -> list[list[Fact]]:
+    return await asyncio.gather(*(deps.search(query, k, "semantic", run) for query, k in searches))
+
+
+async def _followed(deps: Dependencies, run: StepRun, best: Mapping[str, Fact]) -> list[list[Fact]]:
+    """What was said later about what the best facts say, and of the people whom they name."""
+    first = list(best.values())[:MOST_FOLLOWED]
+    named = Counter(name for fact in best.values() for name in set(_NAME.findall(fact.text)))
+    people = [name for name in named if name.casefold() not in (*MONTHS, *WEEKDAYS)]
+    people = sorted(people, key=lambda name: -named[name])[:MOST_NAMED]
+    searches = [*((fact.text[:_LONGEST], NEWER + 1) for fact in first)]
+    searches += [(f"{name}, surname, phone number and address", NEWER) for name in people]
+    found = await _gathered(deps, run, searches)
+    found += await asyncio.gather(*(deps.search(n, PER_SLOT, "entity", run) for n in people))
+    later = [
+        [one for one in own if one.at and fact.at and one.at > fact.at][:NEWER]
+        for fact, own in zip(first, found, strict=False)
+    ]
+    return [*later, *found[len(first) :]]

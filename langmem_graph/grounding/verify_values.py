@@ -11,7 +11,12 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any
 
-from langmem_graph.grounding.derivations import Quoted, number_derivation, text_derivation
+from langmem_graph.grounding.derivations import (
+    Quoted,
+    choice_derivation,
+    number_derivation,
+    text_derivation,
+)
 from langmem_graph.grounding.evidence_sources import REQUEST, Citation, Evidence
 from langmem_graph.grounding.state import Dependencies, FilledValue, GroundingState, Policy
 from langmem_graph.grounding.tool_schema import Leaf, Slot, in_words, leaves
@@ -19,6 +24,7 @@ from langmem_graph.grounding.type_conversion import converted, problem, read_arg
 from langmem_graph.llm.answer_schemas import ToolFill
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.times import zone_of
+from langmem_graph.threads import in_thread
 from langmem_graph.values.matching import quoted_in, says, tokens, whole_in
 
 _SAYS_BOOLEAN = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -41,8 +47,9 @@ async def verify(deps: Dependencies, state: GroundingState, run: StepRun) -> Gro
         policy=state["policy"],
         zone=deps.services.settings.time_zone,
     )
-    arguments = read_arguments(proposal.arguments) or {}
-    filled = [check.filled(leaf) for leaf in leaves(arguments, state["tool"].schema)]
+    proposed = leaves(read_arguments(proposal.arguments) or {}, state["tool"].schema)
+    # in a thread: tables of countries and towns are read from disk at their first use
+    filled = await in_thread(lambda: [check.filled(leaf) for leaf in proposed])
     named = {one.path for one in filled}
     rivals = [check.conflict(path) for path in map(_path, proposal.missing) if path not in named]
     return {"filled": [*filled, *(one for one in rivals if one)]}
@@ -124,10 +131,13 @@ class ValueCheck:
             stands = any(whole_in(digits, one.words) is not None for one in quotes)
             whole = "integer" in slot.types and "number" not in slot.types
             how = "" if stands else number_derivation(value, slot.about, quotes, whole=whole)
+            named = any(_names(name, quotes) for name in slot.names_of(str(value))[1:])
+            how = "choice" if how is None and named else how
             return None if how is None else (value, how)
         if value in slot.choices:
             names = [name for name in slot.names_of(value) if _names(name, quotes)]
-            return (value, "" if value in names else "choice") if names else None
+            how = "" if value in names else "choice" if names else choice_derivation(value, quotes)
+            return (value, how) if names or how else None
         for one in quotes:
             if (words := quoted_in(value, one.words)) is not None:
                 return (value if problem(words, slot.schema) else words), ""

@@ -163,7 +163,10 @@ class GoalPlan(_Brief):
     intent: Literal["lookup", "act", "vague", "chat"] = "lookup"
     facts: Annotated[list[Alias], Field(max_length=40, description="all the answer needs")] = []
     rows: Annotated[list[NewRow], Field(max_length=40, description="if several are asked for")] = []
-    sure: Annotated[bool, Field(description="no item, link or value is missing")] = False
+    look_for: list[Statement] = Field(
+        [], max_length=6, description="of a list: sentences that tell of a further item"
+    )
+    sure: Annotated[bool, Field(description="no link or value is missing")] = False
     start: Annotated[Time, Field(description="ISO; of how long: the first day")] = ""
     end: Annotated[Time, Field(description="ISO; of how long: the last day")] = ""
     recurrence: Annotated[str, Field(max_length=120, description="RRULE"), NEVER_CUT] = ""
@@ -172,6 +175,23 @@ class GoalPlan(_Brief):
     subgoals: Annotated[list[NewSubgoal], Field(max_length=6, description="if not sure")] = []
     answer: list[VariableName] = Field([], max_length=6, description="variables asked for")
     central: Annotated[list[Name], Field(max_length=8)] = []
+
+
+class DroppedRow(_Brief):
+    """A row that does not belong."""
+
+    row: int
+    why: Annotated[Statement, Field(description="one short sentence")]
+
+
+class FurtherItems(_Brief):
+    """What further facts add to a list, and what does not belong to it."""
+
+    rows: Annotated[list[NewRow], Field(max_length=40, description="new ones")] = []
+    drop: list[DroppedRow] = Field([], max_length=12)
+    facts: Annotated[list[Alias], Field(max_length=40)] = []
+    sure: bool = False
+    look_for: list[Statement] = Field([], max_length=4)
 
 
 class ProposedBinding(_Brief):
@@ -202,6 +222,7 @@ class Unification(_Brief):
     bindings: Annotated[list[ProposedBinding], Field(max_length=24)] = []
     grounded: Annotated[list[ProposedProof], Field(max_length=12)] = []
     disagree: Annotated[list[VariableName], Field(max_length=6)] = []
+    drop: list[DroppedRow] = Field([], max_length=12)
     keep: list[Alias] = Field([], max_length=12, description="other facts that may be a link")
     look_for: list[RefinedSubgoal] = Field([], max_length=8)
 

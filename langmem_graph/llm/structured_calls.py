@@ -52,6 +52,7 @@ PURPOSES = {
     "TopicRound": "topics",
     "ProfileText": "profile",
     "GoalPlan": "plan",
+    "FurtherItems": "further",
     "Unification": "unify",
     "Consequences": "counterfactual",
     "GroundedAnswer": "answer",

@@ -1,6 +1,7 @@
 """`create_mcp_server`: the memory tools, and a user's files as resources `memory:///NAME`."""
 
 import logging
+from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any
 from urllib.parse import quote, unquote
@@ -15,8 +16,10 @@ from starlette.requests import Request
 
 from langmem_graph import __version__
 from langmem_graph.errors import InvalidInputError, MissingUserError, explain, for_log
+from langmem_graph.filters import Where, parsed
 from langmem_graph.memory import Memory, UserMemory
 from langmem_graph.messages import user_key
+from langmem_graph.metadata import Value, checked_metadata
 from langmem_graph.threads import in_thread_of
 from langmem_graph.tools import tool_answers
 from langmem_graph.tools.tool_answers import (
@@ -43,7 +46,12 @@ _INSTRUCTIONS = (
 
 
 def create_mcp_server(
-    memory: Memory, *, user_id: str | int | None = None, allow_forget: bool = False
+    memory: Memory,
+    *,
+    user_id: str | int | None = None,
+    allow_forget: bool = False,
+    where: Where | None = None,
+    metadata: Mapping[str, Value] | None = None,
 ) -> McpServer:
     """The memory tools, and the user's files as resources, as an MCP server.
 
@@ -53,13 +61,17 @@ def create_mcp_server(
             that opened the connection.
         allow_forget: add `forget`, which asks the human where the client can, and otherwise needs
             the argument `confirm: true`.
+        where: as for `create_memory_tools`, like `metadata`; under a filter there are no files.
 
     Raises:
         MissingUserError: the user id is empty.
+        InvalidInputError: an unusable filter or metadata.
     """
     fixed = None if user_id is None else user_key(user_id)
     server = McpServer("langmem-graph", version=__version__, instructions=_INSTRUCTIONS)
     tools = offered(allow_forget)
+    parsed(where)
+    checked_metadata(metadata)
 
     def user() -> UserMemory:
         if fixed is not None:
@@ -76,14 +88,16 @@ def create_mcp_server(
 
     async def on_call_tool(request: types.CallToolRequest) -> types.ServerResult:
         tool, given = tools.get(request.params.name), request.params.arguments or {}
-        return types.ServerResult(await call_tool(tool, given, user(), server.request_context))
+        call = Call(user(), where=where, metadata=metadata)
+        return types.ServerResult(await call_tool(tool, given, call, server.request_context))
 
     async def on_list_resources(_: Any) -> types.ServerResult:
-        return types.ServerResult(await in_thread_of(user().id, partial(_list_files, user())))
+        listed = partial(_list_files, user(), hidden=where is not None)
+        return types.ServerResult(await in_thread_of(user().id, listed))
 
     async def on_read_resource(request: types.ReadResourceRequest) -> types.ServerResult:
-        uri = request.params.uri
-        return types.ServerResult(await in_thread_of(user().id, partial(_read_file, user(), uri)))
+        read = partial(_read_file, user(), request.params.uri, hidden=where is not None)
+        return types.ServerResult(await in_thread_of(user().id, read))
 
     server.request_handlers |= {
         types.ListToolsRequest: on_list_tools,
@@ -94,16 +108,18 @@ def create_mcp_server(
     return server
 
 
-def _list_files(user: UserMemory) -> types.ListResourcesResult:
+def _list_files(user: UserMemory, *, hidden: bool) -> types.ListResourcesResult:
     files = [
         types.Resource(name=name, uri=AnyUrl(_PREFIX + quote(name)), mimeType=_MARKDOWN)
-        for name in user.files()
+        for name in ([] if hidden else user.files())
     ]
     return types.ListResourcesResult(resources=files)
 
 
-def _read_file(user: UserMemory, uri: AnyUrl) -> types.ReadResourceResult:
+def _read_file(user: UserMemory, uri: AnyUrl, *, hidden: bool) -> types.ReadResourceResult:
     try:
+        if hidden:
+            raise InvalidInputError("This server shows no files.")
         text = user.read_file(unquote(str(uri).removeprefix(_PREFIX)))
     except InvalidInputError as error:
         raise McpError(types.ErrorData(code=_NOT_FOUND, message=str(error))) from error
@@ -148,7 +164,7 @@ def _described(tool: MemoryTool) -> types.Tool:
 
 
 async def call_tool(
-    tool: MemoryTool | None, given: dict[str, Any], user: UserMemory, context: Context
+    tool: MemoryTool | None, given: dict[str, Any], call: Call, context: Context
 ) -> types.CallToolResult:
     """The tool's answer as text and as data, or a tool error that says what to do instead."""
     if tool is None:
@@ -157,8 +173,8 @@ async def call_tool(
         arguments = tool.arguments.model_validate(given).model_dump()
         if tool is _FORGET and (refusal := await _refusal(context, **arguments)):
             return _failed(refusal)
-        work = partial(tool.work, Call(user), **arguments)
-        text, data = await in_thread_of(user.id, work)
+        work = partial(tool.work, call, **arguments)
+        text, data = await in_thread_of(call.user.id, work)
     except ValidationError as error:
         return _failed(f"The arguments do not fit: {explain(error)}.")
     except InvalidInputError as error:

@@ -38,9 +38,10 @@ from langmem_graph.storage.user_room import Room
 from langmem_graph.threads import in_thread
 from langmem_graph.tokens import TokenCounter, token_counter
 
+UNUSABLE = "Not found, as an answer of the model could not be used:"
 _WITH_VALUES = frozenset(
     "memory_binding memory_conflict memory_overlap memory_proof memory_subgoal memory_risk "
-    "memory_refinement".split()
+    "memory_refinement memory_list".split()
 )
 """Events that contain values of facts, which may have been forgotten; the others name ids."""
 
@@ -128,6 +129,7 @@ class _Found:
             rows=proof.found_rows(),
             complete=True if proof.complete else "unknown",
             spans=spans(proof),
+            unusable=proof.unusable,
             unresolved=proof.unresolved(),
             conflicts=proof.conflicts,
             risks=[*proof.against, *risks],
@@ -156,7 +158,8 @@ def _write(builder: ContextBuilder, found: _Found, state: ReasoningState, others
     builder.add(AGAINST, _against(found))
     builder.add(_proved_title(found), _proved(found))
     unresolved = map(as_data, found.reasoning.unresolved)
-    builder.add("Not found in memory:", [(variable, []) for variable in unresolved])
+    missing = UNUSABLE if found.reasoning.unusable else "Not found in memory:"
+    builder.add(missing, [(variable, []) for variable in unresolved])
     vague_first = bool(found.vague.projects or found.vague.upcoming)
     if vague_first:
         found.vague.write(builder, state["in_view"])

@@ -1,12 +1,12 @@
-"""The goal loop as a LangGraph subgraph: plan → retrieve → unify → (refine → retrieve …).
+"""The goal loop as a LangGraph subgraph: plan → (further) → retrieve → unify → (refine → …).
 
 This is Goal-Mem's backward chaining (2.2). Its state is private, and it has limits of its own:
 depth, breadth, subgoals, calls, tokens and seconds.
 
 The step `plan` is one model call that sees the best facts of a wide look-up (steps 1 and 2). It
 names all that the answer needs, one row for each of several things, and what speaks against an act.
-Where it is sure, the loop ends here; else the call also decomposes the request into atoms with
-typed variables, and a query for each.
+Where it is sure, the loop ends here, or for a list after `further`; else the call also decomposes
+the request into atoms with typed variables, and a query for each.
 """
 
 import time
@@ -21,10 +21,12 @@ from langgraph.types import Send
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.llm.answer_schemas import FactAgainst, GoalPlan
 from langmem_graph.llm.structured_calls import Usage, load_prompt
+from langmem_graph.reasoning.further_items import further
 from langmem_graph.reasoning.lookups import RetrieveInput, retrieve
-from langmem_graph.reasoning.nl_logic import Atom, in_line_form
+from langmem_graph.reasoning.nl_logic import Atom, as_query, in_line_form
 from langmem_graph.reasoning.refine_subgoals import refine
 from langmem_graph.reasoning.state import (
+    ITEM,
     Bound,
     GoalDependencies,
     GoalInput,
@@ -51,7 +53,6 @@ from langmem_graph.threads import in_thread
 from langmem_graph.tokens import token_counter
 
 _NOTHING_TO_PROVE = ("act", "chat", "vague")  # intents that need no subgoal
-ITEM = "item"  # the name of what is asked for, in rows that no statement has a variable for
 
 
 async def plan(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalState:
@@ -65,13 +66,14 @@ async def plan(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalSt
     proof.facts = proof.facts or list(aliases.facts.values())
     unreachable = step.usage.unreachable
     answer = await _ask(step, aliases)
+    proof.unusable = answer is None
     if answer is None and step.usage.unreachable > unreachable:
         proof.status, proof.ended = "exhausted", True  # the model does not answer at all
     elif answer is not None:
-        _take(answer, aliases, proof)
-    if not proof.ended:
+        _take(answer, aliases, step)
+    if not proof.ended and not proof.sure:
         _take_subgoals(answer or GoalPlan(), step)
-    if not proof.ended and step.is_over():
+    if not proof.ended and not proof.sure and step.is_over():
         proof.status, proof.ended = "budget", True
     if proof.ended and not proof.sure:
         proof.take_best()
@@ -131,8 +133,9 @@ def _begun(state: GoalState, *, alone: bool) -> GoalState:
     return {**fresh, "started": fresh.get("started") or time.time()}
 
 
-def _take(plan: GoalPlan, aliases: FactAliases, proof: Proof) -> None:
+def _take(plan: GoalPlan, aliases: FactAliases, step: GoalStep) -> None:
     """What the plan says of the request and of the facts in view."""
+    proof = step.proof
     proof.intent, proof.central = plan.intent, plan.central
     rows = [(row.item, [fact.id for fact in aliases.resolve(row.facts)]) for row in plan.rows]
     rows = [(item, facts) for item, facts in rows if item.strip() and facts]
@@ -144,10 +147,12 @@ def _take(plan: GoalPlan, aliases: FactAliases, proof: Proof) -> None:
     proof.against = risks_of(plan.against, aliases)
     possible = [PossibleRisk(**risk.model_dump()) for risk in plan.risks]
     proof.risks = [risk for risk in possible if risk.claim.strip()]
+    is_list = plan.intent == "lookup" and bool(proof.rows)
+    proof.listing, proof.look_for = is_list and step.options.use_goals, plan.look_for
     proof.sure = plan.sure and (bool(proof.named) or plan.intent in _NOTHING_TO_PROVE)
     if proof.sure:
-        proof.sufficient, proof.complete = proof.named, bool(proof.named)
-        proof.status, proof.ended = "grounded" if proof.named else None, True
+        proof.sufficient, proof.complete = proof.named, bool(proof.named) and not proof.listing
+        proof.status, proof.ended = "grounded" if proof.named else None, not proof.listing
 
 
 def risks_of(against: Sequence[FactAgainst], aliases: FactAliases) -> list[Risk]:
@@ -167,7 +172,8 @@ def _take_subgoals(plan: GoalPlan, step: GoalStep) -> None:
         proof.ended = True
         return
     for planned, atom in zip(plan.subgoals, _atoms(plan), strict=True):
-        words = planned.query.strip() or planned.atom
+        names = [variable.name for variable in atom.variables]
+        words = as_query(planned.query.strip() or planned.atom, names)
         if words.strip() and not atom.is_malformed:
             own = f"s{proof.counted + len(proof.subgoals) + 1}"
             goal = Subgoal(id=own, atom=str(atom), query=words, relation=planned.relation)
@@ -196,7 +202,7 @@ def _record(step: GoalStep) -> None:
         record("memory_subgoal", **goal.shown())
 
 
-_STEPS = (plan, retrieve, unify, refine)
+_STEPS = (plan, further, retrieve, unify, refine)
 
 
 def build(
@@ -226,6 +232,8 @@ def build(
         proof = state["proof"]
         if proof.ended:
             return END
+        if proof.listing:
+            return "further"
         if not proof.subgoals:
             return "plan"
         goals = {goal.id: goal for goal in proof.subgoals}
@@ -242,7 +250,8 @@ def build(
         return "refine" if proof.subgoals and not proof.ended else following(state)
 
     route = form.route(following)
-    builder.add_conditional_edges("plan", route, ["retrieve", END])
+    builder.add_conditional_edges("plan", route, ["further", "retrieve", END])
+    builder.add_conditional_edges("further", route, ["further", "retrieve", END])
     builder.add_edge("retrieve", "unify")
     builder.add_conditional_edges("unify", form.route(after_unify), ["refine", "plan", END])
     builder.add_conditional_edges("refine", route, ["retrieve", "plan", END])

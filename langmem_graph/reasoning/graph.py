@@ -19,6 +19,7 @@ from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
 from langmem_graph.errors import for_log
+from langmem_graph.filters import Filter
 from langmem_graph.llm.structured_calls import Usage, model_runner
 from langmem_graph.reasoning import goal_loop
 from langmem_graph.reasoning.assemble_context import context
@@ -32,6 +33,7 @@ from langmem_graph.reasoning.state import (
     ReasoningDependencies,
     ReasoningState,
 )
+from langmem_graph.retrieval.example_search import near_in
 from langmem_graph.retrieval.facts import MemorySearch
 from langmem_graph.retrieval.request_intent import intent_of
 from langmem_graph.retrieval.search_common import RecallRequest
@@ -178,7 +180,9 @@ def reasoning_dependencies(
     """Dependencies of the recall graph's steps."""
     runner = model_runner(model, services.settings, "recall")
     memory = MemorySearch(services)
-    goals = GoalDependencies(runner, services.settings, memory.search, memory.likeness)
+    goals = GoalDependencies(
+        runner, services.settings, memory.search, memory.likeness, near=near_in(services)
+    )
     return ReasoningDependencies(services, runner, goals, fail_closed)
 
 
@@ -186,12 +190,17 @@ class ReasoningRunner:
     """Recalls with the memory's model; its coroutine runs on the memory's loop."""
 
     def __init__(self, services: Services, model: BaseChatModel) -> None:
+        self._services, self._model = services, model
         self._graph: CompiledStateGraph[Any, Any, Any, Any] = build(
             reasoning_dependencies(services, model),
             configured_user,
             lambda state: state["request"],
             (_State, _Input, _Output),
         )
+
+    def within(self, where: Filter | None) -> "ReasoningRunner":
+        """A runner whose steps see what passes the filter alone."""
+        return ReasoningRunner(self._services.within(where), self._model) if where else self
 
     async def recall(
         self, user_id: str, request: RecallRequest, on_event: OnEvent | None = None

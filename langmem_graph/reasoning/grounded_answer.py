@@ -78,8 +78,12 @@ def _question(state: ReasoningState, reasoning: Reasoning, aliases: FactAliases)
 
 
 def _unknown(given: GroundedAnswer | None, reasoning: Reasoning) -> str:
-    if reasoning.unresolved:
-        return f"I don't know: memory does not say {', '.join(reasoning.unresolved)}."
+    missing = ", ".join(reasoning.unresolved)
+    if reasoning.unusable or (given is None and not missing):
+        looked_for = f", looking for {missing}" if missing else ""
+        return f"I don't know: an answer of the model could not be used{looked_for}."
+    if missing:
+        return f"I don't know: memory does not say {missing}."
     return given.answer if given and not given.known and given.answer else "I don't know."
 
 

@@ -93,6 +93,11 @@ def in_line_form(text: str, names: Collection[str] = ()) -> str:
     return _LOOSE.sub(written, text)
 
 
+def as_query(text: str, names: Collection[str] = ()) -> str:
+    """Words to search for: the type of each variable in its place."""
+    return _VARIABLE.sub(lambda found: found[2], in_line_form(text, names)).strip()
+
+
 def _bare(text: str) -> str:
     words = _PUNCTUATION.sub(" ", text.casefold())
     return " ".join(_ARTICLES.sub(" ", words).split())

@@ -27,6 +27,10 @@ from langmem_graph.schemas import (
 from langmem_graph.settings import Settings
 from langmem_graph.storage.memory_services import Services
 
+Near = Callable[[Sequence[str], int, StepRun], Awaitable[list[list[Fact]]]]
+"""For each sentence so many facts, nearest first."""
+ITEM = "item"  # the name of what is asked for, in rows that no statement has a variable for
+MOST_PAGES = 3  # pages of facts for a list; ours
 Likeness = Callable[[str, Sequence[str], StepRun], Awaitable[float]]
 """Greatest similarity of a text to any of the others, from 0 to 1."""
 
@@ -94,6 +98,10 @@ class Proof(BaseModel):
 
     intent: Intent | None = None  # as the model sees the request
     sure: bool = False  # the facts that the planning call named are all that the request needs
+    unusable: bool = False  # the model's last answer could not be used
+    listing: bool = False  # further facts are to be looked at for items of a list
+    pages: int = 0  # how often that was done
+    look_for: list[str] = []  # examples of how the user may have told of a further item
     named: list[str] = []  # facts that the planning call named for the request
     sufficient: list[str] = []  # the same, where they are sure to answer the request
     against: list[Risk] = []  # facts in its view that speak against the request
@@ -119,6 +127,18 @@ class Proof(BaseModel):
     status: GoalStatus | None = None
     complete: bool = False  # nothing that is asked for was seen to be missing
     ended: bool = False
+
+    def drop(self, reasons: dict[int, str]) -> list[str]:
+        """Take out rows by number, and the facts of no other; returns them with the reasons."""
+        gone = {n: row for n, row in enumerate(self.rows, 1) if n in reasons}
+        self.rows = [row for n, row in enumerate(self.rows, 1) if n not in gone]
+        kept = {fact for row in self.rows for bound in row.values() for fact in bound.facts}
+        own = {fact for row in gone.values() for bound in row.values() for fact in bound.facts}
+        self.named = [fact for fact in self.named if fact in kept or fact not in own]
+        return [
+            f"{', '.join(bound.entity for bound in row.values())}: {reasons[n]}"
+            for n, row in gone.items()
+        ]
 
     def joined(self) -> list[Bindings]:
         """The rows, each with the variables that have one value."""
@@ -277,6 +297,7 @@ class GoalDependencies:
     settings: Settings
     search: Search
     likeness: Likeness
+    near: Near
     alone: bool = False  # the loop is a graph of its own and has a budget of its own
 
     def left(self, state: GoalInput) -> float:

@@ -18,8 +18,9 @@ from rapidfuzz import fuzz
 
 from langmem_graph.llm.answer_schemas import Unification
 from langmem_graph.llm.structured_calls import load_prompt
-from langmem_graph.reasoning.nl_logic import in_line_form, plain_entity, same_entity
+from langmem_graph.reasoning.nl_logic import as_query, in_line_form, plain_entity, same_entity
 from langmem_graph.reasoning.state import (
+    MOST_PAGES,
     Bound,
     GoalDependencies,
     GoalState,
@@ -36,7 +37,6 @@ from langmem_graph.schemas import Conflict, Fact
 
 SAME_NAME = 85.0  # percent of similarity from which a text counts as containing a word
 MOST_ROWS = 12
-MOST_PAGES = 3  # pages of facts for a statement whose variable has several values; ours
 _SPACED = re.compile("[^\u2e80-\uffff]")  # a letter of a script that puts spaces between words
 
 
@@ -65,7 +65,7 @@ async def _ask(step: GoalStep, fresh: list[Fact]) -> None:
         step.usage,
         lambda given: given.loss_in("look_for"),  # together they are one rule's body
     )
-    proof.dropped = []
+    proof.dropped, proof.unusable = [], answer is None
     if answer is None:
         return
     for verdict in bind(proof, answer, aliases):
@@ -78,7 +78,7 @@ async def _ask(step: GoalStep, fresh: list[Fact]) -> None:
             id="",
             parent=wanted.for_subgoal,
             atom=in_line_form(wanted.atom, proof.types()),
-            query=wanted.query.strip() or wanted.atom,
+            query=as_query(wanted.query.strip() or wanted.atom, proof.types()),
             relation=wanted.relation,
         )
         for wanted in answer.look_for
@@ -215,7 +215,9 @@ def bind(proof: Proof, answer: Unification, aliases: FactAliases) -> list[dict[s
     for proposal in taken:
         proposal.reason = _place(proof, proposal)
     _ground(proof, answer, aliases)
-    _ask_for_pages(proof, before, {wanted.for_subgoal for wanted in answer.look_for})
+    gone = proof.drop({one.row: one.why for one in answer.drop if one.row <= before})
+    proof.dropped += gone
+    _ask_for_pages(proof, before - len(gone), {wanted.for_subgoal for wanted in answer.look_for})
     proof.dropped += [f"{p.variable} = {p.entity}: {p.reason}" for p in proposals if p.reason]
     return [
         {"variable": p.variable, "entity": p.entity, "facts": p.ids()}

@@ -4,11 +4,14 @@ The sentences are statements such as the user may have made, and are embedded as
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sqlalchemy import Connection
 
+from langmem_graph.errors import EmbeddingError
 from langmem_graph.retrieval.facts import (
     fact_of_message,
     fact_of_record,
@@ -20,16 +23,21 @@ from langmem_graph.retrieval.search_common import UserSearch, Vector, best_cosin
 from langmem_graph.schemas import Fact
 from langmem_graph.storage import record_queries, vector_rows
 from langmem_graph.storage.graph_neighbours import CAUSAL, SEMANTIC, neighbours
+from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.tables_and_migrations import MESSAGES, RECORDS
+from langmem_graph.storage.user_room import Room
+
+if TYPE_CHECKING:
+    from langmem_graph.runtime import StepRun
 
 
 def nearest_to_examples(
     search: UserSearch, sentences: Sequence[str], depth: int
 ) -> dict[str, list[Fact]]:
     """For each sentence the `depth` nearest facts, best first; EmbeddingError where that fails."""
-    search.room.check_embedder(search.embedder.name)
+    dimension = search.room.check_embedder(search.embedder.name)
     vectors = search.embedder.embed(list(sentences))
-    search.room.check_dimension(vectors.shape[1])
+    search.room.check_dimension(vectors.shape[1], dimension)
     with search.room.database.read_transaction() as connection:
         found = [_nearest(search, connection, vector, depth) for vector in vectors]
         messages = hits_by_number(connection, {n for m, _ in found for n in m})
@@ -40,6 +48,23 @@ def nearest_to_examples(
     }
     nearest = (_joined(near, facts)[:depth] for near in found)
     return dict(zip(sentences, nearest, strict=True))
+
+
+def near_in(
+    services: Services,
+) -> Callable[[Sequence[str], int, "StepRun"], Awaitable[list[list[Fact]]]]:
+    """This search in the memory of a run's user; none where the embedder fails."""
+
+    async def near(sentences: Sequence[str], k: int, run: "StepRun") -> list[list[Fact]]:
+        def work(room: Room) -> list[list[Fact]]:
+            search = UserSearch.of(services, room)
+            with suppress(EmbeddingError):  # words still find
+                return list(nearest_to_examples(search, sentences, k).values())
+            return []
+
+        return await services.in_known_room(run.user, work, []) if sentences else []
+
+    return near
 
 
 def _nearest(

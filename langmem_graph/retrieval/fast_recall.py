@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import get_args
 
+from langmem_graph.filters import Where, parsed
 from langmem_graph.messages import to_utc
 from langmem_graph.retrieval import message_search
 from langmem_graph.retrieval.facts import evidence, hits_by_id
@@ -53,13 +54,14 @@ def search_conversation(
     by: SearchBy,
     explain: bool,
     ranking: RankingMethod | None,
+    where: Where | None = None,
 ) -> list[MessageHit]:
     """The best messages or sessions for a query, best first; the options are checked."""
     check_choice("by", by, get_args(SearchBy))
     check_query(query, k)
     if ranking is not None:
         check_choice("ranking", ranking, get_args(RankingMethod))
-    with services.known_room(user_id) as room:
+    with services.within(parsed(where)).known_room(user_id) as room:
         if room is None:
             return []
         search = UserSearch.of(services, room).by(ranking)
@@ -78,6 +80,7 @@ def fast_recall(
     max_tokens: int | None,
     in_view: Sequence[str] = (),
     at: object = None,
+    where: Where | None = None,
 ) -> Recall:
     """Search, then quote what fits the budget and is not in view already.
 
@@ -90,7 +93,7 @@ def fast_recall(
     found: list[MessageHit] = []
     conflicts: list[ScheduleConflict] = []
     vague, messages = VagueTurnContext(), {}
-    with services.known_room(user_id) as room:
+    with services.within(parsed(where)).known_room(user_id) as room:
         if room is not None:
             search = UserSearch.of(services, room, notes)
             most = k + len(seen) + NEAR_MISSES

@@ -17,23 +17,27 @@ from langmem_graph.storage.full_text import MESSAGE_WORDS
 from langmem_graph.storage.message_queries import Facts
 from langmem_graph.storage.superseded_labels import labelled_messages
 from langmem_graph.storage.tables_and_migrations import MESSAGES
-from langmem_graph.storage.user_room import OpenLedger
 from langmem_graph.storage.vector_rows import VectorRows
+from langmem_graph.storage.where_conditions import numbers_within, passing
 from langmem_graph.storage.words import query_terms, telling_terms
 
+_SAME = set("session_id role origin name at text agent_id metadata".split())
 ATTEMPTS, DEEPER = 3, 8  # searches where most texts are equal, each so many times as deep
 
 
 def search_best(search: UserSearch, query: str, k: int, by: SearchBy) -> list[MessageHit]:
     """The `k` best messages, or sessions each represented by its best message, best first."""
-    found, ranking = _ranked(search, query, search.depths(k))
-    best = ranking.best()
-    if by == "session":
-        with search.notes.stage("rank"), search.room.database.read_transaction() as connection:
-            centroids = vector_rows.centroids(connection)
-            ranking, best = rank_sessions(found, ranking, centroids, search.settings)
-    with search.notes.stage("texts"):
-        return _hits(search.room, found, ranking, best[:k])
+    vector = search.vector(query)
+    with search.room.database.read_transaction() as connection:
+        found, ranking = _ranked(search, connection, query, vector, search.depths(k))
+        best = ranking.best()
+        if by == "session":
+            with search.notes.stage("rank"):
+                sessions = np.unique(found.sessions).tolist()
+                centroids = vector_rows.centroids(connection, sessions)
+                ranking, best = rank_sessions(found, ranking, centroids, search.settings)
+        with search.notes.stage("texts"):
+            return _hits(connection, found, ranking, best[:k])
 
 
 def search_different(
@@ -44,12 +48,13 @@ def search_different(
     Used for prompts: a question that was asked often would otherwise take up all places. With
     `past` records that no longer hold are ranked too; the messages are ranked without them.
     """
-    depths = search.depths(k, past=past)
+    vector, depths = search.vector(query), search.depths(k, past=past)
     for _ in range(ATTEMPTS):
-        found, ranking = _ranked(search, query, depths)
-        best = ranking.best()
-        with search.notes.stage("texts"):
-            hits = _different_hits(search.room, found, ranking, best, k)
+        with search.room.database.read_transaction() as connection:
+            found, ranking = _ranked(search, connection, query, vector, depths)
+            best = ranking.best()
+            with search.notes.stage("texts"):
+                hits = _different_hits(connection, found, ranking, best, k)
         all_seen = len(best) < depths.dense or ranking.scores[best[-1]] == NOT_FOUND
         if len(hits) == k or all_seen or search.notes.warnings:
             break
@@ -58,14 +63,14 @@ def search_different(
 
 
 def _different_hits(
-    room: OpenLedger, found: Candidates, ranking: Ranking, best: Sequence[int], k: int
+    connection: Connection, found: Candidates, ranking: Ranking, best: Sequence[int], k: int
 ) -> list[MessageHit]:
     """Read the texts in growing portions, until `k` of them differ."""
     hits: list[MessageHit] = []
     read = 0
     while read < len(best) and len(hits) < k:
         more = best[read : read + max(k, read)]
-        hits = different([*hits, *_hits(room, found, ranking, more)])
+        hits = different([*hits, *_hits(connection, found, ranking, more)])
         read += len(more)
     return hits[:k]
 
@@ -79,27 +84,39 @@ def different(hits: Sequence[MessageHit]) -> list[MessageHit]:
     return list(newest.values())
 
 
-def _ranked(search: UserSearch, query: str, depths: Depths) -> tuple[Candidates, Ranking]:
-    found = gather(search, query, depths)
+def _ranked(
+    search: UserSearch, connection: Connection, query: str, vector: Vector | None, depths: Depths
+) -> tuple[Candidates, Ranking]:
+    found = gather(search, connection, query, vector, depths)
     with search.notes.stage("rank"):
         return found, rank_messages(found, search.settings)
 
 
-def gather(search: UserSearch, query: str, depths: Depths) -> Candidates:
+def gather(
+    search: UserSearch, connection: Connection, query: str, vector: Vector | None, depths: Depths
+) -> Candidates:
     """The best messages by vector, by words and by the records that cite them, joined."""
-    vector, notes = search.vector(query), search.notes
-    with search.room.database.read_transaction() as connection:
-        with notes.stage("words"):
-            words = _by_words(connection, query, depths.words)
-        with notes.stage("vectors"):
+    notes, held, near = search.notes, search.held(connection), list[int]()
+    with notes.stage("words"):
+        words = _by_words(connection, query, depths.words)
+    with notes.stage("vectors"):
+        if held is None:
             near = search.near(connection, MESSAGES, vector, depths.dense)
-        with notes.stage("records"):
-            ranked = rank_records(search, connection, query, vector, depths)
-            cited = _cited(connection, ranked, depths.dense)
-        with notes.stage("exact"):
-            items = sorted({*words, *near, *cited})
+        elif vector is not None and (meant := numbers_within(connection, MESSAGES)) is not None:
+            near = held.nearest_of(vector, depths.dense, connection.scalars(meant).all())
+        elif vector is not None:
+            waiting = vector_rows.waiting_items(connection)
+            near = held.nearest(vector, depths.dense, waiting)
+    with notes.stage("records"):
+        ranked = rank_records(search, connection, query, vector, depths)
+        cited = _cited(connection, ranked, depths.dense)
+    with notes.stage("exact"):
+        items = sorted(passing(connection, MESSAGES, {*words, *near, *cited}))
+        if held is None:
             rows = vector_rows.vectors_of(connection, items if vector is not None else [])
             facts = message_queries.facts_of(connection, items)
+        else:
+            rows, facts = held.of_items(items), held.facts_of(connection, items)
     stored = [facts[n] for n in items if n in facts]
     dense, spans = _best_pieces(stored, rows, vector)
     sessions = np.array([fact.session for fact in stored], dtype=np.int64)
@@ -123,7 +140,8 @@ def _by_words(connection: Connection, query: str, depth: int) -> dict[int, float
     terms = query_terms(query)
     messages = message_queries.newest_message(connection)
     chosen = telling_terms(MESSAGE_WORDS.counts(connection, terms), messages)
-    return dict(MESSAGE_WORDS.search(connection, chosen, depth))
+    among = numbers_within(connection, MESSAGES)
+    return dict(MESSAGE_WORDS.search(connection, chosen, depth, among))
 
 
 def _best_pieces(
@@ -146,17 +164,14 @@ def _best_pieces(
 
 
 def _hits(
-    room: OpenLedger, found: Candidates, ranking: Ranking, best: Sequence[int]
+    connection: Connection, found: Candidates, ranking: Ranking, best: Sequence[int]
 ) -> list[MessageHit]:
     best = [place for place in best if ranking.scores[place] != NOT_FOUND]
     numbers = [found.facts[place].n for place in best]
-    with room.database.read_transaction() as connection:
-        messages = labelled_messages(connection, numbers)
+    messages = labelled_messages(connection, numbers)
     hits = []
     for place, n in zip(best, numbers, strict=True):
-        message = messages.get(n)
-        if message is None:  # forgotten meanwhile
-            continue
+        message = messages[n]
         start, end = _without_speaker(found, place)
         excerpt = message.text[start:end] if end > start else message.text
         score, signals = float(ranking.scores[place]), ranking.signals_of(place)
@@ -166,7 +181,7 @@ def _hits(
 
 def as_hit(message: Message, n: int, **found: Any) -> MessageHit:
     """A message as a hit, with its number and, where a search found it, how it did."""
-    same = message.model_dump(include={"session_id", "role", "origin", "name", "at", "text"})
+    same = message.model_dump(include=_SAME)
     found = {"score": 0.0, "excerpt": message.text, **same, **found}
     return MessageHit(message_id=message.id, position=n, labels=message.labels, **found)
 

@@ -7,6 +7,7 @@ from datetime import datetime
 import numpy as np
 from sqlalchemy import Connection
 
+from langmem_graph.filters import Where, parsed
 from langmem_graph.messages import to_utc
 from langmem_graph.retrieval.search_common import (
     RECORD_WEIGHTS,
@@ -31,9 +32,12 @@ from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.record_writes import naive
 from langmem_graph.storage.superseded_labels import PAST
 from langmem_graph.storage.tables_and_migrations import RECORDS
+from langmem_graph.storage.where_conditions import numbers_within, passing
 from langmem_graph.storage.words import query_terms, telling_terms
 
-_SHOWN = set("record_id kind text message_ids facet subject attribute confirmation status".split())
+_SHOWN = set(
+    "record_id kind text message_ids facet subject attribute confirmation status metadata".split()
+)
 MOST_PAST = 2_048  # records that no longer hold whose vectors are compared; ours
 
 
@@ -66,6 +70,8 @@ def rank_records(
     allowed = record_queries.true_now(connection)
     if as_of is not None:
         allowed = set(record_queries.numbers_true_at(connection, as_of))
+    if allowed is not None:
+        allowed = passing(connection, RECORDS, allowed)
     counts = RECORD_WORDS.counts(connection, query_terms(query))
     terms = telling_terms(counts, record_queries.newest_record(connection))
     words = _by_words(connection, terms, depths.words, allowed)
@@ -73,7 +79,8 @@ def rank_records(
     candidates = {*words, *near}
     active = record_queries.active(connection, candidates) if allowed is None else allowed
     past = _past(connection, terms, vector, depths.past) if depths.past else {}
-    items, words = sorted(candidates & active | past.keys()), words | past
+    found = passing(connection, RECORDS, candidates & active | past.keys())
+    items, words = sorted(found), words | past
     facts = record_queries.facts_of(connection, items)
     signals = {
         "dense": _cosines(connection, items, vector),
@@ -121,7 +128,8 @@ def near_records(
     """Records with the nearest vectors; where only some are allowed, all are compared exactly."""
     if vector is None:
         return []
-    if allowed is None and record_queries.newest_record(connection) > depth:
+    filtered = numbers_within(connection, RECORDS) is not None
+    if allowed is None and (filtered or record_queries.newest_record(connection) > depth):
         return search.near(connection, RECORDS, vector, depth)
     exact = nearest(vector_rows.all_vectors(connection, RECORDS), vector, None)
     return [n for n in exact if allowed is None or n in allowed][:depth]
@@ -135,7 +143,13 @@ def _cosines(connection: Connection, items: list[int], vector: Vector | None) ->
 
 
 def search_records(
-    services: Services, user_id: str, query: str, k: int, as_of: object, explain: bool
+    services: Services,
+    user_id: str,
+    query: str,
+    k: int,
+    as_of: object,
+    explain: bool,
+    where: Where | None = None,
 ) -> list[RecordHit]:
     """The best records for a query, best first; what no longer holds is labelled.
 
@@ -143,7 +157,7 @@ def search_records(
     """
     check_query(query, k)
     then = naive(to_utc(as_of)) if as_of is not None else None
-    with services.known_room(user_id) as room:
+    with services.within(parsed(where)).known_room(user_id) as room:
         if room is None:
             return []
         search = UserSearch.of(services, room)

@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from time import perf_counter
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Select
 
 from langmem_graph.embeddings.embedder import Embedder
 from langmem_graph.errors import (
@@ -25,9 +25,11 @@ from langmem_graph.schedule.time_phrases import day_fit, named_days
 from langmem_graph.schemas import MessageHit, RecallMode
 from langmem_graph.settings import RankingMethod, Settings
 from langmem_graph.storage import vector_rows
+from langmem_graph.storage.held_vectors import HeldVectors, held
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.user_room import OpenLedger, Room
 from langmem_graph.storage.vector_rows import VectorRows
+from langmem_graph.storage.where_conditions import at_most, numbers_within, passing
 
 Scores = NDArray[np.float64]
 Vector = NDArray[np.float32]
@@ -52,6 +54,10 @@ SESSION_WEIGHTS = {
     "age": -0.15,  # log of how many sessions ago it began; see Settings.ranking.session_age_weight
 }
 
+FEW, MOST_COMPARED, SHARE = 2_000, 20_000, 4
+"""Under a filter the vectors of so few items are always compared one by one, and of more where they
+are less than a quarter of all: the index would have to be asked too deep for them; measured."""
+DEEPER, MOST_ASKED = 4, 20_000  # how much deeper the index is asked under one, and at most; ours
 NEAR_MISSES = 3  # candidates behind the last hit that an explanation names
 _log = logging.getLogger(__name__)
 
@@ -198,10 +204,10 @@ class UserSearch:
     def vector(self, query: str) -> Vector | None:
         """The query's vector; None when the embedder fails, which is noted."""
         try:
-            self.room.check_embedder(self.embedder.name)
+            dimension = self.room.check_embedder(self.embedder.name)
             with self.notes.stage("embed"):
                 vector = self.embedder.embed_query(query)
-            self.room.check_dimension(vector.size)
+            self.room.check_dimension(vector.size, dimension)
             return vector
         except EmbedderMismatchError:
             raise
@@ -217,6 +223,33 @@ class UserSearch:
         """
         if vector is None:
             return []
+        meant = numbers_within(connection, layer)
+        if meant is not None:
+            return self._near_within(connection, layer, vector, k, meant)
+        return self._near(connection, layer, vector, k)
+
+    def _near_within(
+        self, connection: Connection, layer: str, vector: Vector, k: int, meant: Select[Any]
+    ) -> list[int]:
+        """Of the items that a filter lets through; few are compared one by one.
+
+        Where they are many, the index is asked for more until enough of what it finds passes.
+        """
+        most = vector_rows.newest_vector(connection)
+        if at_most(connection, meant, max(FEW, min(MOST_COMPARED, most // SHARE))):
+            return vector_rows.nearest_among(connection, layer, meant, vector)[:k]
+        depth = DEEPER * k
+        while depth < min(most, MOST_ASKED):
+            near = self._near(connection, layer, vector, depth)
+            found = passing(connection, layer, near)
+            if len(found) >= k:
+                return [n for n in near if n in found]
+            depth = max(2 * depth, 3 * depth * k // (2 * len(found) + 1))
+        every = set(connection.scalars(meant))
+        blocks = vector_rows.all_vectors(connection, layer)
+        return [n for n in nearest(blocks, vector, None) if n in every][:k]
+
+    def _near(self, connection: Connection, layer: str, vector: Vector, k: int) -> list[int]:
         found = list[int]()
         exact: Iterable[VectorRows] = vector_rows.all_vectors(connection, layer)
         try:
@@ -229,6 +262,16 @@ class UserSearch:
         except IndexUnavailableError as error:
             self.notes.warn(error)
         return [*vector_rows.items_of_vectors(connection, found), *nearest(exact, vector, k)]
+
+    def held(self, connection: Connection) -> HeldVectors | None:
+        """The vectors of messages, where they are many enough for an index and few enough to hold.
+
+        A reader beside a writer has no index, and compares with all.
+        """
+        if self.room.read_only:
+            return None
+        database = self.room.database.whole or self.room.database
+        return held(database, connection, self.settings.ranking.dense_candidates)
 
 
 def nearest(blocks: Iterable[VectorRows], vector: Vector, depth: int | None) -> list[int]:

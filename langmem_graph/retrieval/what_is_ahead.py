@@ -110,14 +110,14 @@ def conflicts_at(room: Room, asked: EventTime, settings: Settings) -> list[Sched
     with room.database.read_transaction() as connection:
         dated = planned_items(connection, begin, settings, None)
         exact = [item for item in dated if item.event.granularity not in ("month", "year")]
-        items = [item for item in exact if not _fills_days(item)]
+        items = [item for item in exact if not fills_days(item)]
         found = sorted(met(asked, items, settings.event_minutes))[:MOST]
         records = record_queries.records_by_number(connection, [n for _, _, n in found])
     events = {item.n: item.event for item in items}
     return [_conflict(records[n], events[n], span) for _, span, n in found]
 
 
-def _fills_days(item: PlannedItem) -> bool:
+def fills_days(item: PlannedItem) -> bool:
     """True for a routine of every day without a time of day, which says nothing about any time."""
     if item.event.granularity != "day" or item.event.recurrence is None:
         return False

@@ -13,10 +13,11 @@ from sqlalchemy import Connection, Row, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.errors import ReadOnlyError
-from langmem_graph.messages import UNNAMED, is_bare_call, parse_messages, session_key
+from langmem_graph.messages import UNNAMED, agent_key, is_bare_call, parse_messages, session_key
+from langmem_graph.metadata import checked_metadata
 from langmem_graph.reports import AddReport, RenamedMessage
 from langmem_graph.schemas import Message
-from langmem_graph.storage import message_queries, pending_messages
+from langmem_graph.storage import message_queries, pending_messages, where_conditions
 from langmem_graph.storage.full_text import BEFORE, MESSAGE_WORDS, words_of
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.record_writes import now
@@ -26,6 +27,7 @@ from langmem_graph.storage.tables_and_migrations import (
     MESSAGES,
     READ_ROLES,
     SPOKEN,
+    message_values,
     outbox,
     sessions,
     unread,
@@ -43,6 +45,8 @@ def add_messages(
     whole_conversation: bool,
     *,
     origin: object = None,
+    metadata: object = None,
+    agent_id: object = None,
     read: bool = True,
 ) -> AddReport:
     """Store messages in one transaction, then embed and index what is due; see `UserMemory.add`.
@@ -54,8 +58,15 @@ def add_messages(
         raise ReadOnlyError("add needs a memory opened for writing, not read_only=True.")
     session = session_key(session_id)
     longest = services.settings.storage.max_message_chars
+    about = {"metadata": checked_metadata(metadata), "agent_id": agent_key(agent_id)}
     new, rejected, dropped = parse_messages(
-        messages, session_id=session, at=at, max_chars=longest, origin=origin
+        messages,
+        session_id=session,
+        at=at,
+        max_chars=longest,
+        origin=origin,
+        about=about,
+        redact=services.redact,
     )
     report = AddReport(rejected=rejected, dropped=dropped if new else {})
     if not new:  # nothing is stored, so that a new user gets no folder
@@ -174,6 +185,7 @@ def append(connection: Connection, new: Sequence[Message], report: AddReport) ->
     spoken = select(m.text).where(m.session == session, SPOKEN).order_by(m.n.desc())
     earlier = list(connection.scalars(spoken.limit(BEFORE)))[::-1]
     numbers = _insert_messages(connection, unknown, session)
+    _index_values(connection, numbers, unknown)
     _index_words(connection, numbers, unknown, earlier)
     return {n: message.id for n, message in zip(numbers, unknown, strict=True)}
 
@@ -243,7 +255,9 @@ def _insert_messages(connection: Connection, new: Iterable[Message], session: in
 
 
 def _row(message: Message, session: int) -> dict[str, Any]:
-    extra = {"tool_calls": message.tool_calls, "tool_call_id": message.tool_call_id}
+    extra: dict[str, Any] = {"tool_calls": message.tool_calls, "tool_call_id": message.tool_call_id}
+    about = {"metadata": message.metadata, "agent_id": message.agent_id}
+    extra |= {name: value for name, value in about.items() if value}
     return {
         "message_id": message.id,
         "session": session,
@@ -257,6 +271,16 @@ def _row(message: Message, session: int) -> dict[str, Any]:
         "is_question": message.text.rstrip().endswith(("?", "？")),
         "added_at": now(),
     }
+
+
+def _index_values(connection: Connection, numbers: Sequence[int], new: Sequence[Message]) -> None:
+    """Store by what filters find each message."""
+    rows: list[dict[str, Any]] = []
+    for n, message in zip(numbers, new, strict=True):
+        agent = {"agent_id": message.agent_id} if message.agent_id else {}
+        rows += where_conditions.value_rows(n, {**message.metadata, **agent})
+    if rows:
+        connection.execute(insert(message_values), rows)
 
 
 def _index_words(

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from langmem_graph.errors import InvalidInputError, ReadOnlyError
 from langmem_graph.messages import is_unicode, to_utc
+from langmem_graph.redaction import redacted_record
 from langmem_graph.reports import RecordsReport, RejectedRecord
 from langmem_graph.schedule.times import checked_event, time_key
 from langmem_graph.schemas import Record
@@ -23,7 +24,7 @@ from langmem_graph.storage.tables_and_migrations import RECORDS
 
 _RECORD_ID = re.compile("[!-~]{1,100}")
 """Ids of this form can be cited in topic tracks."""
-_DERIVED = frozenset({"labels", "superseded_by", "created_at", "updated_at"})
+_DERIVED = frozenset({"labels", "superseded_by", "created_at", "updated_at", "metadata"})
 _ALLOWED = frozenset(Record.model_fields) - _DERIVED
 
 
@@ -39,7 +40,8 @@ def add_records(services: Services, user_id: str, given: object, made_by: str) -
     start = perf_counter()
     if services.read_only:
         raise ReadOnlyError("add_records needs a memory opened for writing, not read_only=True.")
-    rows, report, change = _as_list(given), RecordsReport(), Change.new(made_by)
+    rows = [redacted_record(row, services.redact) for row in _as_list(given)]
+    report, change = RecordsReport(), Change.new(made_by)
     max_chars = services.settings.storage.max_record_chars
     with services.room(user_id) as room:
         room.check_embedder(services.embedder.name)

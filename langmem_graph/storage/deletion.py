@@ -4,19 +4,20 @@ A record that a forgotten message carries is deleted as a whole, since its text 
 message said. What was done to other records is taken back in `change_log.py`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from sqlalchemy import Connection, delete, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.messages import session_key
-from langmem_graph.reports import EraseReport, ForgetReport
+from langmem_graph.reports import EraseReport, ForgetPreview, ForgetReport
 from langmem_graph.storage import call_log, pending_messages, record_queries, vector_rows
 from langmem_graph.storage.change_log import Numbers, forget_changes
 from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS, words_of
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.round_checkpoints import FILE_KEYS
+from langmem_graph.storage.superseded_labels import labelled_records
 from langmem_graph.storage.tables_and_migrations import (
     MESSAGES,
     READ_ROLES,
@@ -25,6 +26,7 @@ from langmem_graph.storage.tables_and_migrations import (
     attributes,
     clusters,
     files,
+    message_values,
     messages,
     meta,
     outbox,
@@ -39,8 +41,7 @@ from langmem_graph.storage.user_room import note_deletion
 
 def forget(services: Services, user_id: str, **named: str | None) -> ForgetReport:
     """Delete the `record`, `message` or `session` of an id, with everything derived from it."""
-    if sum(name is not None for name in named.values()) != 1:
-        raise InvalidInputError("Name one thing to forget: a record, a message or a session.")
+    _check_named(named)
     with services.known_room(user_id) as room:
         if room is None:
             return ForgetReport()
@@ -51,6 +52,32 @@ def forget(services: Services, user_id: str, **named: str | None) -> ForgetRepor
         room.finish_deletion()
         services.drain(room, at_least=services.settings.storage.index_batch)
         return done.model_copy(update={"traces_left": room.traces_left is not None})
+
+
+def preview(services: Services, user_id: str, **named: str | None) -> ForgetPreview:
+    """What `forget` would do: it is done, looked at and taken back in one transaction."""
+    _check_named(named)
+    r = records_table.c
+    held = select(r.n, r.status)
+    with services.known_room(user_id) as room:
+        if room is None:
+            return ForgetPreview(report=ForgetReport())
+        with room.database.write_transaction() as connection:
+            before = dict(map(tuple, connection.execute(held).all()))
+            with connection.begin_nested() as point:
+                done = _forget(connection, **named)
+                after = dict(map(tuple, connection.execute(held).all()))
+                point.rollback()
+            touched = [n for n, status in before.items() if after.get(n) != status]
+            whole = labelled_records(connection, touched)
+        gone = [whole[n] for n in touched if n not in after]
+        again = [whole[n] for n in touched if n in after]
+        return ForgetPreview(report=done, records=gone, restored=again)
+
+
+def _check_named(named: Mapping[str, str | None]) -> None:
+    if sum(name is not None for name in named.values()) != 1:
+        raise InvalidInputError("Name one thing to forget: a record, a message or a session.")
 
 
 def _forget(
@@ -77,6 +104,7 @@ def forget_messages(connection: Connection, items: Numbers) -> ForgetReport:
     call_log.forget_calls(connection, items)
     _drop_layer(connection, MESSAGES, items)
     connection.execute(delete(unread).where(unread.c.message.in_(items)))
+    connection.execute(delete(message_values).where(message_values.c.message.in_(items)))
     connection.execute(delete(messages).where(messages.c.n.in_(items)))
     MESSAGE_WORDS.drop(connection, items)
     for session in affected_sessions:

@@ -4,19 +4,29 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from time import sleep
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from sqlalchemy import Connection
 
 from langmem_graph.embeddings.embedder import Embedder
-from langmem_graph.errors import ClosedMemoryError, LangMemGraphError, NothingStoredError, for_log
+from langmem_graph.errors import (
+    ClosedMemoryError,
+    InvalidInputError,
+    LangMemGraphError,
+    NothingStoredError,
+    for_log,
+)
+from langmem_graph.filters import Filter, both
+from langmem_graph.redaction import Redact
 from langmem_graph.reports import CallNote
 from langmem_graph.settings import Settings
 from langmem_graph.storage import call_log, pending_messages
-from langmem_graph.storage.directory_and_lock import MemoryDirectory
+from langmem_graph.storage.memory_directory import MemoryDirectory
 from langmem_graph.storage.outbox_worker import Drained, DueWork
 from langmem_graph.storage.user_room import Room
 from langmem_graph.threads import finish, in_thread_of, uninterrupted
@@ -26,6 +36,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
+POSTGRES = ("postgresql://", "postgres://")
 RETRY_SECONDS = 2.0  # between two attempts to remove deleted words from a log that is in use
 
 
@@ -42,13 +53,25 @@ class Services:
     embedder: Embedder
     settings: Settings
     read_only: bool
-    closed: bool = False
+    redact: Redact | None = None
+    """What is stored passes it before."""
+    where: Filter | None = None
+    """What all that is read has to pass; what is written is not looked at."""
     on_opened: Callable[[str], None] | None = None
     on_embedded: Callable[[int], None] | None = None
     _with_traces: set[str] = field(default_factory=set)
+    _closed: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         self.directory.on_due = self._do_due_work
+
+    def within(self, where: Filter | None) -> Self:
+        """The same for reading, where all that is read passes this filter too."""
+        if where is None:
+            return self
+        view = copy(self)
+        view.where = both(self.where, where)
+        return view
 
     @contextmanager
     def room(self, user_id: str, *, create: bool = False) -> Iterator[Room]:
@@ -68,7 +91,7 @@ class Services:
             if room.traces_left:
                 with suppress(LangMemGraphError):  # it is tried again
                     room.empty_log(seconds=0.0)
-            yield room
+            yield room if self.where is None else room.within(self.where)
             if room.traces_left and user_id not in self._with_traces:
                 self._with_traces.add(user_id)
                 _log.warning("a reader keeps deleted words in the log of %s", room.name)
@@ -77,7 +100,7 @@ class Services:
     def _empty_log(self, user_id: str) -> None:
         """Enter the room now and then, until no reader keeps deleted words in its log."""
         left = True
-        while left and not self.closed:
+        while left and not self._closed.is_set():
             sleep(RETRY_SECONDS)
             with suppress(LangMemGraphError):
                 left = self._in_known_room(user_id, lambda room: bool(room.traces_left), False)
@@ -146,7 +169,7 @@ class Services:
     @uninterrupted
     def close(self, until: float = 0.0) -> None:
         """Finish due work as far as there is time, then release the directory."""
-        self.closed = True
+        self._closed.set()
         try:
             if not (self.read_only or self.directory.is_foreign()):
                 finish(partial(self._finish_due_work, self.directory.open_users()), until)
@@ -170,5 +193,25 @@ class Services:
 
     def check_open(self) -> None:
         """Raise if this `Memory` was closed, even while another one shares the directory."""
-        if self.closed:
+        if self._closed.is_set():
             raise ClosedMemoryError("This Memory is closed. Open it again: Memory(path).")
+
+
+def is_database(path: object) -> bool:
+    """Whether it is a PostgreSQL URL or an application's pool of connections, not a directory."""
+    return hasattr(path, "getconn") or str(path).startswith(POSTGRES)
+
+
+def open_rooms(
+    path: Any, settings: Settings, chroma: Any, read_only: bool
+) -> "MemoryDirectory | PostgresRooms":
+    """Open a directory, or a database; the arguments are those of `Memory`."""
+    if not is_database(path):
+        where = Path(path).expanduser()
+        return MemoryDirectory.open(where, settings, chroma=chroma, read_only=read_only)
+    try:
+        from langmem_graph.storage.postgres_rooms import PostgresRooms as Opened
+    except ImportError as error:
+        text = "PostgreSQL needs an extra: pip install 'langmem-graph[postgres]'."
+        raise InvalidInputError(text) from error
+    return Opened(path, settings, chroma, read_only=read_only)

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, Row, Select, func, select
 
 from langmem_graph.schemas import Message
 from langmem_graph.storage.sqlite_database import rows_where_in
 from langmem_graph.storage.tables_and_migrations import (
     ACTIVE,
+    MESSAGES,
     messages,
     outbox,
     record_sources,
@@ -18,6 +19,7 @@ from langmem_graph.storage.tables_and_migrations import (
     sessions,
 )
 from langmem_graph.storage.vector_rows import IN_CHROMA
+from langmem_graph.storage.where_conditions import within
 
 
 class Facts(NamedTuple):
@@ -38,7 +40,8 @@ _FACTS = select(*(messages.c[name] for name in Facts._fields))
 
 def facts_of(connection: Connection, items: Iterable[int]) -> dict[int, Facts]:
     """What ranking needs to know of these messages, by number."""
-    rows = rows_where_in(connection, _FACTS, messages.c.n, items)
+    own = _FACTS.where(*within(connection, MESSAGES, messages.c.n))
+    rows = rows_where_in(connection, own, messages.c.n, items)
     return {facts.n: facts for facts in map(Facts._make, rows)}
 
 
@@ -50,15 +53,20 @@ def newest_message(connection: Connection) -> int:
 _whole = select(messages, sessions.c.session_id).join(sessions, sessions.c.n == messages.c.session)
 
 
+def _shown(connection: Connection) -> Select[Any]:
+    """Whole messages, those that pass the connection's filter."""
+    return _whole.where(*within(connection, MESSAGES, messages.c.n))
+
+
 def messages_by_number(connection: Connection, items: Iterable[int]) -> dict[int, Message]:
     """Whole messages by their numbers."""
-    rows = rows_where_in(connection, _whole, messages.c.n, items)
+    rows = rows_where_in(connection, _shown(connection), messages.c.n, items)
     return {row.n: _message(row) for row in rows}
 
 
 def messages_by_id(connection: Connection, ids: Iterable[str]) -> dict[str, Message]:
     """Whole messages by their ids; unknown ids are left out."""
-    rows = rows_where_in(connection, _whole, messages.c.message_id, ids)
+    rows = rows_where_in(connection, _shown(connection), messages.c.message_id, ids)
     return {row.message_id: _message(row) for row in rows}
 
 
@@ -66,7 +74,8 @@ def latest_messages(
     connection: Connection, count: int, session_id: str | None = None
 ) -> list[Message]:
     """The messages of a session, or of all, that arrived last, in the order they arrived."""
-    meant = _whole if session_id is None else _whole.where(sessions.c.session_id == session_id)
+    meant = _shown(connection)
+    meant = meant if session_id is None else meant.where(sessions.c.session_id == session_id)
     latest = meant.order_by(messages.c.n.desc()).limit(count)
     return [_message(row) for row in connection.execute(latest).all()[::-1]]
 
@@ -78,6 +87,7 @@ def said_by_user(
     m = messages.c
     first, last = (one.astimezone(UTC).replace(tzinfo=None) for one in (since, until))
     query = select(m.n, m.text, m.at).where(m.role == "user", m.at.between(first, last))
+    query = query.where(*within(connection, MESSAGES, m.n))
     rows = connection.execute(query.order_by(m.at.desc()).limit(most))
     return [(n, text, at.replace(tzinfo=UTC)) for n, text, at in rows]
 
@@ -86,7 +96,7 @@ def all_messages(connection: Connection) -> Iterator[Message]:
     """Yield every message, in the order of arrival."""
     after = 0
     while True:
-        page = _whole.where(messages.c.n > after).order_by(messages.c.n).limit(1_000)
+        page = _shown(connection).where(messages.c.n > after).order_by(messages.c.n).limit(1_000)
         rows = connection.execute(page).all()
         if not rows:
             return
@@ -106,6 +116,8 @@ def _message(row: Row[Any]) -> Message:
         text=row.text,
         tool_calls=extra.get("tool_calls") or [],
         tool_call_id=extra.get("tool_call_id"),
+        metadata=extra.get("metadata") or {},
+        agent_id=extra.get("agent_id"),
     )
 
 
@@ -178,6 +190,7 @@ def session_summaries(connection: Connection) -> list[SessionSummary]:
     query = (
         select(sessions.c.session_id, func.count(), func.min(m.at), func.max(m.at))
         .join(messages, m.session == sessions.c.n)
+        .where(*within(connection, MESSAGES, m.n))
         .group_by(sessions.c.n, sessions.c.session_id)
         .order_by(sessions.c.n)
     )

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -25,10 +25,12 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from langmem_graph.errors import ClosedMemoryError, InvalidInputError, StorageError
+from langmem_graph.filters import Filter
 from langmem_graph.messages import folder_name
 from langmem_graph.settings import StorageSettings
+from langmem_graph.storage import postgres_vacuum
 from langmem_graph.storage.postgres_words import OWN_ROOM, SCHEMA
-from langmem_graph.storage.tables_and_migrations import NEVER_REUSED, get_meta
+from langmem_graph.storage.tables_and_migrations import NEVER_REUSED, TRACES_LEFT, get_meta
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -40,7 +42,6 @@ _ENTER = sa.text(
     " set_config('app.room', :room, true), set_config('app.rooms', :room, true),"
     " set_config('lock_timeout', :lock, true), set_config('statement_timeout', :limit, true)"
 )
-_TABLES = sa.text("SELECT tablename FROM pg_tables WHERE schemaname = :schema")
 _LOCK = sa.text("SELECT pg_advisory_xact_lock(:key)")
 STATEMENT_SECONDS = 120
 
@@ -150,7 +151,7 @@ def room_of(user_id: str) -> UUID:
 def place_of(engine: Engine) -> str:
     """The database without its password, for messages."""
     url: URL = engine.url
-    return f"{url.host or 'a pool'}/{url.database or ''}"
+    return f"{url.host or url.query.get('host') or 'a pool'}/{url.database or ''}"
 
 
 @contextmanager
@@ -167,6 +168,10 @@ def _explanation(engine: Engine, error: SQLAlchemyError) -> str:
     said = getattr(getattr(origin, "diag", None), "message_primary", None)  # details quote rows
     cause = " ".join(str(said or origin or error).split())
     told = f"The database {place_of(engine)} cannot be used: {cause}. "
+    if "permission denied" in cause:
+        return f"{told}This login lacks a right: GRANT {ROLE} TO it; an administrator migrates."
+    if "extension" in cause:
+        return f"{told}The server needs pgvector 0.8 or newer: install its package there."
     if any(name in cause for name in (ROLE, f"{SCHEMA}.", "relation ", "app.room")):
         return f"{told}If it was not prepared yet, run: langmem-graph migrate URL"
     if isinstance(error, PoolTimeoutError) or isinstance(origin, PoolTimeout):
@@ -179,6 +184,10 @@ class PostgresDatabase:
 
     def __init__(self, engine: Engine, room: UUID, settings: StorageSettings) -> None:
         self.engine, self.room, self.closed = engine, room, False
+        self.where: Filter | None = None
+        """What all that is read has to pass; see `where_conditions.py`."""
+        self.whole: Self | None = None
+        """The same without that filter, of one that was made to read under it."""
         self.ledger_id: str | None = None
         """The room's own id, once it was opened; another one means that it was erased meanwhile."""
         self._settings = settings
@@ -196,7 +205,7 @@ class PostgresDatabase:
     def read_transaction(self) -> Iterator[Connection]:
         """Open a read transaction, which sees one unchanging snapshot of the room."""
         with self._connection("REPEATABLE READ", postgresql_readonly=True) as connection:
-            yield connection
+            yield connection.execution_options(where=self.where)
 
     def read(self, query: Callable[[Connection], T]) -> T:
         """The result of a query in a read transaction of its own."""
@@ -252,16 +261,20 @@ class PostgresDatabase:
             connection.execute(note, [{"name": name, "last": n} for name, n in last.items()])
 
     def checkpoint(self, seconds: float | None = None) -> bool:
-        """Remove deleted rows from the tables' pages; False where that is not allowed."""
+        """Remove the rows that were deleted from all pages; False where some may be left."""
+        noted = sa.text("SELECT xmin::text FROM meta WHERE key = :key AND room = :room")
+        own = {"key": TRACES_LEFT, "room": self.room}
+        deleted = self.read(lambda connection: connection.scalar(noted, own))
+        return deleted is None or self.remove_deleted(deleted, seconds)
+
+    def remove_deleted(self, deleted: str, seconds: float | None = None) -> bool:
+        """Remove what was deleted up to this transaction; False where some may be left."""
+        wait = self._settings.busy_timeout_seconds if seconds is None else seconds
         try:
-            with self.engine.connect() as bare:
-                connection = bare.execution_options(isolation_level="AUTOCOMMIT")
-                for table in connection.scalars(_TABLES, {"schema": SCHEMA}).all():
-                    connection.exec_driver_sql(f"VACUUM {SCHEMA}.{table}")
+            return postgres_vacuum.remove_deleted(self.engine, deleted, wait)
         except SQLAlchemyError as error:
             _log.warning("%s", _explanation(self.engine, error))
             return False
-        return True
 
     def close(self) -> None:
         """Let nothing be read or written any more; the connections belong to all rooms."""

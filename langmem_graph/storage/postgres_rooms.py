@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
 
@@ -44,6 +44,7 @@ from langmem_graph.storage.user_room import FairLock, Room
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 AT_ONCE = 10  # rooms whose due work one process claims at a time
 
@@ -52,6 +53,7 @@ class PostgresRoom(Room):
     """One user's rows, with the same methods as a user's folder."""
 
     database: PostgresDatabase
+    _next_try = 0.0
 
     def __init__(
         self,
@@ -87,6 +89,13 @@ class PostgresRoom(Room):
 
     def clean_after_deletion(self) -> None:
         """Nothing is left to do: the rows of words and vectors were deleted one by one."""
+
+    def empty_log(self, seconds: float | None = None) -> None:
+        """Rewrite tables; what failed is tried again, for a hundredth of the time at most."""
+        start = time.monotonic()
+        if seconds is None or start > self._next_try:
+            super().empty_log(seconds)
+            self._next_try = time.monotonic() + 100 * (time.monotonic() - start)
 
 
 class PostgresRooms(NotCopied):
@@ -136,12 +145,23 @@ class PostgresRooms(NotCopied):
         return self._database(user_id).read(lambda c: get_meta(c, "ledger_id")) is not None
 
     def users(self) -> list[str]:
-        """The ids of all users of whom something is stored, asked for room by room."""
+        """The ids of all users of whom something is stored."""
+        return self.read_each(lambda _, user_id: user_id)
+
+    def read_each(self, query: Callable[[sa.Connection, str], T]) -> list[T]:
+        """The results of a query in every user's room, asked for room by room."""
+        self._check_open()
         with explained(self._engine), self._engine.connect() as connection:
             keys = connection.scalars(sa.select(work.c.room)).all()
-        rooms = (PostgresDatabase(self._engine, key, self._settings.storage) for key in keys)
-        found = (room.read(partial(get_meta, key="user_id")) for room in rooms)
-        return sorted(filter(None, found))
+        found = dict[str, T]()
+        for key in keys:
+            with PostgresDatabase(
+                self._engine, key, self._settings.storage
+            ).read_transaction() as connection:
+                user_id = get_meta(connection, "user_id")
+                if user_id is not None:
+                    found[user_id] = query(connection, user_id)
+        return [found[user_id] for user_id in sorted(found)]
 
     @contextmanager
     def room(self, user_id: str, *, create: bool = False) -> Iterator[PostgresRoom]:
@@ -188,13 +208,14 @@ class PostgresRooms(NotCopied):
             room.index.drop()
             with room.database.write_transaction() as connection:
                 held = message_queries.counts(connection).messages
+                deletion = connection.scalar(sa.text("SELECT pg_current_xact_id()::xid::text"))
                 for table in (*reversed(ROOM_TABLES), work):
                     own: sa.ColumnElement[bool] = table.c.room == room.database.room
                     connection.execute(sa.delete(table).where(own))
         with self._changed:
             self._rooms.pop(user_id, None)
-        room.database.checkpoint()
-        return EraseReport(messages=held, files=0, bytes=0)
+        clean = room.database.remove_deleted(str(deletion))
+        return EraseReport(messages=held, files=0, bytes=0, traces_left=not clean)
 
     def release(self, until: float) -> None:
         """Refuse new calls, wait until then for those of other threads, and close connections."""

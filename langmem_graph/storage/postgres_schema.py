@@ -4,6 +4,7 @@ They are those of a ledger's file, with the room first in every key. Numbers are
 room, by triggers, as SQLite counts them in each file.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from sqlalchemy.dialects.postgresql import UUID
 
 from langmem_graph.errors import SchemaTooNewError, StorageError
 from langmem_graph.settings import Settings
+from langmem_graph.storage import postgres_vacuum
 from langmem_graph.storage import tables_and_migrations as ledger
 from langmem_graph.storage.postgres_database import (
     ROLE,
@@ -24,9 +26,9 @@ from langmem_graph.storage.postgres_database import (
 )
 from langmem_graph.storage.postgres_index import neighbours
 from langmem_graph.storage.postgres_words import OWN_ROOM, SCHEMA, TABLES, room_column
-from langmem_graph.storage.tables_and_migrations import get_meta
+from langmem_graph.storage.tables_and_migrations import TRACES_LEFT, get_meta
 
-VERSION = 1
+VERSION = 2
 _MIGRATING = 7_240_811_923  # the advisory lock under which one process at a time migrates
 _TYPES = {
     sa.Integer: sa.BigInteger(),
@@ -84,6 +86,7 @@ work = sa.Table(
 )
 """The rooms there are, and since when each has due work; no text, and outside the second wall."""
 
+_THERE = sa.text(f"SELECT tablename FROM pg_tables WHERE schemaname = '{SCHEMA}'")
 _DUE = f"""
 CREATE OR REPLACE FUNCTION {SCHEMA}.note_work() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
   INSERT INTO {SCHEMA}.work (room, due_at) VALUES ({OWN_ROOM}, extract(epoch FROM now()))
@@ -103,19 +106,56 @@ CREATE OR REPLACE FUNCTION {SCHEMA}.keep_{{name}}() RETURNS trigger LANGUAGE plp
   ON CONFLICT (room, name) DO UPDATE SET last = greatest(numbers.last, excluded.last);
   RETURN NULL; END $$
 """
+_SIZES = (
+    f"ALTER TABLE {SCHEMA}.postings ADD COLUMN size integer",
+    f"UPDATE {SCHEMA}.postings SET size = indexed.size FROM {SCHEMA}.indexed"
+    " WHERE (postings.room, postings.words, postings.item)"
+    " = (indexed.room, indexed.words, indexed.item)",
+    f"ALTER TABLE {SCHEMA}.postings ALTER size SET NOT NULL",
+    f"DROP INDEX {SCHEMA}.postings_by_item",
+    f"CREATE INDEX postings_by_item ON {SCHEMA}.postings (item, room, words)",
+    f"INSERT INTO {SCHEMA}.totals SELECT room, words, count(*), sum(size)"
+    f" FROM {SCHEMA}.indexed GROUP BY room, words",
+)
+"""What version 2 keeps of words beside what version 1 kept."""
 
 
-def prepare(url: str, users: Iterable[str] = ()) -> int:
-    """Prepare the database, and make an index of their own for these users' large rooms."""
+def prepare(url: str, users: Iterable[str] = (), *, rewrite: bool = False) -> int:
+    """Prepare the database, and make an index of their own for these users' large rooms.
+
+    Args:
+        url: of the database.
+        users: ids of users.
+        rewrite: also take everything that was deleted out of all pages, however long that takes.
+    """
     settings = Settings().storage
     engine = connect(url, settings)
     try:
         version = migrate(engine)
         for user_id in users:
             _make_index(PostgresDatabase(engine, room_of(user_id), settings))
+        if rewrite:
+            _rewrite(engine, settings.busy_timeout_seconds)
         return version
     finally:
         engine.dispose()
+
+
+def _rewrite(engine: Engine, seconds: float) -> None:
+    rooms = TABLES.tables[f"{SCHEMA}.meta"]
+    with explained(engine):
+        with engine.begin() as connection:
+            now = connection.scalar(sa.text("SELECT pg_current_xact_id()::xid::text"))
+            notes = connection.scalars(sa.select(rooms.c.value).where(rooms.c.key == TRACES_LEFT))
+            known = notes.all()
+        if not postgres_vacuum.remove_deleted(engine, str(now), seconds, math.inf):
+            raise StorageError(
+                "What was deleted could not be removed from every page: a table, or a snapshot of "
+                "it, is in use, or this login may not rewrite it. Do it again as the tables' owner."
+            )
+        with engine.begin() as connection:
+            gone = (rooms.c.key == TRACES_LEFT) & rooms.c.value.in_(known)
+            connection.execute(sa.delete(rooms).where(gone))
 
 
 def _make_index(database: PostgresDatabase) -> None:
@@ -142,13 +182,31 @@ def migrate(engine: Engine) -> int:
     """
     with explained(engine), engine.connect() as connection, connection.begin():
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATING)))
-        if _version(connection) is None:
+        version = _version(connection)
+        if version is None:
             for command in _commands():
                 connection.exec_driver_sql(command)
             TABLES.create_all(connection, checkfirst=False)
             for command in _commands_after():
                 connection.exec_driver_sql(command)
+        elif version < VERSION:
+            _add_tables(connection, version)
         return check_version(connection, place_of(engine))
+
+
+def _add_tables(connection: Connection, version: int) -> None:
+    """Make the tables that an older version did not have, behind both walls."""
+    there = set(connection.scalars(_THERE))
+    added = [table for table in ROOM_TABLES if table.name not in there]
+    TABLES.create_all(connection, tables=added)
+    for table in added:
+        connection.exec_driver_sql(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {ROLE}")
+        for command in _policies(table):
+            connection.exec_driver_sql(command)
+    if version == 1:
+        for command in _SIZES:
+            connection.exec_driver_sql(command)
+    connection.exec_driver_sql(f"UPDATE {SCHEMA}.version SET version = {VERSION}")
 
 
 def check_version(connection: Connection, place: str) -> int:
@@ -156,6 +214,11 @@ def check_version(connection: Connection, place: str) -> int:
     version = _version(connection)
     if version is None:
         raise StorageError(f"The database {place} is not prepared: langmem-graph migrate URL")
+    if version < VERSION:
+        raise StorageError(
+            f"The database {place} has schema version {version}, which is older than {VERSION}. "
+            "Bring it up to date, nothing is lost: langmem-graph migrate URL"
+        )
     if version > VERSION:
         raise SchemaTooNewError(
             f"The database {place} has schema version {version}; this langmem-graph knows up to "
@@ -198,11 +261,21 @@ def _commands_after() -> Iterator[str]:
     yield f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {SCHEMA} TO {ROLE}"
     yield f"REVOKE INSERT, UPDATE, DELETE ON {SCHEMA}.version FROM {ROLE}"
     for table in ROOM_TABLES:
-        yield f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY"
-        own = "room = current_setting('app.room', true)::uuid"
-        rooms = "string_to_array(current_setting('app.rooms', true), ',')::uuid[]"
-        yield f"CREATE POLICY own ON {table} TO {ROLE} USING ({own}) WITH CHECK ({own})"
-        yield f"CREATE POLICY seen ON {table} FOR SELECT TO {ROLE} USING (room = ANY({rooms}))"
+        yield from _policies(table)
+
+
+def _policies(table: sa.Table) -> Iterator[str]:
+    """The second wall around a table: it shows and takes rows of the transaction's rooms alone."""
+    for column in table.columns:  # ANALYZE would keep some of what users said
+        if not isinstance(column.type, sa.Integer | sa.Float | UUID):
+            yield f"ALTER TABLE {table} ALTER {column.name} SET STATISTICS 0"
+    yield f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY"
+    # Each in a SELECT of its own: PostgreSQL then computes it once, and not for every row.
+    own = "room = (SELECT current_setting('app.room', true)::uuid)"
+    rooms = "(SELECT string_to_array(current_setting('app.rooms', true), ',')::uuid[])"
+    seen = f"room = ANY ({rooms}::uuid[])"
+    yield f"CREATE POLICY own ON {table} TO {ROLE} USING ({own}) WITH CHECK ({own})"
+    yield f"CREATE POLICY seen ON {table} FOR SELECT TO {ROLE} USING ({seen})"
 
 
 def _trigger(function: str, table: str, when: str, each: str, seen: str = "") -> str:

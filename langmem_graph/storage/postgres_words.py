@@ -4,13 +4,14 @@ PostgreSQL's own ranking knows nothing of how rare a word is, so postings are ke
 item has each term.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
-from sqlalchemy.dialects.postgresql import ARRAY, UUID
+from sqlalchemy.dialects.postgresql import ARRAY, UUID, insert
 
 from langmem_graph.storage.words import is_prefix
 
@@ -36,9 +37,11 @@ postings = sa.Table(
     sa.Column("item", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("own", sa.Integer, nullable=False),
     sa.Column("before", sa.Integer, nullable=False),
-    sa.Index("postings_by_item", "room", "words", "item"),
+    sa.Column("size", sa.Integer, nullable=False),
+    # The item first: else PostgreSQL, not knowing a new room, reads all its postings for a term.
+    sa.Index("postings_by_item", "item", "room", "words"),
 )
-"""How often each item has a term, in the two columns of its full-text table."""
+"""How often each item has a term, in the two columns of its full-text table; and its words."""
 
 indexed = sa.Table(
     "indexed",
@@ -50,18 +53,30 @@ indexed = sa.Table(
 )
 """The items of each full-text table, and how many words each has."""
 
+totals = sa.Table(
+    "totals",
+    TABLES,
+    room_column(),
+    sa.Column("words", sa.SmallInteger, primary_key=True),
+    sa.Column("total_items", sa.BigInteger, nullable=False),
+    sa.Column("total_size", sa.BigInteger, nullable=False),
+)
+"""How many items each full-text table has, and how many words these have together."""
+
+_NUMBERS = ("items", "own", "before", "sizes")
 _ADD = sa.text(
-    f"INSERT INTO {SCHEMA}.postings (words, term, item, own, before)"  # a constant
-    " SELECT :words, * FROM unnest(:terms, :items, :own, :before)"
+    f"INSERT INTO {SCHEMA}.postings (words, term, item, own, before, size)"  # a constant
+    " SELECT :words, * FROM unnest(:terms, :items, :own, :before, :sizes)"
 ).bindparams(
     sa.bindparam("terms", type_=ARRAY(sa.Text())),
-    *(sa.bindparam(name, type_=ARRAY(sa.BigInteger())) for name in ("items", "own", "before")),
+    *(sa.bindparam(name, type_=ARRAY(sa.BigInteger())) for name in _NUMBERS),
 )
 
 
 def add(connection: Connection, words: int, rows: Mapping[int, Sequence[Sequence[str]]]) -> None:
     """Index items: the words of one or two columns of each."""
-    made: dict[str, list[object]] = {"terms": [], "items": [], "own": [], "before": []}
+    made: dict[str, list[object]] = {name: [] for name in ("terms", *_NUMBERS)}
+    sizes = {item: sum(map(len, columns)) for item, columns in rows.items()}
     for item, columns in rows.items():
         own, before = (Counter(column) for column in (*columns, ())[:2])
         terms = list(own | before)
@@ -69,25 +84,42 @@ def add(connection: Connection, words: int, rows: Mapping[int, Sequence[Sequence
         made["items"] += [item] * len(terms)
         made["own"] += [own[term] for term in terms]
         made["before"] += [before[term] for term in terms]
+        made["sizes"] += [sizes[item]] * len(terms)
     connection.execute(_ADD, {"words": words, **made})
-    sizes = [{"words": words, "item": n, "size": sum(map(len, c))} for n, c in rows.items()]
-    connection.execute(sa.insert(indexed), sizes)
+    listed = [{"words": words, "item": item, "size": size} for item, size in sizes.items()]
+    connection.execute(sa.insert(indexed), listed)
+    _count(connection, words, len(sizes), sum(sizes.values()))
+
+
+def _count(connection: Connection, words: int, items: int, size: int) -> None:
+    """Add to the totals; nobody else writes in this room meanwhile."""
+    new = insert(totals).values(words=words, total_items=items, total_size=size)
+    sums = {name: totals.c[name] + new.excluded[name] for name in ("total_items", "total_size")}
+    connection.execute(new.on_conflict_do_update(index_elements=["room", "words"], set_=sums))
 
 
 def drop(connection: Connection, words: int, items: Iterable[int]) -> None:
     """Delete items."""
     numbers = list(items)
+    listed = sa.select(sa.func.count(), sa.func.sum(indexed.c.size))
+    gone = listed.where(_of(indexed, words), indexed.c.item.in_(numbers))
+    count, size = connection.execute(gone).one()
+    _count(connection, words, -count, -(size or 0))
     for table in (postings, indexed):
-        gone = _of(table, words) & table.c.item.in_(numbers)
-        connection.execute(sa.delete(table).where(gone))
+        own = _of(table, words) & table.c.item.in_(numbers)
+        connection.execute(sa.delete(table).where(own))
 
 
 def counts(connection: Connection, words: int, terms: Iterable[str]) -> dict[str, int]:
     """In how many items each term occurs."""
     known = dict.fromkeys(terms, 0)
-    found = _hits(words, list(known), (1.0, 1.0)).subquery()
-    query = sa.select(found.c.term, sa.func.count()).group_by(found.c.term)
-    return known | {term: count for term, count in connection.execute(query)} if known else {}  # noqa: C416
+    p, own = postings.c, _of(postings, words)
+    plain = p.term.in_([term for term in known if not is_prefix(term)])  # one row for each item
+    parts: list[Any] = [sa.select(p.term, sa.func.count()).where(own, plain).group_by(p.term)]
+    for term in filter(is_prefix, known):
+        having = sa.select(sa.literal(term), sa.func.count(p.item.distinct()))
+        parts.append(having.where(own, p.term.startswith(term)))
+    return known | {term: count for term, count in connection.execute(sa.union_all(*parts))}  # noqa: C416
 
 
 def search(
@@ -99,40 +131,49 @@ def search(
     among: sa.Select[tuple[int]] | None,
 ) -> list[tuple[int, float]]:
     """The items that have a term, with their BM25 scores, best first."""
-    sizes = sa.select(sa.func.count().label("n"), sa.func.avg(indexed.c.size).label("size"))
-    whole = sizes.where(_of(indexed, words)).subquery()
-    hits = _hits(words, terms, weights).subquery()
-    having = sa.cast(sa.func.count().over(partition_by=hits.c.term), sa.Double)
-    rare = sa.func.ln((whole.c.n - having + 0.5) / (having + 0.5))
-    rarity = sa.case((rare <= 0, LEAST), else_=rare)
-    long = K1 * (1 - B + B * indexed.c.size / sa.cast(whole.c.size, sa.Double))
-    score = rarity * (hits.c.often * (K1 + 1)) / (hits.c.often + long)
-    same = _of(indexed, words) & (indexed.c.item == hits.c.item)
-    joined = hits.join(indexed, same).join(whole, sa.true())
-    single = sa.select(hits.c.item, score.label("score")).select_from(joined).subquery()
-    total = sa.func.sum(single.c.score)
-    query = sa.select(single.c.item, total).group_by(single.c.item)
+    held = sa.select(totals.c.total_items, totals.c.total_size).where(_of(totals, words))
+    items, size = connection.execute(held).one_or_none() or (0, 0)
+    rarity = {
+        term: _rarity(items, count)
+        for term, count in counts(connection, words, terms).items()
+        if count
+    }
+    if not rarity:
+        return []
+    hits = _hits(words, rarity, weights).subquery()
+    long = K1 * (1 - B) + hits.c.size * (K1 * B * items / size)
+    score = hits.c.rarity * (K1 + 1) * hits.c.often / (hits.c.often + long)
+    total = sa.func.sum(score)
+    query = sa.select(hits.c.item, total).group_by(hits.c.item)
     if among is not None:
-        query = query.where(single.c.item.in_(among))
-    rows = connection.execute(query.order_by(total.desc(), single.c.item).limit(limit))
+        query = query.where(hits.c.item.in_(among))
+    rows = connection.execute(query.order_by(total.desc(), hits.c.item).limit(limit))
     return [(item, float(score)) for item, score in rows]
 
 
-def _hits(words: int, terms: Sequence[str], weights: tuple[float, float]) -> sa.CompoundSelect[Any]:
-    """How often each item has each term, weighted by column."""
+def _rarity(items: int, having: int) -> float:
+    """How much a term counts that so many of the items have, as in FTS5."""
+    rare = math.log((items - having + 0.5) / (having + 0.5))
+    return rare if rare > 0 else LEAST
+
+
+def _hits(
+    words: int, terms: Mapping[str, float], weights: tuple[float, float]
+) -> sa.CompoundSelect[Any]:
+    """How often each item has each term, weighted by column, with what the term counts."""
     p = postings.c
-    often = sa.cast(sa.func.sum(p.own * weights[0] + p.before * weights[1]), sa.Double)
-    plain = [term for term in terms if not is_prefix(term)]
-    each: list[tuple[sa.ColumnElement[str], Any]] = [(p.term, p.term.in_(plain))]
-    each += [(sa.literal(t), p.term.startswith(t)) for t in terms if is_prefix(t)]
-    return sa.union_all(
-        *(
-            sa.select(p.item, name.label("term"), often.label("often"))
-            .where(_of(postings, words), matches)
-            .group_by(p.item, name)
-            for name, matches in each
-        )
-    )
+    own, before = (sa.cast(column, sa.Double) for column in (p.own, p.before))
+    often = own * weights[0] + before * weights[1]
+    plain = {term: rarity for term, rarity in terms.items() if not is_prefix(term)}
+    rarity = sa.case(plain, value=p.term, else_=0.0) if plain else sa.literal(0.0)
+    single = sa.select(p.item, p.size, rarity.label("rarity"), often.label("often"))
+    parts: list[Any] = [single.where(_of(postings, words), p.term.in_(list(plain)))]
+    for term in filter(is_prefix, terms):
+        rarity = sa.literal(terms[term], sa.Double)
+        whole = sa.select(p.item, p.size, rarity.label("rarity"), sa.func.sum(often).label("often"))
+        one = whole.where(_of(postings, words), p.term.startswith(term))
+        parts.append(one.group_by(p.item, p.size))
+    return sa.union_all(*parts)
 
 
 def _of(table: sa.Table, words: int) -> sa.ColumnElement[bool]:

@@ -19,7 +19,14 @@ from langmem_graph.storage import record_queries
 from langmem_graph.storage.record_queries import aware
 from langmem_graph.storage.record_writes import REFINES, SUPERSEDES, Change, naive, now
 from langmem_graph.storage.sqlite_database import rows_where_in
-from langmem_graph.storage.tables_and_migrations import messages, record_changes, records
+from langmem_graph.storage.tables_and_migrations import (
+    MESSAGES,
+    RECORDS,
+    messages,
+    record_changes,
+    records,
+)
+from langmem_graph.storage.where_conditions import passing
 
 CHANGES = "changes"
 """The key of a record's row under which its changes stand."""
@@ -60,12 +67,32 @@ def write(
 
 
 def changes_of(connection: Connection, items: Iterable[int]) -> dict[int, list[RecordChange]]:
-    """The changes that messages made to these records and that still count, oldest first."""
+    """The changes that messages made to these records and that still count, oldest first.
+
+    Words that do not pass the connection's filter are left out of them.
+    """
     c = record_changes.c
-    rows = rows_where_in(connection, _told().where(c.undone.is_(False)), c.record, items)
+    found = rows_where_in(connection, _told().where(c.undone.is_(False)), c.record, items)
+    rows = sorted(found, key=lambda row: row.n)
+    said = passing(connection, MESSAGES, {row.message for row in rows})
+    agreed = passing(connection, MESSAGES, {row.agreed_message for row in rows})
+    by = passing(connection, RECORDS, {row.by_record for row in rows})
+    made: dict[int, list[RecordChange]] = defaultdict(list)
+    for row in rows:
+        hidden: dict[str, Any] = {"quote": ""} if row.message not in said else {}
+        hidden |= {"agreed_quote": None} if row.agreed_message not in agreed else {}
+        hidden |= {"by_text": None} if row.by_record not in by else {}
+        made[row.record].append(_as_told(row).model_copy(update=hidden))
+    return dict(made)
+
+
+def changes_by(connection: Connection, items: Iterable[int]) -> dict[int, list[RecordChange]]:
+    """The changes that each of these messages made and that still count, oldest first."""
+    c = record_changes.c
+    rows = rows_where_in(connection, _told().where(c.undone.is_(False)), c.message, items)
     made: dict[int, list[RecordChange]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.n):
-        made[row.record].append(_as_told(row))
+        made[row.message].append(_as_told(row))
     return dict(made)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, exists, func, select
 
+from langmem_graph.metadata import shared
 from langmem_graph.schemas import NO_LONGER, Record
 from langmem_graph.storage.full_text import RECORD_WORDS
 from langmem_graph.storage.record_writes import (
@@ -21,6 +22,8 @@ from langmem_graph.storage.record_writes import (
 from langmem_graph.storage.sqlite_database import rows_where_in
 from langmem_graph.storage.tables_and_migrations import (
     ACTIVE,
+    MESSAGES,
+    RECORDS,
     attributes,
     get_meta,
     links,
@@ -29,6 +32,7 @@ from langmem_graph.storage.tables_and_migrations import (
     record_sources,
     records,
 )
+from langmem_graph.storage.where_conditions import within
 
 _NEWEST = select(func.max(records.c.n))
 
@@ -123,6 +127,7 @@ def words_search(
 ) -> list[tuple[int, float]]:
     """Records of a status that contain any of the terms, with their BM25 scores, best first."""
     meant = select(records.c.n).where(records.c.status.in_(statuses))
+    meant = meant.where(*within(connection, RECORDS, records.c.n))
     return RECORD_WORDS.search(connection, terms, limit, meant)
 
 
@@ -164,6 +169,7 @@ def replaced_by_message(connection: Connection, ids: Iterable[str]) -> dict[str,
     """The texts of records that no longer hold, by the ids of the messages they cite."""
     s, r, m = record_sources.c, records.c, messages.c
     query = select(m.message_id, r.n, r.text).join(record_sources, s.message == m.n)
+    query = query.where(*within(connection, RECORDS, r.n))
     rows = list(rows_where_in(connection, query.join(records, r.n == s.record), m.message_id, ids))
     holding = current(connection, {row.n for row in rows})
     replaced: dict[str, list[str]] = defaultdict(list)
@@ -176,6 +182,7 @@ def replaced_by_message(connection: Connection, ids: Iterable[str]) -> dict[str,
 def numbers_of(connection: Connection, ids: Iterable[str]) -> dict[str, int]:
     """The numbers of records by their ids; unknown ids are left out."""
     query = select(records.c.record_id, records.c.n)
+    query = query.where(*within(connection, RECORDS, records.c.n))
     return {r.record_id: r.n for r in rows_where_in(connection, query, records.c.record_id, ids)}
 
 
@@ -184,23 +191,25 @@ def records_by_number(connection: Connection, items: Iterable[int]) -> dict[int,
     wanted = list(items)
     whole = select(records, attributes.c.subject, attributes.c.name.label("attribute_name"))
     joined = whole.outerjoin(attributes, attributes.c.n == records.c.attribute)
+    joined = joined.where(*within(connection, RECORDS, records.c.n))
     rows = list(rows_where_in(connection, joined, records.c.n, wanted))
     sources = _sources(connection, wanted)
     related = _related(connection, wanted)
     return {row.n: _record(row, sources[row.n], related[row.n]) for row in rows}
 
 
-def _sources(connection: Connection, items: Sequence[int]) -> dict[int, dict[str, bool]]:
-    """For each record, the ids of its messages, and whether they are only supporting."""
+def _sources(connection: Connection, items: Sequence[int]) -> dict[int, list[Row[Any]]]:
+    """For each record its messages: their ids, metadata, and whether they are only supporting."""
     s = record_sources.c
     named = (
-        select(s.record, messages.c.message_id, s.supporting)
+        select(s.record, messages.c.message_id, s.supporting, messages.c.extra)
         .join(messages, messages.c.n == s.message)
+        .where(*within(connection, MESSAGES, messages.c.n))
         .order_by(s.record, s.message)
     )
-    sources: dict[int, dict[str, bool]] = defaultdict(dict)
+    sources: dict[int, list[Row[Any]]] = defaultdict(list)
     for row in rows_where_in(connection, named, s.record, items):
-        sources[row.record][row.message_id] = row.supporting
+        sources[row.record].append(row)
     return sources
 
 
@@ -209,26 +218,30 @@ def _related(connection: Connection, items: Sequence[int]) -> dict[int, dict[str
     related: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     kinds = links.c.kind.in_((SUPERSEDES, REFINES))
     down = select(links.c.source, links.c.kind, records.c.record_id)
-    down = down.join(records, records.c.n == links.c.target).where(kinds)
+    near = within(connection, RECORDS, records.c.n)
+    down = down.join(records, records.c.n == links.c.target).where(kinds, *near)
     for row in rows_where_in(connection, down, links.c.source, items):
         related[row.source][row.kind].append(row.record_id)
     up = select(links.c.target, records.c.record_id)
     up = up.join(records, records.c.n == links.c.source)
-    up = up.where(links.c.kind == SUPERSEDES, records.c.status != DISCARDED)
+    up = up.where(links.c.kind == SUPERSEDES, records.c.status != DISCARDED, *near)
     for row in rows_where_in(connection, up, links.c.target, items):
         related[row.target]["superseded_by"].append(row.record_id)
     return related
 
 
-def _record(row: Row[Any], sources: dict[str, bool], related: dict[str, list[str]]) -> Record:
+def _record(row: Row[Any], sources: Sequence[Row[Any]], related: dict[str, list[str]]) -> Record:
     times = ("said_at", "valid_from", "valid_to", "created_at", "updated_at")
     derived = {
         **{name: aware(getattr(row, name)) for name in times},
         "attribute": row.attribute_name or None,
         "event_time": row.event,
         "values": row.verbatim,
-        "message_ids": list(sources),
-        "supporting_ids": [name for name, supporting in sources.items() if supporting],
+        "message_ids": [one.message_id for one in sources],
+        "supporting_ids": [one.message_id for one in sources if one.supporting],
+        "metadata": shared(
+            (one.extra or {}).get("metadata", {}) for one in sources if not one.supporting
+        ),
         "supersedes": related[SUPERSEDES],
         "superseded_by": related["superseded_by"] if row.status == SUPERSEDED else [],
         "refines": related[REFINES],
@@ -281,8 +294,9 @@ def scheduled(
     ending = (r.status == "superseded") & (r.valid_to > naive(at)) & (r.valid_to > r.valid_from)
     timed = r.event.is_not(None) & ((r.status == ACTIVE) | ending)
     timed = timed & (r.facet == facet) if facet else timed
+    shown = within(connection, RECORDS, r.n)
     columns = (r.n, r.event, r.status, r.said_at, r.valid_from, r.valid_to)
-    query = select(*columns).where(timed).order_by(r.n.desc())
+    query = select(*columns).where(timed, *shown).order_by(r.n.desc())
     return [
         ScheduledRow(
             row.n,
@@ -300,7 +314,8 @@ def with_attributes(connection: Connection) -> list[tuple[int, str, str]]:
     """Number, subject and attribute of every record that holds now and has an attribute."""
     r, a = records.c, attributes.c
     query = select(r.n, a.subject, a.name).join(attributes, a.n == r.attribute)
-    rows = list(connection.execute(query.where(r.status != DISCARDED, a.name != "")))
+    shown = within(connection, RECORDS, r.n)
+    rows = list(connection.execute(query.where(r.status != DISCARDED, a.name != "", *shown)))
     holding = current(connection, [row.n for row in rows])
     return [(row.n, row.subject, row.name) for row in rows if row.n in holding]
 
@@ -330,5 +345,6 @@ def message_numbers(connection: Connection, ids: Iterable[str]) -> NumberedMessa
     """The messages with these ids; unknown ids are left out."""
     m = messages.c
     query = select(m.message_id, m.n, m.at, m.text)
+    query = query.where(*within(connection, MESSAGES, m.n))
     rows = rows_where_in(connection, query, m.message_id, ids)
     return {row.message_id: (row.n, row.at, row.text) for row in rows}

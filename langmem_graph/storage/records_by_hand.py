@@ -7,6 +7,8 @@ from typing import Any
 from sqlalchemy import Connection
 
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.metadata import Value, checked_metadata
+from langmem_graph.redaction import redacted_text
 from langmem_graph.schemas import Record
 from langmem_graph.storage import add_messages, add_records, record_queries, record_writes
 from langmem_graph.storage.add_records import UnusableRecordError
@@ -22,10 +24,17 @@ _KEPT = ("kind", "facet", "project", "subject", "attribute", "priority", "event_
 """What a corrected record takes over from the one that it corrects."""
 
 
-def remember(services: Services, user_id: str, text: str, kind: str) -> Record:
+def remember(
+    services: Services,
+    user_id: str,
+    text: str,
+    kind: str,
+    metadata: Mapping[str, Value] | None = None,
+) -> Record:
     """Store a sentence as a message of its own and as a record that cites it."""
-    words = _words(services, text, "remember")
-    message_id = _add_message(services, user_id, words, f"remembered-{_digest(words)}")
+    words, about = _words(services, text, "remember"), checked_metadata(metadata)
+    own_id = f"remembered-{_digest(f'{words} {sorted(about.items())}' if about else words)}"
+    message_id = _add_message(services, user_id, words, own_id, about)
     row = {"text": words, "source_message_ids": [message_id], "subject": "user", "kind": kind}
     report = add_records.add_records(services, user_id, [row], BY_HAND)
     if report.rejected:
@@ -47,7 +56,7 @@ def correct(
         raise InvalidInputError(f"There is no record {record_id!r}.")
     _check_correctable(found[0], words, event_time)
     own_id = f"corrected-{_digest(f'{record_id} {words}')}"
-    message_id = _add_message(services, user_id, words, own_id)
+    message_id = _add_message(services, user_id, words, own_id, found[0].metadata)
     fields = found[0].model_dump(include=set(_KEPT), exclude_none=True)
     fields |= {"event_time": dict(event_time)} if event_time is not None else {}
     row = {"text": words, "source_message_ids": [message_id], **fields}
@@ -73,16 +82,18 @@ def _words(services: Services, text: object, what: str) -> str:
         raise InvalidInputError(
             f"{len(text):,} characters; at most {longest:,} (Settings.storage.max_record_chars)."
         )
-    return text.strip()
+    return redacted_text(text.strip(), services.redact)
 
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def _add_message(services: Services, user_id: str, words: str, message_id: str) -> str:
+def _add_message(
+    services: Services, user_id: str, words: str, message_id: str, metadata: Mapping[str, Value]
+) -> str:
     """Store the words as a message that extraction does not read."""
-    message = {"role": "user", "content": words, "id": message_id}
+    message = {"role": "user", "content": words, "id": message_id, "metadata": metadata}
     report = add_messages.add_messages(
         services, user_id, message, BY_HAND_SESSION, None, whole_conversation=False, read=False
     )

@@ -10,11 +10,11 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Engine, Row, create_engine, event
@@ -23,6 +23,7 @@ from sqlalchemy.pool import QueuePool
 from sqlalchemy.util import LRUCache
 
 from langmem_graph.errors import ClosedMemoryError, StorageError
+from langmem_graph.filters import Filter
 from langmem_graph.messages import is_unicode
 from langmem_graph.storage import tables_and_migrations
 
@@ -55,6 +56,10 @@ class Database:
         self._busy_timeout = busy_timeout
         self._read_only = read_only
         self._closed = False
+        self.where: Filter | None = None
+        """What all that is read has to pass; see `where_conditions.py`."""
+        self.whole: Self | None = None
+        """The same without that filter, of one that was made to read under it."""
         self._identity: tuple[int, int] | None = None
         self.check_lock: Callable[[], None] = lambda: None
         """Raises before a commit where another process may write as well."""
@@ -126,7 +131,7 @@ class Database:
     def read_transaction(self) -> Iterator[Connection]:
         """Open a read transaction, which sees one unchanging snapshot of the file."""
         with self._explained(), self._engine.connect() as connection, connection.begin():
-            yield connection
+            yield connection.execution_options(where=self.where)
 
     def read(self, query: Callable[[Connection], T]) -> T:
         """The result of a query in a read transaction of its own."""
@@ -227,10 +232,15 @@ def rows_where_in(
     distinct = list(dict.fromkeys(values))
     if distinct and isinstance(column.type, sa.Integer) and connection.dialect.name == "sqlite":
         numbers = {"numbers": json.dumps(distinct)}
-        return iter(connection.execute(query.where(column.in_(_NUMBERS)), numbers).all())
+        return iter(connection.execute(_among(query, column), numbers).all())
     usable = [value for value in distinct if not isinstance(value, str) or is_unicode(value)]
     found = (connection.execute(query.where(column.in_(some))) for some in portions(usable))
     return chain.from_iterable(rows.all() for rows in found)
+
+
+@lru_cache(maxsize=100)
+def _among(query: Any, column: Any) -> Any:
+    return query.where(column.in_(_NUMBERS))
 
 
 def _begin(connection: Connection) -> None:

@@ -18,11 +18,20 @@ from langmem_graph.storage.record_changes import changes_of
 from langmem_graph.storage.record_queries import aware
 from langmem_graph.storage.record_writes import SUPERSEDES
 from langmem_graph.storage.sqlite_database import rows_where_in
-from langmem_graph.storage.tables_and_migrations import ACTIVE, links, record_sources, records
+from langmem_graph.storage.tables_and_migrations import (
+    ACTIVE,
+    RECORDS,
+    links,
+    record_sources,
+    records,
+)
+from langmem_graph.storage.where_conditions import passing, within
 
 T = TypeVar("T", Message, Record)
 PAST = ("superseded", "expired")
 """The status of records that held once; a discarded one was taken back, and is no statement."""
+
+_SOURCES = select(record_sources.c.message, record_sources.c.record, record_sources.c.supporting)
 
 
 @dataclass(frozen=True)
@@ -51,6 +60,7 @@ def standing(connection: Connection, items: Iterable[int]) -> Standing:
 def newest_past(connection: Connection, most: int) -> list[int]:
     """The numbers of the records that no longer hold; of more than `most`, the newest."""
     past = select(records.c.n).where(records.c.status.in_(PAST))
+    past = past.where(*within(connection, RECORDS, records.c.n))
     numbers = list(connection.scalars(past.order_by(records.c.n.desc()).limit(most)))
     holding = record_queries.current(connection, numbers)
     return [n for n in numbers if n not in holding]
@@ -78,6 +88,7 @@ def _successors(connection: Connection, items: Collection[int]) -> dict[int, set
     above: dict[int, set[int]] = defaultdict(set)
     query = select(links.c.target, links.c.source).join(records, records.c.n == links.c.source)
     kept = query.where(links.c.kind == SUPERSEDES, records.c.status != "discarded")
+    kept = kept.where(*within(connection, RECORDS, records.c.n))
     seen, fresh = set(items), set(items)
     while fresh:
         for row in rows_where_in(connection, kept, links.c.target, fresh):
@@ -112,15 +123,19 @@ def _labels(connection: Connection, known: Standing) -> dict[int, list[Label]]:
     numbers, r = {*known.past, *known.coming, *chains.values()}, records.c
     query = select(r.n, r.record_id, r.text, r.valid_from, r.valid_to)
     rows = {row.n: row for row in rows_where_in(connection, query, r.n, numbers)}
+    shown = passing(connection, RECORDS, numbers)
     labels = {n: _label(rows[n], None, since=aware(rows[n].valid_from)) for n in known.coming}
     changes = _latest_changes(connection, known.past)
     said = record_queries.message_numbers(connection, [one.message_id for one in changes.values()])
     for n in known.past:
         newest, change = chains[n], changes.get(n)
-        said_at = aware(said[change.message_id][1]) if change else None
+        said_at = (
+            aware(said[change.message_id][1]) if change and change.message_id in said else None
+        )
         instead = rows[newest].text if newest in holding else None
         labels[n] = _of_past(rows[n], rows[newest].record_id, instead, change, said_at)
-    return {n: [labels[n]] for n in sorted(labels)}
+    hidden = {n: {"statement": ""} for n in labels if n not in shown}
+    return {n: [labels[n].model_copy(update=hidden.get(n))] for n in sorted(labels)}
 
 
 def _label(row: Row[Any], relation: ChangeRelation | None, **told: Any) -> Label:
@@ -161,9 +176,7 @@ def labels_of_messages(connection: Connection, items: Iterable[int]) -> dict[int
     Messages without such a statement are left out. A label is partial where another record of the
     message holds, and where the message only supports the record: it may say other things.
     """
-    s = record_sources.c
-    query = select(s.message, s.record, s.supporting)
-    rows = list(rows_where_in(connection, query, s.message, items))
+    rows = list(rows_where_in(connection, _SOURCES, record_sources.c.message, items))
     if not rows:
         return {}
     known = standing(connection, {row.record for row in rows})

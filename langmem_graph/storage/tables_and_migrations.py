@@ -63,9 +63,23 @@ messages = _numbered_table(
     sa.Index("messages_by_session", "session", "n"),
     sqlite_autoincrement=True,
 )
-"""All messages. `n` is the order of arrival; times are UTC; `extra` holds tool calls."""
+"""All messages. `n` is the order of arrival; times are UTC.
+
+`extra` holds tool calls and metadata as they were given.
+"""
 SPOKEN = (messages.c.role != "system") & (messages.c.origin != "plumbing")
 """Messages that can be found; the others are stored only."""
+
+message_values = _table(
+    "message_values",
+    sa.Column("message", sa.ForeignKey("messages.n"), primary_key=True),
+    sa.Column("key", sa.String, primary_key=True),
+    sa.Column("type", sa.String, nullable=False),
+    sa.Column("text", sa.String, nullable=False),
+    sa.Column("number", sa.Float, nullable=False),
+    sa.Index("message_values_by_value", "key", "type", "text", "number", "message"),
+)
+"""Metadata of messages, and the agent they are of, as filters find it; `extra` has it as given."""
 
 vectors = _numbered_table(
     "vectors",
@@ -249,6 +263,8 @@ ALL_TABLES = _tables.sorted_tables
 """The tables of a ledger; one that refers to another comes after it."""
 NEVER_REUSED = [t.name for t in ALL_TABLES if t.dialect_options["sqlite"]["autoincrement"]]
 """The tables in which the number of a deleted row is not given again."""
+TRACES_LEFT = "traces_left"
+"""The key of `meta` that says that forgotten words are still to be removed from the files."""
 MESSAGES, RECORDS = "messages", "records"
 """The layers, as they are named in `vectors`, `outbox` and the names of Chroma's collections."""
 LAYERS = (MESSAGES, RECORDS)
@@ -289,6 +305,10 @@ def _index_words_anew(connection: sa.Connection) -> None:
     index_words(connection)
 
 
+def _create_value_table(connection: sa.Connection) -> None:
+    _tables.create_all(connection, tables=[message_values])
+
+
 def index_words(connection: sa.Connection) -> None:
     """Index all messages and records, of which none is indexed yet."""
     m = messages.c
@@ -311,6 +331,7 @@ MIGRATIONS: Steps = [
     _create_record_tables,
     _create_change_tables,
     _index_words_anew,
+    _create_value_table,
 ]
 
 

@@ -11,8 +11,9 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from filelock import FileLock
 from sqlalchemy import Connection, delete
@@ -23,6 +24,7 @@ from langmem_graph.errors import (
     IndexUnavailableError,
     StorageError,
 )
+from langmem_graph.filters import Filter
 from langmem_graph.settings import Settings
 from langmem_graph.storage import (
     full_text,
@@ -33,7 +35,7 @@ from langmem_graph.storage import (
 )
 from langmem_graph.storage.chroma_index import REBUILD, VectorIndex
 from langmem_graph.storage.sqlite_database import Database
-from langmem_graph.storage.tables_and_migrations import Steps, get_meta, meta, set_meta
+from langmem_graph.storage.tables_and_migrations import TRACES_LEFT, Steps, get_meta, meta, set_meta
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -42,8 +44,6 @@ if TYPE_CHECKING:
     from langmem_graph.storage.postgres_index import PostgresIndex
 
 _log = logging.getLogger(__name__)
-_TRACES_LEFT = "traces_left"
-"""The key that says that forgotten words are still to be removed from the files."""
 
 
 class FairLock:
@@ -93,18 +93,20 @@ class OpenLedger:
     indexing: AbstractContextManager[object] = nullcontext()
     """Held while vectors are written into the index."""
 
-    def check_embedder(self, name: str) -> None:
-        """Raise if the stored vectors were made by another embedder."""
-        stored = self._fact("embedder")
+    def check_embedder(self, name: str) -> str | None:
+        """Raise if the stored vectors were made by another embedder; returns their dimension."""
+        stored, dimension = self.database.read(
+            lambda connection: (get_meta(connection, "embedder"), get_meta(connection, "dimension"))
+        )
         if stored not in (None, name):
             raise EmbedderMismatchError(
                 f"The stored vectors were made by {stored}, but this was opened with {name}. "
                 f"Open it with {stored}, or embed everything anew: {self.reembed}"
             )
+        return dimension
 
-    def check_dimension(self, size: int) -> None:
+    def check_dimension(self, size: int, stored: str | None) -> None:
         """Raise if a query's vector has another size than the stored ones."""
-        stored = self._fact("dimension")
         if stored not in (None, str(size)):
             raise EmbeddingError(
                 f"The embedder returned {size} numbers; the stored vectors have {stored}. Use the "
@@ -113,6 +115,13 @@ class OpenLedger:
 
     def _fact(self, key: str) -> str | None:
         return self.database.read(lambda connection: get_meta(connection, key))
+
+    def within(self, where: Filter) -> Self:
+        """The same for reading, where all that is read passes a filter."""
+        view = copy(self)
+        view.database = database = copy(self.database)
+        database.where, database.whole = where, self.database
+        return view
 
     def close(self) -> None:
         """Release what is open."""
@@ -211,7 +220,7 @@ class Room(OpenLedger, ABC):
     def finish_deletion(self) -> None:
         """Remove deleted words if a deletion was noted, by this call or an earlier one."""
         with self.working:
-            left = self._fact(_TRACES_LEFT)
+            left = self._fact(TRACES_LEFT)
             if left is None:
                 return
             self.clean_after_deletion()
@@ -224,7 +233,7 @@ class Room(OpenLedger, ABC):
             if self.traces_left is None or not self.database.checkpoint(seconds):
                 return
             with self.database.write_transaction() as connection:
-                noted = (meta.c.key == _TRACES_LEFT) & (meta.c.value == self.traces_left)
+                noted = (meta.c.key == TRACES_LEFT) & (meta.c.value == self.traces_left)
                 connection.execute(delete(meta).where(noted))
             self.traces_left = None
 
@@ -297,7 +306,7 @@ def note_deletion(connection: Connection) -> None:
 
     If the process is killed or Chroma fails before they are cleaned, the next opening cleans them.
     """
-    set_meta(connection, _TRACES_LEFT, uuid.uuid4().hex)
+    set_meta(connection, TRACES_LEFT, uuid.uuid4().hex)
 
 
 def _new_directory() -> str:

@@ -112,11 +112,17 @@ class VectorRows:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def at(self, places: NDArray[np.int64]) -> "VectorRows":
+        """The vectors at these places."""
+        ids, items, spans = self.ids[places], self.items[places], self.spans[places]
+        return VectorRows(ids, items, spans, self.matrix[places])
+
 
 @dataclass(frozen=True)
 class Centroids:
-    """The number and mean vector of every session that has vectors."""
+    """Mean vectors of some sessions, and the numbers of all that have vectors, in order."""
 
+    every: NDArray[np.int64]
     sessions: NDArray[np.int64]
     matrix: Matrix
 
@@ -136,6 +142,13 @@ _LAYER = sa.bindparam("layer", type_=sa.String)
 _DUE = sa.select(outbox.c.item).where(outbox.c.layer == _LAYER, outbox.c.task == INDEX)
 _WAITING = sa.select(vectors).where(vectors.c.layer == _LAYER, vectors.c.item.in_(_DUE))
 
+_OF_LAYER = {
+    layer: sa.select(vectors).where(vectors.c.layer == layer).order_by(vectors.c.n)
+    for layer in (MESSAGES, RECORDS)
+}
+_HAS_CENTROID = sa.select(sessions.c.n).where(sessions.c.vector_count > 0).order_by(sessions.c.n)
+_CENTROIDS = sa.select(sessions).where(sessions.c.vector_count > 0).order_by(sessions.c.n)
+
 
 def vectors_by_id(connection: Connection, ids: Iterable[int]) -> VectorRows:
     """The vectors with these numbers; unknown numbers are left out."""
@@ -145,8 +158,21 @@ def vectors_by_id(connection: Connection, ids: Iterable[int]) -> VectorRows:
 
 def vectors_of(connection: Connection, items: Iterable[int], layer: str = MESSAGES) -> VectorRows:
     """All vectors of these messages or records."""
-    ordered = sa.select(vectors).where(vectors.c.layer == layer).order_by(vectors.c.n)
-    return vector_rows(list(rows_where_in(connection, ordered, vectors.c.item, sorted(items))))
+    rows = rows_where_in(connection, _OF_LAYER[layer], vectors.c.item, sorted(items))
+    return vector_rows(list(rows))
+
+
+def nearest_among(
+    connection: Connection, layer: str, items: sa.Select[Any], vector: Matrix
+) -> list[int]:
+    """The messages or records that a query selects, the nearest first, by exact comparison."""
+    own = sa.select(vectors.c.item, vectors.c.vector)
+    rows = connection.execute(own.where(vectors.c.layer == layer, vectors.c.item.in_(items))).all()
+    if not rows:
+        return []
+    numbers, stored = zip(*rows, strict=True)
+    best = np.argsort(-(_matrix(stored) @ vector), kind="stable")
+    return list(dict.fromkeys(np.array(numbers)[best].tolist()))
 
 
 def newest_vector(connection: Connection) -> int:
@@ -165,9 +191,10 @@ def items_of_vectors(connection: Connection, ids: Iterable[int]) -> list[int]:
     return [row.item for row in rows]
 
 
-def all_vectors(connection: Connection, layer: str = MESSAGES) -> Iterator[VectorRows]:
-    """Yield all vectors of a layer, in blocks."""
-    after = 0
+def all_vectors(
+    connection: Connection, layer: str = MESSAGES, after: int = 0
+) -> Iterator[VectorRows]:
+    """Yield all vectors of a layer with greater numbers than `after`, in blocks."""
     while True:
         query = sa.select(vectors).where(vectors.c.layer == layer, vectors.c.n > after)
         rows = connection.execute(query.order_by(vectors.c.n).limit(4_096)).all()
@@ -175,6 +202,21 @@ def all_vectors(connection: Connection, layer: str = MESSAGES) -> Iterator[Vecto
             return
         yield vector_rows(rows)
         after = rows[-1].n
+
+
+def joined(blocks: Sequence[VectorRows]) -> VectorRows:
+    """The blocks as one."""
+    return VectorRows(
+        ids=np.concatenate([block.ids for block in blocks]),
+        items=np.concatenate([block.items for block in blocks]),
+        spans=np.concatenate([block.spans for block in blocks]),
+        matrix=np.concatenate([block.matrix for block in blocks]),
+    )
+
+
+def waiting_items(connection: Connection, layer: str = MESSAGES) -> list[int]:
+    """The items of a layer whose vectors are not yet in Chroma."""
+    return list(connection.scalars(_DUE, {"layer": layer}))
 
 
 def waiting_vectors(connection: Connection, layer: str = MESSAGES) -> VectorRows:
@@ -203,12 +245,12 @@ def _matrix(stored: Sequence[bytes]) -> Matrix:
     return flat.reshape(len(stored), -1 if stored else 0)
 
 
-def centroids(connection: Connection) -> Centroids:
-    """Mean vectors of all sessions, in the order the sessions began."""
-    query = sa.select(sessions).where(sessions.c.vector_count > 0).order_by(sessions.c.n)
-    rows = connection.execute(query).all()
+def centroids(connection: Connection, wanted: Iterable[int]) -> Centroids:
+    """Mean vectors of these sessions, in the order the sessions began."""
+    rows = list(rows_where_in(connection, _CENTROIDS, sessions.c.n, wanted))
     counts = np.array([[row.vector_count] for row in rows], dtype=np.float32)
     return Centroids(
+        every=np.array(connection.scalars(_HAS_CENTROID).all(), dtype=np.int64),
         sessions=np.array([row.n for row in rows], dtype=np.int64),
         matrix=_matrix([row.vector_sum for row in rows]) / counts.reshape(-1, 1),
     )

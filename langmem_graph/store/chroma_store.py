@@ -30,7 +30,7 @@ from langmem_graph.embeddings.embedder import Embedder, load_embedder
 from langmem_graph.errors import ClosedMemoryError, InvalidInputError, LangMemGraphError, for_log
 from langmem_graph.retrieval.search_common import UserSearch, Vector
 from langmem_graph.settings import Settings
-from langmem_graph.storage.directory_and_lock import MemoryDirectory
+from langmem_graph.storage.memory_directory import MemoryDirectory
 from langmem_graph.store import item_tables, items
 from langmem_graph.store.item_tables import TEXT_WORDS
 from langmem_graph.store.items import Reading, Search

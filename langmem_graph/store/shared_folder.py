@@ -8,8 +8,8 @@ from time import monotonic
 
 from langmem_graph.errors import ClosedMemoryError, IndexUnavailableError
 from langmem_graph.settings import Settings
-from langmem_graph.storage import directory_and_lock, tables_and_migrations
-from langmem_graph.storage.directory_and_lock import MemoryDirectory
+from langmem_graph.storage import memory_directory, tables_and_migrations
+from langmem_graph.storage.memory_directory import MemoryDirectory
 from langmem_graph.storage.user_room import LedgerFolder
 from langmem_graph.store import item_tables
 
@@ -41,7 +41,7 @@ class SharedFolder(LedgerFolder):
     @classmethod
     def enter(cls, directory: MemoryDirectory, settings: Settings) -> "SharedFolder":
         """The directory's shared folder, opened for the first store of this process."""
-        with directory_and_lock.OPEN_GUARD:
+        with memory_directory.OPEN_GUARD:
             shared = _OPEN.get(directory) or cls(directory, settings)
             _OPEN[directory] = shared
             shared._stores += 1
@@ -49,7 +49,7 @@ class SharedFolder(LedgerFolder):
 
     def leave(self, until: float) -> None:
         """End one store's use; the last one closes the files when calls have ended, or then."""
-        with directory_and_lock.OPEN_GUARD:
+        with memory_directory.OPEN_GUARD:
             self._stores -= 1
             if self._stores:
                 return

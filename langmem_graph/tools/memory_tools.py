@@ -4,7 +4,7 @@ A tool never takes the user's id from the model, but from the run, as nodes and 
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +15,12 @@ from langgraph.prebuilt import ToolRuntime
 from langgraph.types import interrupt
 
 from langmem_graph.errors import InvalidInputError, NotCopied, for_log
+from langmem_graph.filters import Where, parsed
 from langmem_graph.graphs.conversation_messages import MARK, in_view, value_in, was_said
 from langmem_graph.graphs.turn_memory import check_memory
 from langmem_graph.graphs.user_identity import UserId, user_of
 from langmem_graph.memory import Memory
+from langmem_graph.metadata import Value, checked_metadata
 from langmem_graph.threads import in_thread
 from langmem_graph.tools.tool_answers import (
     FORGET,
@@ -35,7 +37,13 @@ _NAMES = frozenset(tool.name for tool in (*READING, *WRITING, FORGET))
 
 
 def create_memory_tools(
-    memory: Memory, *, user_id: UserId = None, allow_forget: bool = False, fail_closed: bool = False
+    memory: Memory,
+    *,
+    user_id: UserId = None,
+    allow_forget: bool = False,
+    fail_closed: bool = False,
+    where: Where | None = None,
+    metadata: Mapping[str, Value] | None = None,
 ) -> list[BaseTool]:
     """Tools with which an agent searches, reads and writes the memory of its user.
 
@@ -52,12 +60,17 @@ def create_memory_tools(
         allow_forget: add `forget`, which interrupts the graph for a human before it deletes; it
             needs a checkpointer. The human resumes with True or False.
         fail_closed: raise when memory fails. Otherwise the model is told to go on without it.
+        where: the tools show, correct and forget only what passes this filter (docs/scopes.md); no
+            argument of the model's can widen it.
+        metadata: what is remembered gets this metadata.
 
     Raises:
         MissingUserError: when a tool is called and no place names a user.
     """
     check_memory(memory)
-    caller = _Caller(memory, user_id, fail_closed)
+    parsed(where)
+    checked_metadata(metadata)
+    caller = _Caller(memory, user_id, fail_closed, where, metadata)
     search_records, *others = (*READING, *WRITING)
     note = f" All memory tools together: at most {MAX_TURNS} turns."
     tools = [_tool(caller, search_records, note), *(_tool(caller, tool) for tool in others)]
@@ -73,6 +86,8 @@ class _Caller:
     memory: Memory
     user_id: UserId
     fail_closed: bool
+    where: Where | None
+    metadata: Mapping[str, Value] | None
 
     def answer(
         self, config: RunnableConfig, runtime: ToolRuntime | None, tool: MemoryTool, arguments: Any
@@ -84,7 +99,8 @@ class _Caller:
         if _turns_spent(conversation) > MAX_TURNS:
             return f"Memory was asked in {MAX_TURNS} turns. Answer with what you have.", dict(MARK)
         try:
-            call = Call(self.memory.user(user_id), frozenset(in_view(conversation)))
+            seen = frozenset(in_view(conversation))
+            call = Call(self.memory.user(user_id), seen, self.where, self.metadata)
             text, data = tool.work(call, **arguments)
             return text, {**MARK, **data}
         except InvalidInputError as error:

@@ -1,6 +1,6 @@
 """The memory tools, for agents, MCP and trainers: what each takes, and what it answers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import signature
@@ -8,7 +8,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, create_model
 
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.filters import Where
 from langmem_graph.memory import UserMemory
+from langmem_graph.metadata import Value
+from langmem_graph.reports import ForgetReport
 from langmem_graph.retrieval.message_search import different
 from langmem_graph.retrieval.quoted_context import as_data, framed, label_words, plain_id, quote
 from langmem_graph.schemas import Kind, Message, MessageHit, Record, RecordHit
@@ -48,6 +52,14 @@ class Call:
 
     user: UserMemory
     seen: frozenset[str] = frozenset()
+    where: Where | None = None
+    """What all that is shown or changed has to pass; the model has no say in it."""
+    metadata: Mapping[str, Value] | None = None
+    """Of what is remembered."""
+
+    def sees(self, record_id: str) -> bool:
+        """Whether there is such a record, as far as the filter shows."""
+        return bool(self.user.get_records([record_id], where=self.where))
 
 
 @dataclass(frozen=True)
@@ -77,7 +89,7 @@ def search_records(call: Call, query: Query) -> Answer:
     """The best records, best first; what no longer holds is labelled."""
     if not query.strip():
         return _EMPTY, {"records": []}
-    hits = call.user.search_records(query, MAX_HITS)
+    hits = call.user.search_records(query, MAX_HITS, where=call.where)
     lines = [_record_line(hit, hit.at.strftime("%Y-%m-%d")) for hit in hits]
     data = [hit.model_dump(mode="json", exclude={"signals"}) for hit in hits]
     return framed(lines, "best match first") if hits else _NOTHING, {"records": data}
@@ -87,7 +99,8 @@ def search_conversation(call: Call, query: Query) -> Answer:
     """The best messages, best first, without those that the model sees already."""
     if not query.strip():
         return _EMPTY, {"messages": []}
-    candidates = call.user.search_conversation(query, MAX_CANDIDATES + len(call.seen))
+    most = MAX_CANDIDATES + len(call.seen)
+    candidates = call.user.search_conversation(query, most, where=call.where)
     unseen = [hit for hit in candidates if not {hit.message_id, hit.text} & call.seen]
     hits = different(unseen)[:MAX_HITS]
     return _quoted(call, hits, "best match first") if hits else _NOTHING, _messages(hits)
@@ -96,7 +109,7 @@ def search_conversation(call: Call, query: Query) -> Answer:
 def get_conversation(call: Call, message_ids: MessageIds) -> Answer:
     """Messages in the order asked."""
     ids = message_ids[:MAX_IDS]
-    messages = call.user.get_conversation(ids)
+    messages = call.user.get_conversation(ids, where=call.where)
     if not messages:
         named = as_data(", ".join(ids))
         return f"No message has these ids: {named}. Use ids as the searches show.", _messages([])
@@ -105,7 +118,7 @@ def get_conversation(call: Call, message_ids: MessageIds) -> Answer:
 
 def get_records(call: Call, record_ids: RecordIds) -> Answer:
     """Records in the order asked, with their sources and what they superseded."""
-    records = call.user.get_records(record_ids[:MAX_IDS])
+    records = call.user.get_records(record_ids[:MAX_IDS], where=call.where)
     data = {"records": [record.model_dump(mode="json") for record in records]}
     known = {record.record_id for record in records}
     unknown = [record_id for record_id in record_ids[:MAX_IDS] if record_id not in known]
@@ -119,7 +132,7 @@ def get_records(call: Call, record_ids: RecordIds) -> Answer:
 
 def read_file(call: Call, name: FileName) -> Answer:
     """A topic track, the profile or the index, quoted line by line."""
-    if not call.user.files():  # no model has read anything yet
+    if call.where or not call.user.files():  # nobody knows what passes, or nothing was read yet
         return "There are no files yet. Use search_conversation.", {"name": name, "text": ""}
     text = call.user.read_file(name)
     return framed(map(as_data, text.splitlines()), f"the file {name}"), {"name": name, "text": text}
@@ -127,12 +140,14 @@ def read_file(call: Call, name: FileName) -> Answer:
 
 def remember(call: Call, text: NewText, kind: KindOfText = "fact") -> Answer:
     """Store a sentence as a record."""
-    record = call.user.remember(text, kind)
+    record = call.user.remember(text, kind, metadata=call.metadata)
     return f"Remembered as {record.record_id}.", {"records": [record.model_dump(mode="json")]}
 
 
 def correct(call: Call, record_id: WrongId, text: RightText) -> Answer:
     """Store what is right instead of a record that is wrong."""
+    if not call.sees(record_id):
+        raise InvalidInputError(f"There is no record {record_id!r}.")
     record = call.user.correct(record_id, text)
     answer = f"Corrected: {plain_id(record.record_id)} holds instead of {plain_id(record_id)}."
     return answer, {"records": [record.model_dump(mode="json")]}
@@ -140,10 +155,10 @@ def correct(call: Call, record_id: WrongId, text: RightText) -> Answer:
 
 def forget(call: Call, record_id: DeletedId) -> Answer:
     """Delete a record for good."""
-    report = call.user.forget(record=record_id)
+    report = call.user.forget(record=record_id) if call.sees(record_id) else ForgetReport()
     text = "It is deleted." if report.records else f"There is no record {record_id!r}."
     if report.traces_left:
-        text += " Its words stay in the ledger's log until another program stops reading it."
+        text += " Its words may stay on disk until another program stops reading them."
     return text, {"forgotten": report.model_dump(mode="json")}
 
 

@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from langmem_graph.values.matching import is_part, is_token, multiplies
+from langmem_graph.values.number_words import number_words
 
 DIGITS = re.compile(r"(?:(?<![\w)\]])[+\-−])?\d++(?:[.,'’\u00a0\u202f]\d++)*+")
 _MOST_DIGITS = 40
@@ -28,15 +29,36 @@ _EACH = rf"\s?{_CODE}?\s?(?:/|per|a|the)\s?(?i:l|lit(?:er|re)|gallon|kwh|kg)\b"
 _PRICED = r"(?<![\w.,])(?:{0}\s?{1}(?![\d.,]\d)|{1}\s?{0}(?!\w))(?!{2})"
 """An amount of money, but no price of a litre, which has thousandths."""
 _SHORT_RANGE = re.compile(r"(?<![\w.,-])(\d{1,3})[-–](?=\d{1,3}(?![\w.,-]))")
-_NEGATED = re.compile(r"(?:(?<!\w)[-−][$€£¥₹]?|\bminus )$", re.IGNORECASE)
-_ATTACHED = re.compile(r"kg|mg|km|cm|mm|ml|cl|lbs?|kwh?|k|g|m|l|h|s|mins?|hrs?|th|st|nd|rd", re.I)
+_NEGATED = re.compile(r"(?:(?<!\w)[-−][$€£¥₹]?|\d ?minus )$", re.IGNORECASE)
+_MINUS = re.compile(r"\bminus $", re.IGNORECASE)
+_ATTACHED = re.compile(r"kg|mg|km|cm|mm|ml|cl|lbs?|kwh?|k|g|m|l|h|s|p|mins?|hrs?|th|st|nd|rd", re.I)
 _FOLLOWING = re.compile(rf"{_SPACE}?-?(?P<word>[^\W\d_]+|%)")
 _TIMES = {"k": 1_000, "hundred": 100, "thousand": 1_000, "million": 10**6, "billion": 10**9}
 _TIMES |= {"dozen": 12}
-_NAMES = "zero one two three four five six seven eight nine ten eleven twelve"
-_IN_WORDS = {name: Decimal(number) for number, name in enumerate(_NAMES.split())}
-_WORDS = re.compile(rf"(?<![\w-])({'|'.join(_IN_WORDS)})(?![\w-])", re.IGNORECASE)
+_NAMES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen seventeen eighteen nineteen"
+).split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_IN_WORDS = {name: Decimal(number) for number, name in enumerate(_NAMES)}
+_IN_WORDS |= {
+    f"{ten}-{name}" if one else ten: Decimal(place * 10 + one)
+    for place, ten in enumerate(_TENS, 2)
+    for one, name in enumerate(_NAMES[:10])
+}
+_OTHERWISE = frozenset("eins een une una sept elf once".split())  # other words too
+_IN_WORDS |= {
+    word: Decimal(number)
+    for language in ("de", "nl", "fr", "es")
+    for word, number in number_words(language).items()
+    if word not in _OTHERWISE
+}
+_IN_WORDS |= {"half a dozen": Decimal(6), "a dozen": Decimal(12)}
+_WORDS = re.compile(
+    rf"(?<![\w-])({'|'.join(sorted(_IN_WORDS, key=len, reverse=True))})(?![\w-])", re.IGNORECASE
+)
 _OTHER = re.compile(r"half|quarter|third|point|and a|plus|minus", re.IGNORECASE)
+_BEFORE = re.compile(r"([^\W\d_]+)(?: and)?[ -]\Z")
 
 
 class Amount(NamedTuple):
@@ -60,7 +82,7 @@ def _units() -> dict[str, tuple[str, Decimal]]:
 
 
 def amounts(text: str, context: str = "", *, whole: bool = False) -> list[Amount]:
-    """The numbers of a text, in figures and, up to twelve, in words.
+    """The numbers of a text, in figures and, up to 99, in words.
 
     Parts of dates in figures, of times and of codes are none: "AB-12" has no number. A longer text
     around it, the context, may show how it writes decimals. With `whole`, "1.200" is 1200.
@@ -79,6 +101,7 @@ def _in_figures(text: str, context: str, whole: bool) -> Iterator[Amount]:
         last = attached.end() if attached else end
         if number is None or _NEGATED.search(text[:start]) or not is_token(text, start, last):
             continue
+        number = -number if _MINUS.search(text[:start]) else number
         following = _FOLLOWING.match(text, end)
         unit = following["word"].casefold() if following else ""
         if following and multiplies(following["word"].replace("k", "K", unit == "k")):
@@ -92,11 +115,17 @@ def _in_figures(text: str, context: str, whole: bool) -> Iterator[Amount]:
 
 def _in_words(text: str) -> Iterator[Amount]:
     for found in _WORDS.finditer(text):
-        following = _FOLLOWING.match(text, found.end())
+        number, following = _IN_WORDS[found[1].casefold()], _FOLLOWING.match(text, found.end())
         unit = following["word"].casefold() if following else ""
         near = f"{text[max(0, found.start() - 10) : found.start()]} {text[found.end() :][:8]}"
+        before = _BEFORE.search(text[: found.start()])
+        if before and (multiplies(before[1]) or before[1].casefold() in _IN_WORDS):
+            continue
+        if following and unit == "dozen":
+            rest = _FOLLOWING.match(text, following.end())
+            number, unit = number * _TIMES[unit], rest["word"].casefold() if rest else ""
         if not (multiplies(unit) or unit in _IN_WORDS or _OTHER.search(near)):
-            yield Amount(_IN_WORDS[found[1].casefold()], unit)
+            yield Amount(number, unit)
 
 
 def decimal_of(digits: str, text: str = "") -> Decimal | None:

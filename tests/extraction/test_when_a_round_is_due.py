@@ -1,6 +1,6 @@
 """Topics and the profile are made once, at the end of a session or a flush."""
 
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 import pytest
@@ -138,9 +138,9 @@ def test_a_backlog_of_fifteen_sessions_costs_few_calls(open_memory: Any) -> None
     model = gathering(Extraction=always)
     ana = open_memory(model).user("ana")
     for session in range(15):
-        for number in range(10):
-            said = f"In talk {session} my plan number {number} for the garden shed goes on."
-            ana.add(turn(said, number=number), session_id=f"s{session}")
+        said = f"In talk {session} my plan number {{}} for the garden shed goes on."
+        talk = chain.from_iterable(turn(said.format(n), number=n) for n in range(10))
+        ana.add(list(talk), session_id=f"s{session}")
     report = ana.flush()
     assert report.read == 300
     assert report.llm_calls == len(model.asked) <= 6
@@ -159,11 +159,9 @@ def test_a_dense_backlog_costs_at_most_one_and_a_half_calls_for_3_000_tokens(
     model = gathering()
     ana = open_memory(model).user("ana")
     for session in range(17):
-        for number in range(15):
-            said = f"In talk {session} my plan number {number} for the shed goes on.".ljust(
-                160, "!"
-            )
-            ana.add(turn(said, "Yes. " * 32, number), session_id=f"s{session}")
+        said = [f"In talk {session} my plan number {n} for the shed goes on." for n in range(15)]
+        talk = (turn(one.ljust(160, "!"), "Yes. " * 32, n) for n, one in enumerate(said))
+        ana.add(list(chain.from_iterable(talk)), session_id=f"s{session}")
     tokens = 17 * 15 * 80
     foreseen, report = ana.flush_forecast(), ana.flush()
     assert (report.read, report.stored) == (510, 255)

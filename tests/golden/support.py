@@ -46,7 +46,8 @@ NOTHING: dict[str, Any] = {
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?")
 _DAY = re.compile(r"\b\d{4}-\d\d-\d\d\b")
-_WEEKDAY = re.compile(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]* (?=<now>|<today>)")
+_NAME = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*"
+_WEEKDAY = re.compile(rf"\b{_NAME} (?=<now>|<today>)|(?<=<now>) \({_NAME}\)")
 _CHANGE = re.compile(r"[0-9a-f]{16}")
 """The id of a change, alone; those of records and messages are hashes of what they say."""
 _RANDOM = re.compile(
@@ -201,6 +202,7 @@ class Talk:
     def _json(self, value: Any) -> Any:
         if isinstance(value, Mapping):
             empty = (("labels", []), ("missed", ""), ("near_misses", {}))
+            empty += (("metadata", {}), ("agent_id", None))
             kept = (k for k in sorted(value, key=str) if (k, value[k]) not in empty)
             return {str(k): self.plain(value[k], str(k)) for k in kept}
         if isinstance(value, list | tuple | set | frozenset):

@@ -52,6 +52,17 @@ def quoted(*words: str) -> list[Quoted]:
         ("2026-02", ["the February invoice"]),
         ("04/2026", ["the April issue"]),
         ("--11-29", ["on 29 November"]),
+        ("17:45", ["quarter to six from now on"]),
+        ("19:30", ["dinner at half past seven in the evening"]),
+        ("19:30", ["um halb acht"]),
+        ("18:15", ["om kwart over zes"]),
+        ("17:45", ["à six heures moins le quart"]),
+        ("19:30", ["at 7:30, for dinner"]),
+        ("14:00", ["from two to five"]),
+        ("17:00", ["from two to five"]),
+        ("2026-04-09", ["van 7 tot en met 9 april"]),
+        ("2026-05-07", ["am 7. Mai 2026"]),
+        ("2026-05-07", ["el jueves, 7 de mayo de 2026"]),
     ],
 )
 def test_dates_and_times_follow_from_words_and_the_day_of_the_fact(
@@ -202,8 +213,143 @@ def test_a_number_as_a_text_has_its_plain_form() -> None:
     assert text_derivation("007", "", quoted("7 people"), None) is None
 
 
+def test_digits_alone_are_asked_for() -> None:
+    said = quoted("the VAT number is PT509887214")
+    assert text_derivation("509887214", "digits only", said, None) == "spacing"
+    assert text_derivation("509887214", "VAT number", said, None) is None
+    assert text_derivation("09887214", "digits only", said, None) is None
+
+
 def test_a_whole_number_has_no_decimals() -> None:
     said = quoted("103.250 km")
     assert number_derivation(103250, "odometer in km", said, whole=True) == "number"
     assert number_derivation(103250, "odometer in km", said) is None
     assert number_derivation(1500, "way in m", quoted("1.500 km"), whole=True) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("07:30", "half past seven in the evening"),
+        ("02:00", "after two days"),
+        ("06:30", "half seven"),
+        ("16:58", "from two to five"),
+        ("20:00", "from 8 kg"),
+    ],
+)
+def test_another_time_does_not_follow(value: str, words: str) -> None:
+    assert text_derivation(value, "", quoted(words), None) is None
+
+
+NUMBER = "My mobile is 07700 900156, call me"
+
+
+@pytest.mark.parametrize(
+    ("value", "words", "how"),
+    [
+        ("+447700900156", ["07700 900156", "Edinburgh"], "phone"),
+        ("+44 7700 900156", ["07700 900156", "United Kingdom"], "phone"),
+        ("+33639981427", ["06 39 98 14 27, numéro français"], "phone"),
+        ("+16175550123", ["617 555 0123", "Boston, MA"], "phone"),
+        ("+447700900156", ["0044 7700 900156"], "phone"),
+        ("07700900156", ["+44 7700 900156"], "phone"),
+        ("+447700900156", ["07700 900156"], None),  # of no country
+        ("+353770900156", ["07700 900156", "Edinburgh"], None),  # of another one
+        ("+447700900157", ["07700 900156", "Edinburgh"], None),
+        ("+447700900", ["07700 900", "Edinburgh"], None),  # a part of it
+        ("+4477009001561", ["07700 900156 1", "Dublin"], None),
+        ("+351934118206", ["934 118 206", "8700 Olhão"], "phone"),
+        ("+351934118206", ["934 118 206", "Olhao"], "phone"),
+        ("+351934118206", ["934 118 206", "Boston"], None),
+        ("GB", ["Edinburgh"], "country"),
+        ("GB", ["Boston"], None),  # another lies in the USA
+        ("US", ["Boston"], None),
+        ("GB", ["London, ON"], None),
+        ("US", ["Mobile"], None),  # a town there, and a word
+        ("US", ["Mobile, AL"], "country"),
+        ("+12516043370", ["Mobile 251 604 3370"], None),
+        ("CA", ["Toronto"], "country"),
+        ("Tuesday", ["Tuesdays at 18:10"], "date"),
+        ("Wednesday", ["Tuesdays at 18:10"], None),
+        ("IE", ["My Irish passport"], "country"),
+        ("NLD", ["met het Nederlandse paspoort"], "country"),
+        ("United States", ["Boston, MA"], "country"),
+        ("CA", ["Toronto, ON"], "country"),
+        ("US", ["Edinburgh"], None),
+        ("FR", ["My Irish passport"], None),
+        ("GBP", ["£46 an hour"], "currency"),
+        ("EUR", ["45 euros"], "currency"),
+        ("CAD", ["$20", "in Canada"], "currency"),
+        ("USD", ["$20"], None),
+        ("USD", ["$20", "in Canada"], None),
+        ("SEK", ["100 kr"], None),
+        ("Friday", ["7 May 2027"], "date"),
+        ("Monday", ["7 May 2027"], None),
+    ],
+)
+def test_countries_and_what_follows_from_them(
+    value: str, words: list[str], how: str | None
+) -> None:
+    texts = [NUMBER if one in NUMBER else one for one in words]
+    quotes = [Quoted(one, text, SAID) for one, text in zip(words, texts, strict=True)]
+    assert text_derivation(value, "", quotes, None) == how
+
+
+@pytest.mark.parametrize(
+    ("words", "zone", "how"),
+    [
+        (
+            [("289 774 052", "Vet: 289 774 052"), ("by the sea", "Portugal, by the sea")],
+            None,
+            "phone",
+        ),
+        ([("289 774 052", "Vet: 289 774 052")], "Europe/Lisbon", "phone"),
+        ([("289 774 052", "Vet in Portugal: 289 774 052")], None, None),
+        ([("289 774 052", "Vet: 289 774 052")], "Europe/Berlin", None),
+        ([("289 774 052", "Vet: 289 774 052")], "UTC", None),
+        ([("289 774 052", "289 774 052"), ("Faraway", "Faraway")], "Europe/Lisbon", None),
+    ],
+)
+def test_a_country_may_stand_around_a_town_or_be_the_applications(
+    words: list[tuple[str, str]], zone: str | None, how: str | None
+) -> None:
+    quotes = [Quoted(one, text, SAID) for one, text in words]
+    assert text_derivation("+351289774052", "", quotes, zone) == how
+
+
+@pytest.mark.parametrize(
+    ("value", "about", "words", "how"),
+    [
+        (3500, "max price cents", "35 euros", "unit"),
+        (16000, "fee pence", "it went up to 160.", "unit"),
+        (94000, "price in cents", "940 a month", "unit"),
+        (3500, "max price", "35 euros", None),
+        (300, "price cents", "3 hours at 14 euros", None),
+        (800, "price cents", "8 metres", None),
+        (500, "price cents", "500 yen", "unit"),
+        (35, "max price cents", "35 euros", None),
+        (50000, "price cents", "500 yen", None),
+        (15, "stems", "a bunch of fifteen", "number"),
+        (25, "stems", "twenty-five of them", "number"),
+        (20, "stems", "two hundred and twenty", None),
+        (20, "year", "in twenty twenty-six", None),
+        (40, "deposit percent", "forty percent down", "number"),
+        (24, "eggs", "two dozen eggs", "number"),
+        (-2.25, "power", "right eye minus 2.25", "number"),
+        (2.25, "power", "right eye minus 2.25", None),
+        (-2, "power", "10 minus 2", None),
+        (3, "floor", "Third floor, no lift", "number"),
+        (2, "floor", "on the 2nd floor", "number"),
+        (3, "days", "drie dagen", "number"),
+        (6, "eggs", "half a dozen eggs", "number"),
+        (0.5, "rate gbp per mile", "50p a mile", "unit"),
+        (1.82, "width m", "182 wide by 210 high, all centimetres", "unit"),
+        (1.82, "width m", "182 wide by 210 high", None),
+        (2, "floor", "in the second week", None),
+        (12, "eggs", "half a dozen eggs", None),
+    ],
+)
+def test_ordinals_and_units_of_a_whole_text(
+    value: float, about: str, words: str, how: str | None
+) -> None:
+    assert number_derivation(value, about, quoted(words)) == how

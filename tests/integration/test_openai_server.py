@@ -198,8 +198,7 @@ async def test_the_write_path_beside_the_applications_own_calls(url: str, tmp_pa
             assert [m["id"] for m in await ana.aexport()] == ["0", "1"]
 
 
-@pytest.mark.parametrize("mode", ["auto", "reason"])
-async def test_reasoning_over_the_wire(url: str, tmp_path: Path, mode: Any) -> None:
+async def test_reasoning_over_the_wire(url: str, tmp_path: Path) -> None:
     """Whatever so small a model answers: the loop ends, is counted, and there is a context."""
     settings = Settings(
         reasoning=ReasoningSettings(max_calls=2),
@@ -210,8 +209,8 @@ async def test_reasoning_over_the_wire(url: str, tmp_path: Path, mode: Any) -> N
     with Memory(tmp_path / "m", model=model, embeddings="hash", settings=settings) as memory:
         user = memory.user("ana")
         user.add(said("Our puppy chews on plants."), session_id="s")
-        found = await user.arecall("Can I buy a plant for the puppy?", mode=mode)
-        again = user.recall("Can I buy a plant for the puppy?", mode=mode)
+        found = await user.arecall("Can I buy a plant for the puppy?", mode="auto")
+        again = user.recall("Can I buy a plant for the puppy?", mode="reason")
     for one in (found, again):
         assert "Our puppy chews on plants." in one.context
         assert 1 <= one.report.llm_calls <= 2

@@ -13,6 +13,7 @@ from langmem_graph.storage import move_rooms
 from tests.conftest import said
 
 USERS = ("ana", "bob")
+ATLAS = {"project": "atlas"}
 
 
 def filled(path: Any) -> dict[str, Any]:
@@ -20,7 +21,7 @@ def filled(path: Any) -> dict[str, Any]:
         for user in USERS:
             own = memory.user(user)
             talk = [said(f"{user} \0 says {n} café 京都", id=f"m{n}") for n in range(12)]
-            own.add(talk, session_id="s")
+            own.add(talk, session_id="s", metadata={"project": "atlas"})
             home = {"subject": "user", "attribute": "home"}
             first = {"text": "Lives in Rome.", "source_message_ids": ["m1"], "record_id": "r1"}
             next_ = {"text": "Lives in Turin.", "source_message_ids": ["m2"], "record_id": "r2"}
@@ -39,6 +40,7 @@ def answers(path: Any) -> dict[str, Any]:
                 own.export(),
                 own.export_records(history=True),
                 own.sessions(),
+                [hit.message_id for hit in own.search_conversation("café", where=ATLAS)],
                 [(hit.message_id, round(hit.score, 5)) for hit in own.search_conversation("京都")],
                 [(hit.record_id, round(hit.score, 5)) for hit in own.search_records("home Turin")],
             )

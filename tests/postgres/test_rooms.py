@@ -25,6 +25,7 @@ from langmem_graph.storage import postgres_database, postgres_schema
 from langmem_graph.storage.postgres_database import ROLE, PostgresDatabase, room_of
 from langmem_graph.storage.tables_and_migrations import ALL_TABLES, get_meta, messages
 from tests.conftest import said
+from tests.storage.test_call_log import AT, note, write
 
 QUICK = Settings(storage=StorageSettings(lease_seconds=1.0, busy_timeout_seconds=2.0))
 
@@ -43,6 +44,17 @@ def rooms_of(memory: Memory, user: str) -> PostgresDatabase:
 
 @pytest.fixture
 def two(memory: Memory) -> Memory:
+    return filled(memory)
+
+
+@pytest.fixture(scope="module")
+def read(kept: str) -> Iterator[Memory]:
+    """The same for tests that change nothing."""
+    with Memory(kept, embeddings="hash") as opened:
+        yield filled(opened)
+
+
+def filled(memory: Memory) -> Memory:
     for user in ("ana", "bob"):
         memory.user(user).add(said(f"{user} keeps bees", id="m1"), session_id="s")
         row = {"text": f"{user} has bees.", "source_message_ids": ["m1"], "subject": "user"}
@@ -50,9 +62,9 @@ def two(memory: Memory) -> Memory:
     return memory
 
 
-def test_what_one_is_told_is_found_by_this_user_alone(two: Memory) -> None:
+def test_what_one_is_told_is_found_by_this_user_alone(read: Memory) -> None:
     for user, other in (("ana", "bob"), ("bob", "ana")):
-        own = two.user(user)
+        own = read.user(user)
         assert [hit.text for hit in own.search_conversation("bees")] == [f"{user} keeps bees"]
         assert other not in own.recall("bees").context
         assert own.doctor(sample=0).problems == []
@@ -60,21 +72,21 @@ def test_what_one_is_told_is_found_by_this_user_alone(two: Memory) -> None:
 
 @pytest.mark.parametrize("table", postgres_schema.ROOM_TABLES, ids=lambda table: table.name)
 def test_the_role_sees_no_other_room_when_statements_do_not_name_it(
-    two: Memory, table: sa.Table
+    read: Memory, table: sa.Table
 ) -> None:
     """The first wall is removed: statements as they are, without the compiler's room."""
-    with rooms_of(two, "ana").read_transaction() as connection:
+    with rooms_of(read, "ana").read_transaction() as connection:
         rooms = connection.scalars(sa.text(f"SELECT DISTINCT room FROM {table}")).all()
     assert set(rooms) <= {room_of("ana")}
 
 
 @pytest.mark.parametrize("table", ALL_TABLES, ids=lambda table: table.name)
 def test_statements_name_the_room_when_the_role_sees_all(
-    two: Memory, table: sa.Table, monkeypatch: pytest.MonkeyPatch
+    read: Memory, table: sa.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second wall is removed: a superuser, for whom row-level security does not hold."""
     monkeypatch.setattr(postgres_database, "ROLE", "postgres")
-    own, count = rooms_of(two, "ana"), sa.select(sa.func.count()).select_from(table)
+    own, count = rooms_of(read, "ana"), sa.select(sa.func.count()).select_from(table)
     everything = sa.text(f"SELECT count(*) FROM {table.name}")
     mine = sa.text(f"SELECT count(*) FROM {table.name} WHERE room = :room")
     with own.write_transaction() as connection:
@@ -100,7 +112,7 @@ def test_a_delete_without_conditions_deletes_the_own_rows_alone(
 
 
 @pytest.mark.parametrize("command", ["insert", "update", "delete"])
-def test_no_row_of_another_room_can_be_written(two: Memory, command: str) -> None:
+def test_no_row_of_another_room_can_be_written(read: Memory, command: str) -> None:
     row = {"room": room_of("bob"), "key": "x", "value": "y"}
     meta = "langmem_graph.meta"
     commands = {
@@ -111,10 +123,10 @@ def test_no_row_of_another_room_can_be_written(two: Memory, command: str) -> Non
     refused = pytest.raises(StorageError, match="row-level security")
     with (
         refused if command == "insert" else nullcontext(),
-        rooms_of(two, "ana").write_transaction() as connection,
+        rooms_of(read, "ana").write_transaction() as connection,
     ):
         assert connection.execute(sa.text(commands[command]), row).rowcount == 0
-    assert two.user("bob").doctor(sample=0).ok
+    assert read.user("bob").doctor(sample=0).ok
 
 
 def test_the_role_owns_nothing_and_cannot_log_in(database: str) -> None:
@@ -134,10 +146,10 @@ def test_the_role_owns_nothing_and_cannot_log_in(database: str) -> None:
     assert unguarded == [("version",), ("work",)]
 
 
-def test_settings_end_with_their_transaction(two: Memory) -> None:
+def test_settings_end_with_their_transaction(read: Memory) -> None:
     """As PgBouncer needs it: the connection that the next one gets has no room and no role."""
-    engine = rooms_of(two, "ana").engine
-    with rooms_of(two, "ana").read_transaction():
+    engine = rooms_of(read, "ana").engine
+    with rooms_of(read, "ana").read_transaction():
         pass
     with engine.connect() as connection:
         query = sa.text("SELECT current_setting('app.room', true), current_user")
@@ -210,13 +222,13 @@ def test_other_writers_of_a_room_are_waited_for_but_not_for_ever(database: str) 
             memory.user("bob").add(said("others go on", id="m1"), session_id="s")
 
 
-def test_an_error_quotes_no_row(two: Memory) -> None:
+def test_an_error_quotes_no_row(read: Memory) -> None:
     twice = sa.insert(messages).from_select(
         [column.name for column in messages.columns], sa.select(messages)
     )
     with (
         pytest.raises(StorageError, match="duplicate key") as told,
-        rooms_of(two, "ana").write_transaction() as connection,
+        rooms_of(read, "ana").write_transaction() as connection,
     ):
         connection.execute(twice)
     assert "m1" not in str(told.value) and "bees" not in str(told.value)
@@ -241,11 +253,34 @@ def test_what_is_wrong_with_the_database_is_said(empty: str) -> None:
         admin.execute("UPDATE langmem_graph.version SET version = 99")
     with pytest.raises(SchemaTooNewError, match="version 99"):
         Memory(empty, embeddings="hash")
+    with psycopg.connect(empty, autocommit=True) as admin:
+        admin.execute("UPDATE langmem_graph.version SET version = 0")
+    with pytest.raises(StorageError, match="older than"):
+        Memory(empty, embeddings="hash")
     with pytest.raises(StorageError, match="cannot be used") as told:
         Memory("postgresql://me:secret@/none?host=/nowhere", embeddings="hash")
     assert "secret" not in str(told.value)
     with pytest.raises(InvalidInputError):
         Memory("postgresql://host:port/name", embeddings="hash")
+
+
+def test_a_login_without_rights_and_a_server_without_pgvector(
+    database: str, empty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with psycopg.connect(database, autocommit=True) as admin:
+        admin.execute("CREATE ROLE weak LOGIN")
+    try:
+        lacks = f"GRANT {ROLE} TO it"
+        with pytest.raises(StorageError, match=lacks):
+            Memory(database.replace("postgres:@", "weak@"), embeddings="hash")
+        with pytest.raises(StorageError, match=lacks):
+            postgres_schema.prepare(empty.replace("postgres:@", "weak@"))
+    finally:
+        with psycopg.connect(database, autocommit=True) as admin:
+            admin.execute("DROP ROLE weak")
+    monkeypatch.setattr(postgres_schema, "_commands", lambda: ["CREATE EXTENSION nowhere"])
+    with pytest.raises(StorageError, match="needs pgvector"):
+        postgres_schema.prepare(empty)
 
 
 def test_nothing_is_made_for_a_user_who_is_only_read(memory: Memory) -> None:
@@ -254,6 +289,19 @@ def test_nothing_is_made_for_a_user_who_is_only_read(memory: Memory) -> None:
     with pytest.raises(NothingStoredError), memory._services.room("nobody"):
         pass
     assert memory._services.directory.users() == []
+
+
+def test_users_and_usage_are_told_room_by_room(memory: Memory) -> None:
+    for name in ("bob", "ana"):
+        memory.user(name).add([said("bees"), said("two")], session_id="s")
+        write(memory, [note("extract")], [], name)
+    assert [(one.user_id, one.messages, one.to_read) for one in memory.users()] == [
+        ("ana", 2, 2),
+        ("bob", 2, 2),
+    ]
+    (line,) = memory.usage().lines
+    assert (line.day, line.calls, line.input_tokens) == (AT.date(), 2, 18)
+    assert memory.user("ana").usage(since=AT).calls == 1
 
 
 def test_read_only_changes_nothing(database: str) -> None:

@@ -92,6 +92,20 @@ def test_values_that_belong_together_share_a_row() -> None:
     assert proof.dropped == ["c = Bonn: is already Ulm"]
 
 
+def test_a_row_that_does_not_belong_is_taken_out_and_new_ones_stay() -> None:
+    proof = _proof("she liked (g:gift)")
+    proof.rows = [{"g": Bound(entity="lamp", facts=["a"])}, {"g": Bound(entity="drill")}]
+    answer = Unification.model_validate(
+        {
+            "bindings": [{"variable": "g", "entity": "scarf", "facts": ["f1"], "row": 3}],
+            "drop": [{"row": 2, "why": "It came back."}, {"row": 3, "why": "It is new."}],
+        }
+    )
+    bind(proof, answer, _shown("She liked the scarf"))
+    assert [row["g"].entity for row in proof.rows] == ["lamp", "scarf"]
+    assert proof.dropped == ["drill: It came back."]
+
+
 def test_at_most_twelve_rows_are_kept() -> None:
     names = "ab cd ef gh ij kl mn op qr st uv wx yz".split()
     rows = [{"variable": "w", "entity": name, "facts": ["f1"]} for name in names]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_graph.reasoning.nl_logic import Atom, Variable, in_line_form, same_entity
+from langmem_graph.reasoning.nl_logic import Atom, Variable, as_query, in_line_form, same_entity
 
 names = st.from_regex(r"[a-z]\w{0,8}", fullmatch=True).filter(str.isascii)
 types = st.from_regex(r"[a-z][a-zé ]{0,12}[a-zé]", fullmatch=True)
@@ -82,6 +82,18 @@ def test_entities_are_compared_by_what_they_name() -> None:
 def test_other_ways_to_write_a_variable_are_read(written: str, read: str) -> None:
     assert in_line_form(written, ["w"]) == read
     assert not Atom.parse(read).is_malformed
+
+
+@pytest.mark.parametrize(
+    ("written", "query"),
+    [
+        ("(w:person) plays (i:instrument)", "person plays instrument"),
+        ("(w) plays the cello", "thing plays the cello"),
+        ("?w (cello)", "thing (cello)"),
+    ],
+)
+def test_variables_are_no_words_to_search_for(written: str, query: str) -> None:
+    assert as_query(written, ["w"]) == query
 
 
 @pytest.mark.parametrize("text", ["(x)", "(:y)", "(x:)", "(x:(y))", "a (b c:d)", "{x: y"])

@@ -126,6 +126,11 @@ def test_a_malformed_statement_is_repaired_and_never_proved(open_memory: Any) ->
 
 
 _PROOF = {"subgoal": "s1", "facts": ["f1"]}
+_VISITED = {
+    "subgoals": [{"atom": "the user visited (c:city)", "query": "visited by train"}],
+    "answer": ["c"],
+}
+_NARROW = {"reasoning__plan_facts": 1, "context__k": 1, "reasoning__subgoal_facts": 2}
 
 
 def test_several_values_are_looked_for_page_by_page(open_memory: Any) -> None:
@@ -137,13 +142,8 @@ def test_several_values_are_looked_for_page_by_page(open_memory: Any) -> None:
         rows = [{"variable": "c", "entity": c, "facts": [f]} for c, f in new]
         return {"bindings": rows, "grounded": [{"subgoal": "s1", "facts": ["f1"]}]}
 
-    plan = {
-        "subgoals": [{"atom": "the user visited (c:city)", "query": "visited by train"}],
-        "answer": ["c"],
-    }
-    narrow = {"reasoning__plan_facts": 1, "context__k": 1, "reasoning__subgoal_facts": 2}
-    model = good(GoalPlan=plan, Unification=prove)
-    user = open_memory(model, **narrow).user("ana")
+    model = good(GoalPlan=_VISITED, Unification=prove)
+    user = open_memory(model, **_NARROW).user("ana")
     told = [{"role": "user", "content": f"I visited {city} by train."} for city in cities]
     user.add(told, session_id="trips")
     found = user.recall("Which cities have I visited?", mode="auto")
@@ -175,13 +175,8 @@ def test_a_proved_list_may_ask_for_further_items_in_the_same_answer(open_memory:
             "look_for": [asked],
         }
 
-    plan = {
-        "subgoals": [{"atom": "the user visited (c:city)", "query": "visited by train"}],
-        "answer": ["c"],
-    }
-    narrow = {"reasoning__plan_facts": 1, "context__k": 1, "reasoning__subgoal_facts": 2}
-    model = good(GoalPlan=plan, Unification=prove)
-    user = open_memory(model, **narrow).user("ana")
+    model = good(GoalPlan=_VISITED, Unification=prove)
+    user = open_memory(model, **_NARROW).user("ana")
     filler = [f"I visited the {shop} shop by train." for shop in ("cheese", "wine", "tea", "hat")]
     told = [{"role": "user", "content": text} for text in (*said.values(), *filler)]
     user.add(told, session_id="trips")
@@ -190,6 +185,86 @@ def test_a_proved_list_may_ask_for_further_items_in_the_same_answer(open_memory:
     assert sorted(row.values["c"] for row in found.reasoning.rows) == sorted(said)
     assert found.reasoning.unresolved == []
     assert len(calls(model)) <= 1 + 3
+
+
+# --- lists ---
+
+TRIPS = {
+    "Lisbon": "I visited Lisbon by train.",
+    "Ghent": "I visited Ghent by train, twice.",
+    "Turin": "The hostel in Turin had no heating.",
+    "Oslo": "Oslo was called off.",
+}
+
+
+def _list_plan(prompt: str) -> dict[str, Any]:
+    """The one item in view, and how another may have been told."""
+    rows = [{"item": "Lisbon", "facts": [alias(prompt, TRIPS["Lisbon"])]}]
+    return {"rows": rows, "sure": True, "look_for": ["A hostel without heating."]}
+
+
+def _items(prompt: str) -> dict[str, Any]:
+    """A row for each trip that was made and has none."""
+    rows = [line for line in prompt.splitlines() if line.startswith("Row ")]
+    shown = {city: alias(prompt, text) for city, text in TRIPS.items() if city != "Oslo"}
+    new = [(c, fact) for c, fact in shown.items() if fact and not any(c in row for row in rows)]
+    return {"rows": [{"item": c, "facts": [fact]} for c, fact in new], "sure": True}
+
+
+def _trips(open_memory: Any, model: Any, facts: int = 2, **settings: Any) -> Any:
+    narrow = {"reasoning__plan_facts": facts, "context__k": 1, "ranking__method": "words"}
+    user = open_memory(model, **{**narrow, **settings}).user("ana")
+    user.add([{"role": "user", "content": text} for text in TRIPS.values()], session_id="trips")
+    return user.recall("Which cities have I visited by train, as to Lisbon?", mode="auto")
+
+
+def test_a_list_is_looked_for_in_what_no_model_has_seen_until_nothing_is_new(
+    open_memory: Any,
+) -> None:
+    model = good(GoalPlan=_list_plan, FurtherItems=_items)
+    found = _trips(open_memory, model)
+    assert [row.values["item"] for row in found.reasoning.rows] == ["Lisbon", "Turin"]
+    assert calls(model) == ["GoalPlan", "FurtherItems", "FurtherItems"]
+    first, *pages = (text for _, text in model.asked)
+    assert TRIPS["Turin"] not in first
+    assert all('Row 1: "Lisbon" (f' in page for page in pages)  # what was named stays in view
+    assert TRIPS["Turin"] in pages[0]  # found by the example
+    told = [event for event in found.trace if event["event"] == "memory_list"]
+    assert [len(event["facts"]) <= 2 for event in told] == [True] * len(pages)
+
+
+def test_a_list_is_complete_where_the_last_page_adds_nothing(open_memory: Any) -> None:
+    nothing = good(GoalPlan=_list_plan, FurtherItems={"sure": True})
+    found = _trips(open_memory, nothing)
+    assert (found.reasoning.status, found.reasoning.complete) == ("grounded", True)
+    assert calls(nothing) == ["GoalPlan", "FurtherItems"]
+    whole = good(GoalPlan=_list_plan)  # all of memory was in view: nothing is left to look at
+    assert _trips(open_memory, whole, facts=80, ranking__method="hybrid").reasoning.complete is True
+    assert calls(whole) == ["GoalPlan"]
+    cases: list[tuple[Any, dict[str, Any]]] = [
+        ({"sure": False}, {}),  # something points to an item that is not told
+        (ConnectionError("gone"), {}),
+        ({"sure": True}, {"reasoning__max_calls": 1}),
+    ]
+    for answer, settings in cases:
+        unsure = good(GoalPlan=_list_plan, FurtherItems=answer)
+        found = _trips(open_memory, unsure, **settings)
+        assert found.reasoning.complete == "unknown"
+        assert [row.values for row in found.reasoning.rows] == [{"item": "Lisbon"}]
+
+
+def test_a_row_that_does_not_belong_is_taken_out_with_its_fact(open_memory: Any) -> None:
+    def plan(prompt: str) -> dict[str, Any]:
+        rows = [{"item": c, "facts": [alias(prompt, TRIPS[c])]} for c in ("Lisbon", "Oslo")]
+        return {"rows": [row for row in rows if row["facts"][0]], "sure": True}
+
+    drop = [{"row": 2, "why": "It was called off."}, {"row": 9, "why": "There is none."}]
+    model = good(GoalPlan=plan, FurtherItems={"drop": drop, "sure": True})
+    found = _trips(open_memory, model, facts=9)
+    assert [row.values for row in found.reasoning.rows] == [{"item": "Lisbon"}]
+    assert TRIPS["Oslo"] not in found.context
+    (event,) = (one for one in found.trace if one["event"] == "memory_list")
+    assert event["dropped"] == ["Oslo: It was called off."]
 
 
 # --- clashes of dates ---

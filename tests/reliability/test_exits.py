@@ -1,6 +1,7 @@
 """`SystemExit` and the like out of a model or a callback: an error at once, and memory lives on."""
 
 import asyncio
+import gc
 import os
 import signal
 import threading
@@ -44,11 +45,19 @@ ERRORS: list[BaseException] = [
     StopIteration("x"),
     Odd("x"),
 ]
-MOST_LATER = [ERRORS[0], *(pytest.param(one, marks=pytest.mark.long) for one in ERRORS[1:])]
+# Like SystemExit to the event loop, and like Odd to the rest.
+_ALIKE = (KeyboardInterrupt, GeneratorExit)
+MOST_LATER = [
+    ERRORS[0],
+    *(
+        pytest.param(one, marks=pytest.mark.stress if isinstance(one, _ALIKE) else pytest.mark.long)
+        for one in ERRORS[1:]
+    ),
+]
 SETTINGS = Settings(
     extraction=ExtractionSettings(debounce_seconds=0.0, call_seconds=3_600),
     reasoning=ReasoningSettings(seconds=3_600, call_seconds=3_600),
-    storage=StorageSettings(closing_seconds=1),
+    storage=StorageSettings(closing_seconds=3),
 )
 CONFIG: Any = {"configurable": {"user_id": "ana", "thread_id": "t"}}
 ACT: Any = {"messages": [("user", "Shall I tell my secret to the gardener?")]}
@@ -298,3 +307,4 @@ def test_where_no_thread_can_start_an_error_of_ours_says_so(
         with pytest.raises(LangMemGraphError):
             memory.user("ana").flush()
     assert ends(memory.user("ana").flush).status == "ok"
+    gc.collect()  # the loop that was left is an error of no later test

@@ -300,12 +300,12 @@ GIVEN = {"query": "hi", "message_ids": ["1"], "record_ids": ["r"], "name": "inde
     lambda one: isinstance(one, dict)))  # fmt: skip
 def test_mcp_tools(memory: Memory, name: str, given_arguments: dict[str, Any]) -> None:
     pytest.importorskip("mcp")
-    from langmem_graph.mcp.server import call_tool, offered
+    from langmem_graph.mcp.server import Call, call_tool, offered
 
     tools = offered(allow_forget=True)
     client = SimpleNamespace(client_params=None)  # that cannot be asked
     user, context = memory.user("importer"), SimpleNamespace(session=client, request_id=1)
-    call = call_tool(tools.get(name), given_arguments, user, context)  # type: ignore[arg-type]
+    call = call_tool(tools.get(name), given_arguments, Call(user), context)  # type: ignore[arg-type]
     result = asyncio.run(call)
     assert result.content
     said = result.content[0].text

@@ -376,7 +376,7 @@ def _storm(memory: Memory, users: tuple[str, str], turns: int) -> tuple[int, lis
 def test_two_users_at_once(memory: Memory) -> None:
     for user in ("é2", "e\u03012"):
         tell(memory, user)
-    _, wrong = _storm(memory, ("é2", "e\u03012"), 12)
+    _, wrong = _storm(memory, ("é2", "e\u03012"), 8)
     assert wrong == []
 
 

@@ -113,7 +113,7 @@ def _under_load(path: Path, seconds: float) -> str:
 
 
 @pytest.mark.enable_socket
-@pytest.mark.parametrize("seconds", [1, pytest.param(10, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seconds", [1, pytest.param(10, marks=pytest.mark.stress)])
 def test_threads_and_tasks(tmp_path: Path, seconds: float) -> None:
     assert "0 lost" in _under_load(tmp_path / "m", seconds)
 
@@ -258,7 +258,7 @@ def _under_trouble(path: Path, seconds: float) -> str:
 @pytest.mark.enable_socket
 @pytest.mark.timeout(300)
 def test_hanging_raising_and_slow_embedders_and_models(tmp_path: Path) -> None:
-    report = _under_trouble(tmp_path / "m", 10)
+    report = _under_trouble(tmp_path / "m", 5)
     print("\n" + report)
     assert "0 hangs, 0 lost" in report
 
@@ -337,7 +337,7 @@ def _processes(server: Server, path: Path, seconds: float) -> str:
 @pytest.mark.enable_socket
 @pytest.mark.long
 def test_processes_on_one_server(server: Server, tmp_path: Path) -> None:
-    assert "0 lost" in _processes(server, tmp_path / "m", 10)
+    assert "0 lost" in _processes(server, tmp_path / "m", 3)
 
 
 @pytest.mark.stress

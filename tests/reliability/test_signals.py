@@ -15,7 +15,7 @@ from langmem_graph.runtime import LoopThread
 from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
 from langmem_graph.storage import add_messages, outbox_worker
 from langmem_graph.storage.chroma_index import VectorIndex
-from langmem_graph.storage.directory_and_lock import MemoryDirectory
+from langmem_graph.storage.memory_directory import MemoryDirectory
 from langmem_graph.storage.user_room import FairLock
 from langmem_graph.store.chroma_store import ChromaStore
 from langmem_graph.store.writer import Writer

@@ -62,10 +62,11 @@ def product(memory: Memory, case: Case) -> dict[str, str]:
     """What the product finds over a real ledger."""
     ana = memory.user(f"user of {case.name}")
     ana.add([{"role": "user", "content": "words", "id": "m"}], session_id="s")
+    rows = []
     for one in case.items:
         row = {"facet": "schedule", "text": one.text, "source_message_ids": ["m"], **one.record}
-        row |= {"event_time": fields_of(one.time)} if one.time else {"facet": "none"}
-        assert len(ana.add_records([row]).stored) == 1
+        rows.append(row | ({"event_time": fields_of(one.time)} if one.time else {"facet": "none"}))
+    assert len(ana.add_records(rows).stored) == len(rows)
     asked = ProposedTime(case.asked.start, case.asked.end or "", case.asked.rule or "")
     event = proposal(asked, case.asked.zone)
     assert event is not None

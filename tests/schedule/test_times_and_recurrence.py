@@ -237,7 +237,7 @@ def test_events_survive_json(one: EventTime) -> None:
     assert EventTime.model_validate_json(one.model_dump_json()) == one
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=examples(100))
 @given(event_times(), windows)
 def test_occurrences_lie_in_the_window_in_order(
     one: EventTime, window: tuple[datetime, datetime]
@@ -250,7 +250,7 @@ def test_occurrences_lie_in_the_window_in_order(
     assert found == [span for span in wider if span[0] < window[1] and span[1] > window[0]]
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=examples(100))
 @given(event_times(), event_times(), windows)
 def test_overlaps_are_what_comparing_every_pair_finds(
     one: EventTime, other: EventTime, window: tuple[datetime, datetime]

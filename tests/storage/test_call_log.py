@@ -22,8 +22,8 @@ def note(purpose: str, **fields: Any) -> CallNote:
     return CallNote(**{"purpose": purpose, **usual, **fields})
 
 
-def write(memory: Memory, notes: list[CallNote], numbers: list[int]) -> None:
-    with memory._services.room("u") as room, room.database.write_transaction() as connection:
+def write(memory: Memory, notes: list[CallNote], numbers: list[int], user: str = "u") -> None:
+    with memory._services.room(user) as room, room.database.write_transaction() as connection:
         write_calls(connection, notes, numbers)
 
 

@@ -218,7 +218,12 @@ def test_reading_of_nobody_makes_nobody(memory: Memory) -> None:
     assert user.recall("x").context == ""
     assert "Nothing is stored" in user.doctor().problems[0]
     assert "Nothing is stored" in user.rebuild().problems[0]
-    assert user.erase().model_dump() == {"messages": 0, "files": 0, "bytes": 0}
+    assert user.erase().model_dump() == {
+        "messages": 0,
+        "files": 0,
+        "bytes": 0,
+        "traces_left": False,
+    }
     assert list((memory.path / "users").iterdir()) == []
 
 

@@ -16,8 +16,8 @@ import pytest
 from langmem_graph.errors import ForkedProcessError, InvalidInputError
 from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware
-from langmem_graph.storage import directory_and_lock
-from langmem_graph.storage.directory_and_lock import MemoryDirectory
+from langmem_graph.storage import memory_directory
+from langmem_graph.storage.memory_directory import MemoryDirectory
 from langmem_graph.storage.sqlite_database import Database
 from langmem_graph.store import ChromaStore
 from langmem_graph.testing import ScriptedChatModel
@@ -32,7 +32,7 @@ def in_child(work: Callable[[], object]) -> int:
     child = os.fork()
     if child == 0:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(10)
+        signal.alarm(60)
         try:
             work()
         except ForkedProcessError:
@@ -111,7 +111,7 @@ def test_a_fork_while_a_thread_uses_a_store_is_refused_and_never_hangs(
 def test_an_idle_memory_of_the_parent_is_no_obstacle(memory: Memory, tmp_path: Path) -> None:
     memory.user("u").add(said("hello", id="1"), session_id="s")
     assert in_child(opened_anew(tmp_path / "child")) == WORKED
-    assert not directory_and_lock._FORKED_IN_USE.is_set()
+    assert not memory_directory._FORKED_IN_USE.is_set()
     assert memory.user("u").search_conversation("hello")[0].message_id == "1"
 
 
@@ -165,13 +165,13 @@ def test_a_copy_is_refused_or_safe_and_never_closes_the_original(
 
 
 def test_a_module_that_is_loaded_again_knows_what_is_open(memory: Memory) -> None:
-    original = dict(vars(directory_and_lock))
+    original = dict(vars(memory_directory))
     try:
-        importlib.reload(directory_and_lock)
-        with directory_and_lock.MemoryDirectory.open(
+        importlib.reload(memory_directory)
+        with memory_directory.MemoryDirectory.open(
             memory.path, memory.settings, chroma=None, read_only=False
         ).room("u", create=True):
             pass
     finally:
-        vars(directory_and_lock).update(original)
+        vars(memory_directory).update(original)
     memory.user("u").add(said("hello"), session_id="s")

@@ -12,7 +12,7 @@ import pytest
 
 from langmem_graph.errors import StorageError
 from langmem_graph.memory import Memory
-from langmem_graph.storage import directory_and_lock
+from langmem_graph.storage import memory_directory
 from langmem_graph.storage.user_room import FolderRoom
 from tests.conftest import said
 from tests.support.files import folder
@@ -75,8 +75,8 @@ def test_deleting_a_large_folder_delays_nobody_else(
 ) -> None:
     memory.user("a").add(said("hello", id="1"), session_id="s")
     of_a = folder(memory, "a")
-    slow = Stopped(directory_and_lock.remove_folder, lambda where: where == of_a)
-    monkeypatch.setattr(directory_and_lock, "remove_folder", slow)
+    slow = Stopped(memory_directory.remove_folder, lambda where: where == of_a)
+    monkeypatch.setattr(memory_directory, "remove_folder", slow)
     with begun(memory.user("a").erase) as erasing:
         assert slow.begun.wait(60)
         use(memory, "b")

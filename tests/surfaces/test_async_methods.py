@@ -50,6 +50,7 @@ VARYING = {
     "updated_at",
     "said_at",
     "valid_from",
+    "oldest_due",
 }
 
 
@@ -98,11 +99,19 @@ _CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("confirm", ("1",), {}),
     ("undo", ("r2",), {}),
     ("sessions", (), {}),
+    ("conversation", ("s",), {"start": 2, "limit": 3}),
+    ("records", (), {"limit": 1}),
+    ("made_of", (["1", "nope", "2"],), {}),
+    ("neighbours", ("r1",), {}),
+    ("schedule", ("2024-01-01", "2024-02-01"), {}),
+    ("compare", ("2024-01-01", "2024-02-01"), {}),
+    ("forget_preview", (), {"message": "1"}),
     ("export", (), {}),
     ("correct", ("r1", "The garden is damp."), {}),
     ("changes", ("r1",), {}),
     ("undo", (), {"message": "2"}),
     ("calls", (), {"since": "2024-01-01", "limit": 5}),
+    ("usage", (), {}),
     ("remember", ("My locker code is 4711.",), {}),
     ("export_records", (), {}),
     ("flush_forecast", (), {}),
@@ -112,6 +121,7 @@ _CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("forget", (), {"message": "3"}),
     ("doctor", (), {"sample": 0}),
     ("rebuild", (), {}),
+    ("overview", (), {}),
     ("erase", (), {}),
 ]
 

@@ -304,3 +304,24 @@ def test_explain_works_beside_a_running_app(monkeypatch: pytest.MonkeyPatch) -> 
         memory.user("me").add([{"role": "user", "content": "hello"}], session_id="s")
         assert "not found in memory" in run("explain", ASKED)
     assert "Extraction" not in {name for name, _ in model.asked}
+
+
+def test_inspect_opens_read_only_beside_a_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = list[tuple[bool, bool, int]]()
+
+    def serve(memory: Memory, *, port: int, allow_changes: bool, announce: Any) -> None:
+        seen.append((memory._services.read_only, allow_changes, port))
+        announce("http://127.0.0.1:1/?token=t")
+
+    monkeypatch.setattr("langmem_graph.inspector.serve.serve", serve)
+    place = tmp_path / "elsewhere"
+    with Memory(place, embeddings="hash") as memory:
+        memory.user("me").add([("user", "I have a cat.")], session_id="s")
+        told = run("inspect", "--dir", str(place), "--port", "8100")
+        run("inspect", str(place))
+    assert "Open http://127.0.0.1:1/?token=t" in told
+    assert "read-only" in told
+    assert "changes are allowed" in run("inspect", str(place), "--allow-changes")
+    assert seen == [(True, False, 8100), (True, False, 0), (False, True, 0)]

@@ -15,6 +15,7 @@ from langmem_graph.cli import commands, explain, printing
 from langmem_graph.memory import Memory
 from langmem_graph.schemas import Fact, Reasoning, Recall, RecallReport
 from langmem_graph.tools.memory_tools import create_memory_tools
+from langmem_graph.tools.tool_answers import Call
 from tests.conftest import said
 from tests.support.graphs import config
 from tests.support.homes import changed, live_in, told
@@ -74,7 +75,7 @@ def test_a_tool_node(moved: Memory) -> None:
 def test_mcp(moved: Memory) -> None:
     calls = pytest.importorskip("langmem_graph.mcp.server")
     tool = calls.offered(allow_forget=False)["search_records"]
-    result = asyncio.run(calls.call_tool(tool, {"query": "Porto"}, moved.user("ana"), None))
+    result = asyncio.run(calls.call_tool(tool, {"query": "Porto"}, Call(moved.user("ana")), None))
     assert MOVED in result.content[0].text
     assert "live in Berlin" in json.dumps(result.structuredContent)
 

@@ -35,7 +35,7 @@ from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
 from langmem_graph.store.chroma_store import ChromaStore
 from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.tools.memory_tools import create_memory_tools
-from tests.conftest import TroubledEmbeddings
+from tests.conftest import TroubledEmbeddings, said
 from tests.support.isolation import ASKED, Send, config_of
 from tests.support.models import ANSWERS, echo, steady_model
 
@@ -315,3 +315,41 @@ def test_no_log_above_debug_quotes_a_memory(
     assert len(own) > 5, own
     told_on = [r for r in caplog.records if CANARY in r.getMessage() or CANARY in str(r.exc_text)]
     assert not told_on, [(r.name, r.getMessage()[:300]) for r in told_on]
+
+
+# --- gauges ---
+
+
+def test_gauges_tell_what_is_due(tmp_path: Path, troubled: TroubledEmbeddings) -> None:
+    tracing._gauges()
+    with Memory(tmp_path, embeddings=troubled) as memory:
+        troubled.down = True
+        memory.user("ana").add([said("one"), said("two")], session_id="s")
+        due = [one for one in tracing._summaries() if one.user_id == "ana"]
+        assert [one.to_embed for one in due] == [2]
+    assert [one for one in tracing._summaries() if one.user_id == "ana"] == []
+
+
+_METERED = """
+import sys
+from opentelemetry import metrics
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from langmem_graph import Memory
+
+reader = InMemoryMetricReader()
+metrics.set_meter_provider(MeterProvider([reader]))
+memories = [Memory(f"{sys.argv[1]}/{name}", embeddings="hash") for name in "ab"]
+for memory in memories:
+    memory.user("ana").add([("user", "I like figs.")], session_id="s")
+scope = reader.get_metrics_data().resource_metrics[0].scope_metrics[0]
+for metric in scope.metrics:
+    print(metric.name, *(point.value >= 2 for point in metric.data.data_points))
+"""
+
+
+def test_an_application_with_a_meter_reads_them(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _METERED, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["langmem_graph.due True", "langmem_graph.oldest_due False"]

@@ -1,29 +1,26 @@
-"""A memory's directory: its lock, the users' folders in it, and the rooms that are open.
+"""A memory's directory: the users' folders in it, and the rooms that are open.
 
-One process at a time writes to a directory, unless the vectors are on a Chroma server. Within that
-process all `Memory` and `ChromaStore` objects of the directory share one `MemoryDirectory`.
+Within a process all `Memory` and `ChromaStore` objects of a directory share one `MemoryDirectory`;
+`directory_lock` keeps other processes from writing to it.
 """
 
 import logging
 import os
-import shutil
 import sqlite3
 import threading
-import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from filelock import FileLock, SoftFileLock, Timeout
+from sqlalchemy import Connection
 
 from langmem_graph.errors import (
     ClosedMemoryError,
     ForkedProcessError,
     InvalidInputError,
-    MemoryLockedError,
     NotCopied,
     NothingStoredError,
     StorageError,
@@ -32,20 +29,23 @@ from langmem_graph.messages import folder_name
 from langmem_graph.reports import EraseReport
 from langmem_graph.settings import Settings
 from langmem_graph.storage import message_queries
-from langmem_graph.storage.chroma_index import blank_unused, check_chroma, connect
-from langmem_graph.storage.sqlite_database import identity_of
+from langmem_graph.storage.chroma_index import check_chroma, connect
+from langmem_graph.storage.directory_lock import (
+    USERS,
+    DirectoryLock,
+    finish_erasures,
+    remove_folder,
+)
+from langmem_graph.storage.sqlite_database import Database
 from langmem_graph.storage.user_room import FolderRoom
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
-LOCK_FILE = "lock"
-USERS = "users"
-ERASED = ".erased-"  # begins the names of folders being deleted; the next opening deletes the rest
 WAIT_SECONDS = 30.0
 _OWNER = "SELECT value FROM meta WHERE key = 'user_id'"
-LOCK_SECONDS = 2.0  # processes that share a server hold the lock only while they open
 _OPEN: dict[tuple[Path, bool], "MemoryDirectory"] = globals().get("_OPEN", {})  # after a reload
 OPEN_GUARD = threading.RLock()
 """Held while directories, and folders of stores, are opened and closed."""
@@ -96,7 +96,6 @@ class MemoryDirectory(NotCopied):
         self.store_calls = 0
         self.on_due: Callable[[str], None] | None = None  # for a database; never called here
         self._lock = self._take_lock()
-        self._lock_identity = identity_of(path / LOCK_FILE)
 
     @classmethod
     def open(
@@ -138,53 +137,20 @@ class MemoryDirectory(NotCopied):
         calls = self.store_calls + sum(len(room.callers) for room in self._folders.values())
         return calls > 0 or bool(self._reserved) or not self._guard.acquire(blocking=False)
 
-    def _take_lock(self) -> FileLock | None:
-        if self._read_only and not self.path.is_dir():
+    def _take_lock(self) -> DirectoryLock | None:
+        if self._read_only:
+            if self.path.is_dir():
+                return None
             raise StorageError(
                 f"There is no memory at {self.path}. Check the path; a memory is created when "
                 "it is opened without read_only=True."
             )
-        if self._read_only:
-            return None
-        lock = self._acquire()
-        self._clean_up()
+        lock = DirectoryLock(self.path)
+        finish_erasures(self.path)
         if self._chroma is not None:  # others may use the server too; only embedded writers may not
             lock.release()
             return None
         return lock
-
-    def _acquire(self) -> FileLock:
-        try:
-            (self.path / USERS).mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.path / LOCK_FILE, thread_local=False)  # any thread may close
-            lock.acquire(timeout=LOCK_SECONDS)
-            if isinstance(lock, SoftFileLock):  # a plain file, which would outlive a killed process
-                lock.release()
-                raise OSError("its disk has no locks")
-        except Timeout as error:
-            raise MemoryLockedError(
-                f"{self.path} is open in another process; one process writes at a time. Close the "
-                "other one; or let several processes share it through a Chroma server: start "
-                "`chroma run --path DIR` and use Memory(path, chroma='http://localhost:8000') in "
-                "each; or only look: Memory(path, read_only=True)."
-            ) from error
-        except (OSError, NotImplementedError) as error:  # the latter is filelock's
-            raise StorageError(
-                f"The memory directory {self.path} cannot be used: {error}. Choose a directory "
-                "on a local disk that this process may write to; several processes can share it "
-                "there through a Chroma server: Memory(path, chroma='http://localhost:8000')."
-            ) from error
-        return lock
-
-    def _clean_up(self) -> None:
-        """Finish what a killed process left: deleting folders and blanking Chroma's files."""
-        for leftover in (self.path / USERS).glob(f"{ERASED}*"):
-            shutil.rmtree(leftover, ignore_errors=True)
-        for index in (*self.path.glob(f"{USERS}/*/chroma-*"), *self.path.glob("items/chroma-*")):
-            try:
-                blank_unused(index)
-            except OSError as error:
-                _log.warning("%s may hold fragments of the memory of a process: %s", index, error)
 
     def _connect(self) -> "ClientAPI":
         """The server's client, created at its first use, since a server may start later."""
@@ -205,6 +171,22 @@ class MemoryDirectory(NotCopied):
             with closing(sqlite3.connect(place, uri=True)) as ledger:
                 found += [row[0] for row in ledger.execute(_OWNER)]
         return sorted(found)
+
+    def read_each(self, query: Callable[[Connection, str], T]) -> list[T]:
+        """The results of a query in every user's ledger, for which no room is opened."""
+        self.check_process()
+        found = list[T]()
+        for user_id in self.users():
+            with self._reserve(folder_name(user_id)), suppress(NothingStoredError):
+                found.append(self._read_ledger(user_id, query))
+        return found
+
+    def _read_ledger(self, user_id: str, query: Callable[[Connection, str], T]) -> T:
+        if not self.has(user_id):  # erased meanwhile
+            raise NothingStoredError(f"Nothing is stored of user {user_id!r}.")
+        wait, file = self._settings.storage.busy_timeout_seconds, self.folder(user_id) / "ledger.db"
+        with closing(Database(file, busy_timeout=wait, read_only=self._read_only)) as ledger:
+            return ledger.read(lambda connection: query(connection, user_id))
 
     def folder(self, user_id: str) -> Path:
         """The folder that holds everything of this user."""
@@ -243,12 +225,8 @@ class MemoryDirectory(NotCopied):
 
     def check_lock(self) -> None:
         """Raise if the lock's file was deleted or replaced: others could lock the new one."""
-        if self._lock and identity_of(self.path / LOCK_FILE) != self._lock_identity:
-            raise StorageError(
-                f"The lock file {self.path / LOCK_FILE} was deleted while this Memory was open, so "
-                "that another process may write here. Nothing was stored by this call. Close this "
-                "Memory and open it again."
-            )
+        if self._lock is not None:
+            self._lock.check()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -383,18 +361,3 @@ class MemoryDirectory(NotCopied):
                 self._lock.release()
             if self._client is not None and isinstance(self._chroma, str):
                 self._client.close()  # type: ignore[attr-defined]  # ours; on Client, not ClientAPI
-
-
-def remove_folder(folder: Path) -> None:
-    """Delete a folder; if the process is killed meanwhile, the next opening deletes the rest.
-
-    Raises:
-        StorageError: a file could not be deleted.
-    """
-    try:
-        shutil.rmtree(folder.rename(folder.with_name(f"{ERASED}{uuid.uuid4().hex}")))
-    except OSError as error:
-        raise StorageError(
-            f"Not everything could be erased: {error}. Close other programs that use {folder} and "
-            "open the memory again."
-        ) from error

@@ -1,0 +1,115 @@
+"""The methods of `UserMemory` with which people look around in a memory, page by page."""
+
+from collections.abc import Sequence
+
+from langmem_graph.async_methods import AsyncMethods, twin
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.messages import message_ids, to_utc
+from langmem_graph.reports import (
+    Comparison,
+    ForgetPreview,
+    MessageUse,
+    Neighbourhood,
+    Occurrence,
+    UserSummary,
+)
+from langmem_graph.retrieval.agenda import agenda
+from langmem_graph.schemas import Message, Record
+from langmem_graph.storage import deletion, inspection_queries, usage
+
+LARGEST_PAGE = 1_000
+
+
+class InspectionMethods(AsyncMethods):
+    """Base of `UserMemory`: sizes, pages, what came of what, two dates beside each other."""
+
+    def overview(self) -> UserSummary:
+        """How much is stored and what of it is due, as `memory.users` says it of every user."""
+        none = dict.fromkeys(
+            ("messages", "sessions", "records", "vectors", "to_embed", "to_read"), 0
+        )
+        nothing = UserSummary(user_id=self.id, oldest_due=None, **none)
+        return self._services.read(self.id, lambda c: usage.summary(c, self.id), nothing)
+
+    aoverview = twin(overview)
+
+    def conversation(self, session_id: str, *, start: int = 0, limit: int = 100) -> list[Message]:
+        """Messages of a session in the order they arrived, from the `start`-th on.
+
+        Raises:
+            InvalidInputError: a negative start, or a limit that is not between 1 and 1,000.
+        """
+        page = _page(start, limit)
+        return self._read(inspection_queries.session_page, session_id, *page)
+
+    aconversation = twin(conversation)
+
+    def records(self, *, start: int = 0, limit: int = 100) -> list[Record]:
+        """Records of any status, the newest first, from the `start`-th on.
+
+        Raises:
+            InvalidInputError: a negative start, or a limit that is not between 1 and 1,000.
+        """
+        return self._read(inspection_queries.record_page, *_page(start, limit))
+
+    arecords = twin(records)
+
+    def made_of(self, messages: str | Sequence[str]) -> list[MessageUse]:
+        """What was made of these messages: records, changes, or nothing yet; by their ids."""
+        return self._read(inspection_queries.uses_of, message_ids(messages))
+
+    amade_of = twin(made_of)
+
+    def neighbours(self, record: str, *, most: int = 60) -> Neighbourhood:
+        """A record with those around it, over semantic and causal edges; empty if unknown."""
+        _, limit = _page(0, most)
+        nothing = Neighbourhood()
+        query = inspection_queries.neighbourhood
+        return self._services.read(self.id, lambda c: query(c, record, limit), nothing)
+
+    aneighbours = twin(neighbours)
+
+    def schedule(self, since: object, until: object) -> list[Occurrence]:
+        """What takes place between two times, the earliest first, and what clashes with what.
+
+        Raises:
+            InvalidInputError: no times.
+        """
+        return self._read(agenda, to_utc(since), to_utc(until), self.settings)
+
+    aschedule = twin(schedule)
+
+    def compare(self, first: object, second: object) -> Comparison:
+        """What held at one of two times only, and how much of it was forgotten since.
+
+        Raises:
+            InvalidInputError: no times, or the second is before the first.
+        """
+        early, late = to_utc(first), to_utc(second)
+        if late < early:
+            raise InvalidInputError("The second time is before the first.")
+        query = inspection_queries.compare
+        return self._services.read(self.id, lambda c: query(c, early, late), Comparison())
+
+    acompare = twin(compare)
+
+    def forget_preview(
+        self, *, record: str | None = None, message: str | None = None, session: str | None = None
+    ) -> ForgetPreview:
+        """What `forget` would delete and what would hold again; nothing is changed.
+
+        Raises:
+            InvalidInputError: not exactly one thing is named.
+        """
+        self._check_writable("forget_preview")
+        named = {"record": record, "message": message, "session": session}
+        return deletion.preview(self._services, self.id, **named)
+
+    aforget_preview = twin(forget_preview)
+
+
+def _page(start: int, limit: int) -> tuple[int, int]:
+    if start < 0 or not 1 <= limit <= LARGEST_PAGE:
+        text = f"start must be at least 0 and limit 1 to {LARGEST_PAGE}, not {start} and {limit}."
+        raise InvalidInputError(text)
+    return start, limit

@@ -1,0 +1,96 @@
+"""The lock of a memory's directory, and the folders that are deleted in it.
+
+One process at a time writes to a directory, unless the vectors are on a Chroma server: then the
+lock is held only while the directory is opened.
+"""
+
+import logging
+import shutil
+import uuid
+from pathlib import Path
+
+from filelock import FileLock, SoftFileLock, Timeout
+
+from langmem_graph.errors import MemoryLockedError, StorageError
+from langmem_graph.storage.chroma_index import blank_unused
+from langmem_graph.storage.sqlite_database import identity_of
+
+_log = logging.getLogger(__name__)
+LOCK_FILE = "lock"
+USERS = "users"
+ERASED = ".erased-"  # begins the names of folders being deleted; the next opening deletes the rest
+LOCK_SECONDS = 2.0  # processes that share a server hold the lock only while they open
+
+
+class DirectoryLock:
+    """Keeps other processes from writing to a directory, which it creates when missing.
+
+    Raises:
+        MemoryLockedError: another process writes to the directory.
+        StorageError: the directory cannot be used, or its disk has no locks.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = path / LOCK_FILE
+        try:
+            (path / USERS).mkdir(parents=True, exist_ok=True)
+            self._lock = FileLock(self._file, thread_local=False)  # any thread may close
+            self._lock.acquire(timeout=LOCK_SECONDS)
+            if isinstance(
+                self._lock, SoftFileLock
+            ):  # a plain file, which outlives a killed process
+                self._lock.release()
+                raise OSError("its disk has no locks")
+        except Timeout as error:
+            raise MemoryLockedError(
+                f"{path} is open in another process; one process writes at a time. Close the "
+                "other one; or let several processes share it through a Chroma server: start "
+                "`chroma run --path DIR` and use Memory(path, chroma='http://localhost:8000') in "
+                "each; or only look: Memory(path, read_only=True)."
+            ) from error
+        except (OSError, NotImplementedError) as error:  # the latter is filelock's
+            raise StorageError(
+                f"The memory directory {path} cannot be used: {error}. Choose a directory "
+                "on a local disk that this process may write to; several processes can share it "
+                "there through a Chroma server: Memory(path, chroma='http://localhost:8000')."
+            ) from error
+        self._identity: tuple[int, int] | None = identity_of(self._file)
+
+    def check(self) -> None:
+        """Raise if the lock's file was deleted or replaced: others could lock the new one."""
+        if identity_of(self._file) != self._identity:
+            raise StorageError(
+                f"The lock file {self._file} was deleted while this Memory was open, so "
+                "that another process may write here. Nothing was stored by this call. Close this "
+                "Memory and open it again."
+            )
+
+    def release(self) -> None:
+        """Let other processes write."""
+        self._lock.release()
+
+
+def finish_erasures(path: Path) -> None:
+    """Finish what a killed process left: deleting folders and blanking Chroma's files."""
+    for leftover in (path / USERS).glob(f"{ERASED}*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    for index in (*path.glob(f"{USERS}/*/chroma-*"), *path.glob("items/chroma-*")):
+        try:
+            blank_unused(index)
+        except OSError as error:
+            _log.warning("%s may hold fragments of the memory of a process: %s", index, error)
+
+
+def remove_folder(folder: Path) -> None:
+    """Delete a folder; if the process is killed meanwhile, the next opening deletes the rest.
+
+    Raises:
+        StorageError: a file could not be deleted.
+    """
+    try:
+        shutil.rmtree(folder.rename(folder.with_name(f"{ERASED}{uuid.uuid4().hex}")))
+    except OSError as error:
+        raise StorageError(
+            f"Not everything could be erased: {error}. Close other programs that use {folder} and "
+            "open the memory again."
+        ) from error

@@ -1,0 +1,167 @@
+"""Filters as conditions of SQL, for both engines, and which filter a connection reads under.
+
+A connection that was opened for a filter (`Services.within`) carries it, and every query whose rows
+are shown names its condition here. A record passes where all the messages that carry it do.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeGuard
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from langmem_graph.filters import Comparison, Filter, Group, kind_of
+from langmem_graph.metadata import Value
+from langmem_graph.storage.sqlite_database import rows_where_in
+from langmem_graph.storage.tables_and_migrations import (
+    ACTIVE,
+    MESSAGES,
+    message_values,
+    messages,
+    record_sources,
+    records,
+    sessions,
+)
+
+_V = message_values.c
+_COLUMNS = ("at", "role", "origin", "session_id")  # keys that are no rows of values
+_ABSENT: dict[str, Any] = {"text": "", "number": 0.0}
+_COMPARED: dict[str, Any] = {
+    "$eq": lambda column, values: column == values[0],
+    "$ne": lambda column, values: column != values[0],
+    "$in": lambda column, values: column.in_(values),
+    "$nin": lambda column, values: column.not_in(values),
+    "$gt": lambda column, values: column > values[0],
+    "$gte": lambda column, values: column >= values[0],
+    "$lt": lambda column, values: column < values[0],
+    "$lte": lambda column, values: column <= values[0],
+}
+
+
+def value_rows(message: int, values: Mapping[str, Value]) -> list[dict[str, Any]]:
+    """The rows by which a message is found under a filter."""
+    return [
+        {"message": message, "key": key, "type": kind, **_ABSENT, _column(kind): _stored(value)}
+        for key, value in values.items()
+        for kind in [kind_of(value)]
+    ]
+
+
+def _column(kind: str) -> str:
+    return "text" if kind == "text" else "number"
+
+
+def _stored(value: Any) -> Any:
+    return value if isinstance(value, str) else float(value)
+
+
+def filter_of(connection: Connection) -> Filter | None:
+    """The filter that everything read on this connection has to pass."""
+    where: Filter | None = connection.get_execution_options().get("where")
+    return where
+
+
+def within(connection: Connection, layer: str, number: Any) -> list[sa.ColumnElement[bool]]:
+    """The condition that a message or record of a column's number passes; none without a filter."""
+    where = filter_of(connection)
+    if where is None:
+        return []
+    if layer == MESSAGES:
+        own = messages.alias("own")
+        passing = sa.select(own.c.n).where(own.c.n == number, _matching(where, own, each=True))
+        return [sa.exists(passing)]
+    s, carrying = record_sources.alias("carrying"), messages.alias("carrier")
+    carriers = s.join(carrying, carrying.c.n == s.c.message)
+    carried = (s.c.record == number) & s.c.supporting.is_(False)
+    outside = ~_matching(where, carrying, each=True)
+    failing = sa.select(s.c.record).select_from(carriers).where(carried, outside)
+    return [~sa.exists(failing)]
+
+
+def passing(connection: Connection, layer: str, items: Iterable[int]) -> set[int]:
+    """Those of these messages or records that pass the filter; all of them without one."""
+    if filter_of(connection) is None:
+        return set(items)
+    n = _table(layer).c.n
+    query = sa.select(n).where(*within(connection, layer, n))
+    return {row.n for row in rows_where_in(connection, query, n, items)}
+
+
+def numbers_within(connection: Connection, layer: str) -> sa.Select[Any] | None:
+    """Selects all messages, or records that hold, that pass the filter; None without one."""
+    where = filter_of(connection)
+    if where is None:
+        return None
+    if layer == MESSAGES and _is_of_value(where):
+        return _having(where)
+    if layer == MESSAGES:
+        every = messages.alias("every")
+        return sa.select(every.c.n).where(_matching(where, every, each=False))
+    r = records.alias("every").c
+    return sa.select(r.n).where(r.status == ACTIVE, *within(connection, layer, r.n))
+
+
+def at_most(connection: Connection, meant: sa.Select[Any], most: int) -> bool:
+    """Whether a query selects no more than so many."""
+    some = sa.select(sa.func.count()).select_from(meant.limit(most + 1).subquery())
+    return (connection.scalar(some) or 0) <= most
+
+
+def _table(layer: str) -> sa.Table:
+    return messages if layer == MESSAGES else records
+
+
+def _matching(where: Filter, of: Any, *, each: bool) -> sa.ColumnElement[bool]:
+    """The condition that rows of the messages' table `of` match a filter.
+
+    With `each` a value is looked up for each row, which suits a few rows; else all that match are.
+    """
+    if isinstance(where, Group):
+        conditions = [_matching(part, of, each=each) for part in where.parts]
+        return sa.and_(*conditions) if where.every else sa.or_(*conditions)
+    if where.key in _COLUMNS and where.key != "session_id":
+        return _compared(of.c[where.key], where, "time" if where.key == "at" else "text")
+    if where.key == "session_id":
+        named = _compared(sessions.c.session_id, where, "text")
+        of_session: sa.ColumnElement[bool] = of.c.session.in_(sa.select(sessions.c.n).where(named))
+        return of_session
+    return _of_value(where, of, each=each)
+
+
+def _is_of_value(where: Filter) -> TypeGuard[Comparison]:
+    """Whether it asks for a value of the messages' metadata: the rows that have it are enough."""
+    if not isinstance(where, Comparison):
+        return False
+    return where.key not in _COLUMNS and where.operator != "$exists"
+
+
+def _having(where: Comparison) -> sa.Select[Any]:
+    """Selects the messages with such a value, or with any under this key."""
+    found = sa.select(_V.message).where(_V.key == where.key)
+    if where.operator == "$exists":
+        return found
+    kind = kind_of(where.values[0])
+    column, other = ("text", "number") if kind == "text" else ("number", "text")
+    compared = _compared(_V[column], where, kind)
+    return found.where(_V.type == kind, _V[other] == _ABSENT[other], compared)
+
+
+def _of_value(where: Comparison, of: Any, *, each: bool) -> sa.ColumnElement[bool]:
+    found = _having(where)
+    missing = where.operator == "$exists" and not where.values[0]
+    if each:
+        there: sa.ColumnElement[bool] = sa.exists(found.where(_V.message == of.c.n))
+    else:
+        there = of.c.n.in_(found)
+    return ~there if missing else there
+
+
+def _compared(column: Any, where: Comparison, kind: str) -> sa.ColumnElement[bool]:
+    """Whether a column of a kind compares so; one of another kind does not."""
+    if where.operator == "$exists":
+        return sa.true() if where.values[0] else sa.false()
+    if kind_of(where.values[0]) != kind:
+        return sa.false()
+    values = [float(one) if isinstance(one, bool | int) else one for one in where.values]
+    compared: sa.ColumnElement[bool] = _COMPARED[where.operator](column, values)
+    return compared

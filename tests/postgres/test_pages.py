@@ -1,0 +1,128 @@
+"""After `forget` and `erase` no word is left in any page, or the report says that one may be."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from typer.testing import CliRunner
+
+from langmem_graph.cli.commands import app
+from langmem_graph.memory import Memory
+from langmem_graph.settings import Settings, StorageSettings
+from langmem_graph.storage import postgres_vacuum
+from langmem_graph.storage.postgres_database import ROLE
+from tests.conftest import said
+
+SOON = Settings(storage=StorageSettings(busy_timeout_seconds=0.3))
+
+
+@pytest.fixture
+def memory(database: str) -> Iterator[Memory]:
+    """What is to be forgotten is what was said last: nothing is written over its place."""
+    with Memory(database, embeddings="hash", settings=SOON) as opened:
+        for user, canary in (("bob", "zebra"), ("ana", "kumquat")):
+            own = opened.user(user)
+            own.add([said(f"bees {n}", id=f"m{n}") for n in range(20)], session_id="s")
+            long = " ".join(str(7_919 * n) for n in range(2_000))  # is kept outside its row
+            own.add([said(f"my {canary} {long}", id="x"), said(canary, id="y")], session_id="s")
+            own.add_records({"text": f"Has a {canary}.", "source_message_ids": ["y"]})
+        with psycopg.connect(database, autocommit=True) as admin:
+            admin.execute("ANALYZE")  # it keeps samples of columns
+        yield opened
+
+
+def holding(database: str, word: str) -> set[str]:
+    """The files of the database with this word, by the names of their tables and indexes."""
+    with psycopg.connect(database, autocommit=True) as admin:
+        admin.execute("CHECKPOINT")
+        place = "SELECT current_setting('data_directory') || '/base/' || oid FROM pg_database"
+        (folder,) = admin.execute(f"{place} WHERE datname = current_database()").fetchone()
+        named = admin.execute("SELECT pg_relation_filenode(oid)::text, relname FROM pg_class")
+        names = dict(named.fetchall())
+    files = [file for file in Path(folder).iterdir() if file.is_file()]
+    held = [file.name.split(".")[0] for file in files if word.encode() in file.read_bytes()]
+    return {names.get(name, name) for name in held}
+
+
+def forget(memory: Memory) -> Any:
+    own = memory.user("ana")
+    own.forget(message="x")
+    return own.forget(message="y")
+
+
+def test_no_page_holds_a_forgotten_word(memory: Memory, database: str) -> None:
+    assert {"messages", "records", "postings", "postings_pkey"} <= holding(database, "kumquat")
+    report = forget(memory)
+    assert (report.messages, report.records, report.traces_left) == (1, 1, False)
+    assert holding(database, "kumquat") == set()
+    assert memory.user("bob").erase().traces_left is False
+    assert holding(database, "zebra") == set()
+    assert len(memory.user("ana").export()) == 20
+    assert memory.user("ana").doctor(sample=0).ok
+
+
+def test_what_an_old_snapshot_keeps_is_told_and_removed_later(
+    memory: Memory, database: str
+) -> None:
+    with psycopg.connect(database) as reader:
+        reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        reader.execute("SELECT 1 FROM langmem_graph.version")
+        assert forget(memory).traces_left
+        assert memory.user("bob").erase().traces_left
+        assert "kumquat" in "".join(
+            row[0] for row in reader.execute("SELECT text FROM langmem_graph.messages")
+        )
+    assert holding(database, "kumquat")
+    with Memory(database, embeddings="hash", settings=SOON) as next_one:
+        next_one.user("ana").export()
+    assert holding(database, "kumquat") == holding(database, "zebra") == set()
+
+
+def test_a_table_in_use_is_not_waited_for_in_a_queue(memory: Memory, database: str) -> None:
+    with psycopg.connect(database) as reader:
+        reader.execute("SELECT count(*) FROM langmem_graph.messages")  # it holds its lock
+        assert forget(memory).traces_left
+        assert memory.user("bob").search_conversation("bees 3")
+    assert memory.user("ana").forget(message="m19").traces_left is False
+    assert holding(database, "kumquat") == set()
+
+
+def test_a_login_that_may_not_rewrite_the_tables_says_so(memory: Memory, database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as admin:
+        admin.execute(f"CREATE ROLE app LOGIN; GRANT {ROLE} TO app")
+    url = database.replace("postgres:@", "app@")
+    try:
+        with Memory(url, embeddings="hash") as application:  # it does not wait for half a minute
+            assert forget(application).traces_left
+        result = CliRunner().invoke(app, ["migrate", url, "--rewrite"])
+        assert "as the tables' owner" in str(result.exception)
+        with psycopg.connect(database, autocommit=True) as admin:
+            admin.execute("GRANT MAINTAIN ON ALL TABLES IN SCHEMA langmem_graph TO app")
+        with Memory(url, embeddings="hash") as application:
+            assert application.user("ana").forget(message="m19").traces_left  # who else reads?
+            with psycopg.connect(database, autocommit=True) as admin:
+                admin.execute("GRANT pg_read_all_stats TO app")
+            assert application.user("ana").forget(message="m18").traces_left is False
+        assert holding(database, "kumquat") == set()
+    finally:
+        with psycopg.connect(database, autocommit=True) as admin:
+            admin.execute("DROP OWNED BY app; DROP ROLE app")
+
+
+def test_large_tables_are_rewritten_by_a_command(
+    memory: Memory, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean = postgres_vacuum.remove_deleted.__defaults__
+    assert clean == (postgres_vacuum.REWRITTEN_BYTES,)
+    monkeypatch.setattr(postgres_vacuum.remove_deleted, "__defaults__", (0,))
+    assert forget(memory).traces_left
+    assert holding(database, "kumquat")
+    assert memory.user("ana").recall("bees").evidence
+    result = CliRunner().invoke(app, ["migrate", database, "--rewrite"])
+    assert result.exit_code == 0, result.output
+    assert holding(database, "kumquat") == set()
+    with psycopg.connect(database) as admin:
+        noted = admin.execute("SELECT count(*) FROM langmem_graph.meta WHERE key = 'traces_left'")
+        assert noted.fetchone() == (0,)

@@ -1,0 +1,48 @@
+"""Filters on PostgreSQL, and a database that was prepared before there were any."""
+
+import psycopg
+import pytest
+
+from langmem_graph.errors import StorageError
+from langmem_graph.memory import Memory
+from langmem_graph.storage import postgres_schema
+from tests.conftest import said
+from tests.support import filtered
+
+
+@pytest.mark.parametrize(("messages", "filters"), [
+    (300, 12), pytest.param(3_000, 1_000, marks=[pytest.mark.stress, pytest.mark.timeout(3_600)])
+])  # fmt: skip
+def test_it_finds_what_comparing_all_finds(database: str, messages: int, filters: int) -> None:
+    with Memory(database, embeddings="hash", settings=filtered.SETTINGS) as memory:
+        user = memory.user("ana")
+        known, carried = filtered.fill(user, messages)
+        filtered.check(user, known, carried, seed=3, count=filters)
+
+
+def test_an_older_database_is_brought_up_to_date(database: str) -> None:
+    with Memory(database, embeddings="hash") as memory:
+        memory.user("ana").add(said("an old word", id="old"), session_id="s")
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("DROP TABLE langmem_graph.message_values, langmem_graph.totals")
+        connection.execute("ALTER TABLE langmem_graph.postings DROP COLUMN size")
+        connection.execute("UPDATE langmem_graph.version SET version = 1")
+    with pytest.raises(StorageError, match="langmem-graph migrate URL"):
+        Memory(database, embeddings="hash")
+    assert postgres_schema.prepare(database) == postgres_schema.VERSION
+    with Memory(database, embeddings="hash") as memory:
+        ana = memory.user("ana")
+        ana.add(said("a new word", id="new"), session_id="s", metadata={"project": "atlas"})
+        found = [ana.search_conversation("word", where=where) for where in (
+            {"project": "atlas"}, {"project": {"$exists": False}}, {"session_id": "s"}
+        )]  # fmt: skip
+        assert [sorted(hit.message_id for hit in hits) for hits in found] == [
+            ["new"], ["old"], ["new", "old"]
+        ]  # fmt: skip
+        ana.forget(message="new")
+        memory.user("bob").add(said("x", id="b"), session_id="s", metadata={"project": "atlas"})
+    with psycopg.connect(database) as connection:  # a superuser sees all; the role its room alone
+        values = "SELECT count(*) FROM langmem_graph.message_values"
+        assert connection.execute(values).fetchone() == (1,)
+        connection.execute("SET LOCAL ROLE langmem_graph_rooms")
+        assert connection.execute(values).fetchone() == (0,)

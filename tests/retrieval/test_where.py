@@ -1,0 +1,120 @@
+"""Filters: what passes is found, as if everything were compared, and nothing else is."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from langmem_graph.memory import Memory
+from langmem_graph.retrieval import search_common
+from langmem_graph.testing import ScriptedChatModel
+from langmem_graph.tools import create_memory_tools
+from tests.support import filtered
+
+
+@pytest.mark.parametrize(("messages", "filters"), [
+    (1_000, 60), pytest.param(3_000, 1_000, marks=[pytest.mark.stress, pytest.mark.timeout(3_600)])
+])  # fmt: skip
+def test_it_finds_what_comparing_all_finds(tmp_path: Path, messages: int, filters: int) -> None:
+    with Memory(tmp_path / "m", embeddings="hash", settings=filtered.SETTINGS) as memory:
+        user = memory.user("ana")
+        known, carried = filtered.fill(user, messages)
+        filtered.check(user, known, carried, seed=2, count=filters)
+
+
+PLANS = [
+    {
+        "intent": "lookup",
+        "subgoals": [{"atom": "(b:budget) of it", "query": "budget", "relation": r}],
+    }
+    for r in ("semantic", "causal", "entity", "temporal")
+]
+ACT = {"intent": "act", "start": filtered.DAY, "facts": ["f1", "f2"]}
+ACT |= {"risks": [{"claim": "It may be too much.", "examples": ["The budget is small."]}]}
+QUERIES = (
+    "the budget",
+    "budget of bees",
+    "knee",
+    "what's next?",
+    "Am I free on 1 July 2025 at 10:00?",
+)
+
+
+def scripted(chance: random.Random) -> ScriptedChatModel:
+    def plan(question: str) -> dict[str, Any]:
+        return chance.choice([*PLANS, ACT, {"intent": "vague"}])
+
+    risks = {"against": [{"fact": "f1", "why": "it is small"}]}
+    return ScriptedChatModel(answers={"GoalPlan": plan, "Consequences": risks})
+
+
+def shown(memory: Memory, query: str, where: dict[str, Any], way: str, ids: list[list[str]]) -> Any:
+    user = memory.user("ana")
+    tools = create_memory_tools(memory, user_id="ana", where=where)
+    ways: dict[str, Callable[[], Any]] = {
+        "fast": lambda: user.recall(query, at="2025-06-30", where=where),
+        "reason": lambda: user.recall(query, mode="reason", at="2025-06-30", where=where),
+        "messages": lambda: user.search_conversation(query, 30, explain=True, where=where),
+        "sessions": lambda: user.search_conversation(query, 3, "session", where=where),
+        "records": lambda: user.search_records(query, 50, where=where),
+        "then": lambda: user.search_records(query, 50, as_of="2025-01-01T06:00", where=where),
+        "by id": lambda: (user.get_conversation(ids[0], where=where),
+                          user.get_records(ids[1], where=where)),
+        "retriever": lambda: user.as_retriever(where=where).invoke(query),
+        "tools": lambda: [tools[n].invoke({"query": query}) for n in (0, 1)],
+        "tool of records": lambda: [tools[2].invoke({"record_ids": ids[1][n : n + 20]})
+                                    for n in range(0, len(ids[1]), 20)],
+        "tool of files": lambda: tools[4].invoke({"name": "profile.md"}),
+    }  # fmt: skip
+    return ways[way]()
+
+
+WAYS = ("fast reason messages sessions records then by_id retriever tools tool_of_records "
+        "tool_of_files fast reason reason").split()  # fmt: skip
+
+
+@pytest.mark.parametrize("contexts", [
+    30, pytest.param(500, marks=[pytest.mark.stress, pytest.mark.timeout(3_600)])
+])  # fmt: skip
+def test_nothing_from_outside_is_shown(tmp_path: Path, contexts: int) -> None:
+    chance = random.Random(4)
+    model = scripted(chance)
+    with Memory(tmp_path / "m", model=model, embeddings="hash") as memory:
+        ids = filtered.entangle(memory, "ana")
+        hidden, full = 0, 0
+        for number in range(contexts):
+            own, other = chance.sample(filtered.PROJECTS, 2)
+            agents = {"$and": [{"agent_id": own}, {"project": {"$ne": other}}]}
+            where = chance.choice([{"project": own}, {"project": {"$nin": [other]}}, agents])
+            query, way = chance.choice(QUERIES), WAYS[number % len(WAYS)].replace("_", " ")
+            model.asked.clear()
+            answer = shown(memory, query, where, way, list(map(list, ids)))
+            text = f"{answer} {model.asked if way == 'reason' else ''}"
+            assert other not in text, (way, query, where, text[text.index(other) - 300 :][:400])
+            full += own in text
+            hidden += "no longer true" in text or "labels=[Label" in text
+        assert full >= contexts // 2  # what passes is shown
+        assert hidden >= contexts // 10  # and what ended is labelled
+
+
+@pytest.mark.parametrize("few", [2_000, 1])
+def test_rooms_too_large_to_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    """What passes is compared one by one, or the index is asked deeper until enough of it does."""
+    monkeypatch.setattr(search_common, "FEW", few)
+    monkeypatch.setattr(search_common, "MOST_COMPARED", few)
+    monkeypatch.setattr(search_common.UserSearch, "held", lambda *_: None)
+    with Memory(tmp_path / "m", embeddings="hash", settings=filtered.SETTINGS) as memory:
+        user = memory.user("ana")
+        known, _ = filtered.fill(user, 600)
+        best = user.search_conversation("knee", 600, ranking="dense")
+        for where in ({"half": True}, {"hundredth": 7}, {"thousandth": 3}, {"project": "none"}):
+            passing = [
+                hit.message_id for hit in best if filtered.means(where, known[hit.message_id])
+            ]
+            found = user.search_conversation("knee", 20, ranking="dense", where=where)
+            ids = [hit.message_id for hit in found]
+            assert len(ids) == min(20, len(passing))
+            assert set(ids) <= set(passing)
+            assert ids == passing[:20] or few == 1  # an index is approximate
