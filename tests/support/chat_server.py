@@ -11,12 +11,17 @@ Answer = dict[str, Any] | Callable[[str], dict[str, Any]]
 
 
 @contextmanager
-def chat_server(**answers: Answer) -> Iterator[str]:
-    """Its base URL while it runs; `answers` by schema name, or made from the last message."""
+def chat_server(seen: list[Any] | None = None, /, **answers: Answer) -> Iterator[str]:
+    """Its base URL while it runs; `answers` by schema name, or made from the last message.
+
+    The messages of each request are added to `seen`.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            if seen is not None:
+                seen.append(asked["messages"])
             body = json.dumps(_completion(asked, answers)).encode()
             self.send_response(200)
             self.send_header("content-type", "application/json")
