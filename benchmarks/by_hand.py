@@ -9,8 +9,9 @@ was answered and judged. As `python -m benchmarks locomo`, but for somebody who 
 prompts (see `queue_model`): all of them wait at the same time, in an order by chance, nothing in
 them says which system made the context, and the prompts of one question lie in different folders,
 `Q/1` and `Q/2`, so that nobody who answers one of these sees both. Those of the judge lie in
-`Q/judge`. More messages may be shown than elsewhere, so that every system fills the room it has; 20
-are fewer tokens where a system prefers short ones. What is kept holds ids, answers and verdicts,
+`Q/judge`; where a model plans what `recall` shows (`ours-auto`), its prompts lie in `Q/plan`. More
+messages may be shown than elsewhere, so that every system fills the room it has; 20 are fewer
+tokens where a system prefers short ones. What is kept holds ids, answers and verdicts,
 and no text of the data set.
 """
 
@@ -38,15 +39,31 @@ from benchmarks.models import Said, Speaker
 from benchmarks.queue_model import Queue, QueueModel
 from benchmarks.readers import Context, ContextReader, Reply, quoted
 from benchmarks.systems.catalogue import Workshop, catalogue
+from benchmarks.systems.ours import SharedMemory, context_of
 from benchmarks.truth.cases import read_lines
 from benchmarks.vectors import cached
 from langmem_graph.embeddings.minilm import MiniLMEmbeddings
-from langmem_graph.settings import Settings
+from langmem_graph.memory import Memory
+from langmem_graph.settings import ReasoningSettings, Settings
 from langmem_graph.tokens import token_counter
 
 ABOUT, ANSWERS, VERDICTS = "about.json", "answers.jsonl", "verdicts.jsonl"
 SEED = 17
 _MONTH = 2_592_000.0
+_PATIENT = Settings(
+    embed_seconds=_MONTH, reasoning=ReasoningSettings(seconds=_MONTH, call_seconds=_MONTH)
+)
+REASONED = "ours-auto"
+"""The library where a model plans and reasons for each question; nobody has read the messages."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How much of memory is shown: messages and tokens at most; planning asks in `queue`."""
+
+    k: int
+    tokens: int
+    queue: Path
 
 
 @dataclass(frozen=True)
@@ -79,13 +96,16 @@ def _by_category(questions: Sequence[Question], chance: random.Random) -> list[Q
 
 
 def prompts(
-    data: DataSet, systems: Sequence[str], embeddings: Embeddings, k: int, tokens: int, seed: int
+    data: DataSet, systems: Sequence[str], shown: Shown, embeddings: Embeddings, seed: int
 ) -> list[Prompt]:
     """All questions with the context of each system, shuffled."""
     chance = random.Random(seed)
     made = []
-    for talk in data.conversations:
-        found = _contexts(talk, systems, embeddings, k, tokens)
+    with ThreadPoolExecutor(len(data.conversations)) as pool:
+        contexts = pool.map(
+            lambda talk: _contexts(talk, systems, shown, embeddings), data.conversations
+        )
+    for talk, found in zip(data.conversations, contexts, strict=True):
         for question in talk.questions:
             folders = chance.sample(range(1, len(systems) + 1), len(systems))
             for system, folder in zip(systems, folders, strict=True):
@@ -96,22 +116,53 @@ def prompts(
 
 
 def _contexts(
-    talk: Conversation, names: Sequence[str], embeddings: Embeddings, k: int, tokens: int
+    talk: Conversation, names: Sequence[str], shown: Shown, embeddings: Embeddings
 ) -> dict[tuple[str, str], Context]:
     with TemporaryDirectory() as place:
         shop = Workshop(Path(place), embeddings)
-        systems = [catalogue()[name].make(shop) for name in names]
+        plain = shop.plain()  # what reasoning reads
+        systems = [catalogue()[name].make(shop) for name in names if name != REASONED]
         for session in talk.sessions:
+            plain.add(session)
             for system in systems:
                 system.add(session)
         found = {
-            (system.name, question.id): quoted(system.search(question.text, k, "message"), tokens)
+            (system.name, question.id): quoted(
+                system.search(question.text, shown.k, "message"), shown.tokens
+            )
             for system in systems
             for question in talk.questions
         }
+        if REASONED in names:
+            found |= _reasoned(talk, plain, shown)
         for system in systems:
             system.close()
+        plain.close()
     return found
+
+
+def _reasoned(
+    talk: Conversation, memory: SharedMemory, shown: Shown
+) -> dict[tuple[str, str], Context]:
+    """What `recall` shows where a model plans; each question is a conversation of its own."""
+
+    def recalled(place: int, question: Question) -> Context:
+        model = QueueModel(queue=Queue(shown.queue / "plan"), tag=f"{talk.name}-{place:02d}")
+        with Memory(
+            memory.place,
+            embeddings=memory.embeddings,
+            model=model,
+            settings=_PATIENT,
+            read_only=True,
+        ) as reading:
+            user = reading.user(memory.user.id)
+            found = user.recall(question.text, k=shown.k, mode="auto", max_tokens=shown.tokens)
+            return context_of(found)
+
+    asked = list(enumerate(talk.questions))
+    with ThreadPoolExecutor(max(len(asked), 1)) as pool:
+        made = list(pool.map(lambda one: recalled(*one), asked))
+    return {(REASONED, one.id): text for (_, one), text in zip(asked, made, strict=True)}
 
 
 def answer_all(asked: Sequence[Prompt], queue: Path, tokens: int, log: Log) -> None:
@@ -269,7 +320,8 @@ def _run(options: argparse.Namespace) -> None:
     (options.out / ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")
     chosen = sampled(data, options.limit, options.seed)
     with closing(cached(MiniLMEmbeddings(), common.OUTPUT / "vectors.sqlite")) as embeddings:
-        asked = prompts(chosen, about["systems"], embeddings, options.k, tokens, options.seed)
+        shown = Shown(options.k, tokens, options.queue)
+        asked = prompts(chosen, about["systems"], shown, embeddings, options.seed)
     answers, verdicts = Log(options.out / ANSWERS), Log(options.out / VERDICTS)
     answer_all(asked, options.queue, tokens, answers)
     judge_all(asked, options.queue, answers, verdicts, options.seed)
