@@ -203,6 +203,7 @@ def main() -> None:
         if chosen.record:
             model.save(name)
     else:
+        print(f"The model's answers are given now, by {name or 'whoever answers'}.")
         run(asked, lambda: None)
 
 

@@ -102,7 +102,11 @@ class RecordedChatModel(BaseChatModel):
         known = next((a for a in answers if a["kind"] == kind and a["shown"] == shown), None)
         if known is None and self.asks is not None:
             prompt = {"kind": kind, "rules": rules, "shown": shown, "question": question}
-            known = {**prompt, "answer": ask(self.asks)}
+            try:
+                known = {**prompt, "answer": ask(self.asks)}
+            except Exception:
+                self.unknown.append(f"{kind}:\n{question}")
+                raise
             answers.append(known)
         if known is None:
             self.unknown.append(f"{kind}:\n{question}")
@@ -112,11 +116,13 @@ class RecordedChatModel(BaseChatModel):
         return _with_aliases(known["answer"], known["question"], question)
 
     def _explained(self) -> str:
-        return (
+        why = (
             f"{self.file.name} has no answer to a prompt of this run: what prompts show has "
-            "changed since it was recorded. Record it again: python examples/demo.py --help. "
-            f"The prompt is of the kind {self.unknown[0]}"
+            "changed since it was recorded. Record it again: python examples/demo.py --help."
         )
+        if self.asks is not None:
+            why = "The model gave no answer that can be used, so nothing is recorded."
+        return f"{why} The prompt is of the kind {self.unknown[0]}"
 
     def check(self) -> None:
         """Raise `UnknownPromptError` where a prompt had no answer."""

@@ -101,6 +101,15 @@ def test_answers_are_recorded_and_found_under_other_aliases_and_rules(
         replayed.check()
 
 
+def test_a_model_that_fails_leaves_no_recording(recorded: Any, tmp_path: Path) -> None:
+    asked = ScriptedChatModel(answers={"GoalPlan": ConnectionError("away")})
+    model = recorded.RecordedChatModel(file=tmp_path / "answers.json", asks=asked)
+    with pytest.raises(ConnectionError):
+        model.with_structured_output(GoalPlan).invoke(prompt("Rules.", "Request: Where?"))
+    with pytest.raises(recorded.UnknownPromptError, match="nothing is recorded"):
+        model.check()
+
+
 def prompt(rules: str, *lines: str) -> list[Any]:
     return [SystemMessage(rules), HumanMessage("\n".join(lines))]
 
