@@ -26,7 +26,7 @@ PYTEST := $(if $(MEMORY),TMPDIR=$(MEMORY)) $(BIN)/python -m pytest --quiet --dis
 .PHONY: demo test test-all check stress benchmarks constraints clean
 
 demo: $(VENV)/.core
-	$(BIN)/langmem-graph demo
+	$(BIN)/python examples/demo.py
 
 test: check
 	$(PYTEST) --numprocesses auto

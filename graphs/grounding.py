@@ -9,7 +9,12 @@ from langgraph.graph import START, StateGraph
 
 from langmem_graph import Memory
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.graphs import GroundingInput, GroundingOutput, create_grounding_graph
+from langmem_graph.graphs import (
+    GroundingInput,
+    GroundingOutput,
+    UserContext,
+    create_grounding_graph,
+)
 
 memory = Memory.from_environment()
 
@@ -25,7 +30,7 @@ async def no_model(state: GroundingInput) -> dict[str, Any]:
 if memory.has_model:
     graph = create_grounding_graph(memory)
 else:
-    builder = StateGraph(GroundingInput, output_schema=GroundingOutput)
+    builder = StateGraph(GroundingInput, UserContext, output_schema=GroundingOutput)
     builder.add_node("no_model", no_model)
     builder.add_edge(START, "no_model")
     graph = builder.compile(name="grounding")

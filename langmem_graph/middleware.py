@@ -59,7 +59,8 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     """Recalls context before a model call and stores every message of the turn.
 
     Recalled text goes into the model's request before the user's message. It is no part of the
-    agent's state: in no checkpoint, no stream and no output, and it is never stored again. Custom
+    agent's state (unless you set `show_context`): in no checkpoint, no stream and no output, and it
+    is never stored again. Custom
     stream events: `memory_recall` and `memory_write`.
 
     Give it as the last one of several, so that it stores and recalls what the others have redacted
@@ -87,6 +88,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         where: recall, and complete calls, only from what passes this filter (docs/scopes.md); no
             run can widen it.
         metadata: as for `create_write_node`, like `agent_id`.
+        show_context: as for `create_recall_node`.
 
     Raises:
         InvalidInputError: for an unusable option.
@@ -115,9 +117,11 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         where: Where | None = None,
         metadata: Mapping[str, Value] | None = None,
         agent_id: str | int | None = None,
+        show_context: bool = False,
     ) -> None:
         super().__init__()
         scope: dict[str, Any] = {"where": where, "metadata": metadata, "agent_id": agent_id}
+        scope["show_context"] = show_context
         self._turn = TurnMemory(
             memory, user_id, k, max_tokens, fail_closed, extraction, read_your_writes, mode, **scope
         )
@@ -126,7 +130,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         checked_options(**self._grounding)
         if ground_tools:
             pipelines_of(memory, "ground_tools")  # raises where there is no model
-        self._report = report
+        self._report = report or show_context
         self._contexts = _RunCache[str]()
         self._calls = _RunCache[Checked]()
 

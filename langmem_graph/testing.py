@@ -22,7 +22,7 @@ from pydantic import BaseModel, Field, PrivateAttr
 __all__ = ["HashEmbeddings", "ScriptedChatModel", "alias_of", "each_turn", "recite"]
 _USAGE = UsageMetadata(input_tokens=10, output_tokens=5, total_tokens=15)
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
-_QUOTE = re.compile(r'^- (?P<day>\S+) \S+ user \[.*?\]: (?P<words>".*")$', re.MULTILINE)
+_QUOTE = re.compile(r'^ *- (?P<day>\S+) \S+ user \[.*?\]: (?P<words>".*")$', re.MULTILINE)
 
 
 class ScriptedChatModel(BaseChatModel):

@@ -94,6 +94,7 @@ def create_recall_node(
     read_your_writes: bool = False,
     mode: RecallMode = "fast",
     where: Where | None = None,
+    show_context: bool = False,
 ) -> Node:
     """A node that recalls what matters for the user's last message, by default without a model.
 
@@ -114,19 +115,25 @@ def create_recall_node(
         mode: with a model, `auto` or `reason` to reason over memory about the request; see
             `UserMemory.recall`. Each step is sent as a custom stream event.
         where: recall only what passes this filter (docs/scopes.md), which no run can widen.
+        show_context: put the recalled text into the stream event and, with the report, into
+            `memory_report`, as `context`; for development: a checkpointer saves it, and neither
+            `forget` nor `erase` reaches it there.
 
     Raises:
         MissingUserError: at run time, when no place names a user.
         InvalidInputError: for an unusable option; at run time, when the state has no messages key.
     """
+    limits = (k, max_tokens, fail_closed)
     turn = TurnMemory(
-        memory, user_id, k, max_tokens, fail_closed, "background", read_your_writes, mode, where
+        *(memory, user_id, *limits, "background", read_your_writes, mode, where),
+        show_context=show_context,
     )
 
     async def recall(state: Any, config: RunnableConfig, blocking: bool) -> dict[str, Any]:
         messages, owner, own = turn.thread(state, config, messages_key)
         context, spent = await turn.recall(own, config, blocking)
-        return _recalled(messages, owner, context) | _reported(report, {"recall": spent})
+        shown = _reported(report or show_context, {"recall": spent})
+        return _recalled(messages, owner, context) | shown
 
     return _node(recall, messages_key)
 

@@ -17,6 +17,7 @@ from langmem_graph.reasoning import graph
 from langmem_graph.reasoning.graph import reasoning_dependencies
 from langmem_graph.reasoning.state import JSON, ReasoningState
 from langmem_graph.retrieval.search_common import RecallRequest
+from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Recall, RecallMode
 
 
@@ -67,6 +68,7 @@ def create_recall_graph(
     fail_closed: bool = False,
     show_loop: bool = False,
     where: Where | None = None,
+    show_context: bool = False,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """A graph that recalls by reasoning.
 
@@ -85,9 +87,10 @@ def create_recall_graph(
         k: facts of the first look-up; default `Settings.context.k`.
         max_tokens: budget of the context; default `Settings.context.max_tokens`.
         fail_closed: raise when memory fails, instead of going on without it.
-        show_loop: let LangGraph Studio draw the loop's steps; a checkpointer then also saves them,
-            with what was recalled, which `forget` and `erase` do not reach.
+        show_loop: let LangGraph Studio draw the steps, those of the loop too; a checkpointer then
+            also saves them, with what was recalled, which `forget` and `erase` do not reach.
         where: as for `create_recall_node`.
+        show_context: send the context as a custom stream event `memory_recall`, too.
 
     Raises:
         InvalidInputError: the memory has no model, or an option cannot be used.
@@ -100,8 +103,11 @@ def create_recall_graph(
         messages = messages_in(state)
         return RecallRequest(query_of(messages), mode, k, max_tokens, in_view(messages))
 
-    def finish(state: Any) -> dict[str, Any]:
+    def finish(state: Any, run: StepRun) -> dict[str, Any]:
         recalled: Recall = state["recall"]
+        if show_context:
+            shown = {"status": recalled.report.status, "context": recalled.context}
+            run.emit({"event": "memory_recall", **shown})
         update = {
             "memory_context": recalled.context,
             "memory_question": question_key(messages_in(state)),

@@ -76,6 +76,7 @@ class TurnMemory:
     where: Where | None = None
     metadata: Mapping[str, Value] | None = None
     agent_id: str | int | None = None
+    show_context: bool = False
 
     def __post_init__(self) -> None:
         check_memory(self.memory)
@@ -114,6 +115,8 @@ class TurnMemory:
                     await either(blocking, memory.flush, memory.aflush)()
                 recall = either(blocking, memory.recall, memory.arecall)
                 context = _note_recall(report, await recall(query, **self._options(messages)))
+            if self.show_context:
+                report["context"] = context
         return context, report
 
     async def write(self, messages: Messages, config: RunnableConfig, blocking: bool) -> Report:
@@ -166,7 +169,7 @@ class TurnMemory:
                 raise
             report |= {"status": "failed", "error": f"{type(error).__name__}: {error}"}
             _log.warning("%s failed, the turn goes on without: %s", event, for_log(error))
-        emitter()({"event": event, **report})  # ids and figures, no text
+        emitter()({"event": event, **report})  # ids and figures, no text but with show_context
 
 
 def _note_recall(report: Report, recalled: Recall) -> str:

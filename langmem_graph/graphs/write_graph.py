@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.managed import RemainingSteps
@@ -69,7 +69,7 @@ def create_write_graph(
     otherwise = "To store messages alone, use create_write_node(memory)."
     pipelines = pipelines_of(memory, "create_write_graph", otherwise)
     turn = TurnMemory(memory, user_id, extraction="manual")
-    builder = StateGraph(_State, input_schema=WriteGraphState, output_schema=WriteGraphState)
+    builder = StateGraph(_State, input_schema=MessagesState, output_schema=WriteGraphState)
     builder.add_node("append", _append(turn))
     builder.add_node("extraction", _extraction(turn, pipelines, force))
     builder.add_node("report", _report(turn, force))

@@ -45,6 +45,7 @@ from langmem_graph.threads import in_thread
 from langmem_graph.tracing import labelled
 
 OnEvent = Callable[[Event], Any]
+Finish = Callable[[Any, StepRun], dict[str, Any]]
 _log = logging.getLogger(__name__)
 
 
@@ -53,7 +54,7 @@ def build(
     user_of: Callable[[RunnableConfig], str],
     request_of: Callable[[Any], RecallRequest],
     schemas: tuple[type, type, type],
-    finish: Callable[[Any], dict[str, Any]] | None = None,
+    finish: Finish | None = None,
     *,
     form: StateForm = OBJECTS,
     with_answer: bool = False,
@@ -68,7 +69,8 @@ def build(
         finish: makes the output's other keys from the final state.
         form: form of the state between steps; `JSON` where a checkpointer may save it.
         with_answer: add the step `answer`.
-        show_loop: pictures of the graph show the loop's steps; a checkpointer then saves them.
+        show_loop: pictures of the graph, and of one that it is a node of, show its steps and those
+            of the loop; a checkpointer then saves them.
     """
     settings = deps.services.settings
     state, given, out = schemas
@@ -109,8 +111,8 @@ def build(
     if with_answer:
         builder.add_edge("context", "answer")
     builder.add_edge(last.__name__, END)
-    # Not None: an application's checkpointer would save what was recalled, and keep it.
-    return builder.compile(checkpointer=False, name="recall")
+    # Else not None: an application's checkpointer would save what was recalled, and keep it.
+    return builder.compile(checkpointer=None if show_loop else False, name="recall")
 
 
 def _fresh(asked: RecallRequest, zone: str | None) -> ReasoningState:
@@ -149,7 +151,7 @@ def _timed(step: Any) -> Step:
     return timed
 
 
-def _ending(step: Step, finish: Callable[[Any], dict[str, Any]] | None) -> Step:
+def _ending(step: Step, finish: Finish | None) -> Step:
     """The last step, which also logs the run's model calls and makes the output's other keys."""
 
     @wraps(step)
@@ -157,7 +159,7 @@ def _ending(step: Step, finish: Callable[[Any], dict[str, Any]] | None) -> Step:
         update = await step(deps, state, run)
         whole: Any = {**state, **update}
         await in_thread(deps.services.log_calls, run.user, whole["usage"].calls_made)
-        return {**update, **finish(whole)} if finish else update
+        return {**update, **finish(whole, run)} if finish else update
 
     return ending
 

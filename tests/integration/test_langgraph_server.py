@@ -143,7 +143,12 @@ def test_events_are_streamed(server: str) -> None:
 
 @pytest.mark.parametrize(
     ("graph", "nodes"),
-    [("chatbot", ["recall", "chat", "write"]), ("recall", ["recall"]), ("write", ["write"])],
+    [
+        ("chatbot", ["recall", "chat", "write"]),
+        ("studio", ["recall", "chat", "write"]),
+        ("recall", ["recall"]),
+        ("write", ["write"]),
+    ],
 )
 def test_studio_sees_the_nodes(server: str, graph: str, nodes: list[str]) -> None:
     (assistant,) = post(f"{server}/assistants/search", graph_id=graph)
@@ -176,12 +181,27 @@ def test_with_a_model_recall_is_a_graph_that_reasons(tmp_path: Path) -> None:
         outcome = end["memory_recall"]
         assert outcome["reasoning"]["status"] == "exhausted"
         assert outcome["report"]["llm_calls"] > 0
+        _look_at_studio(server)
         assert "route" not in end  # the steps' own state stays inside
         _put_and_find(server)
     with ChromaStore(tmp_path / "memory", embeddings="hash") as store:
         item = store.get(("mem", "u10"), "k")
         assert item is not None
         assert item.value == {"text": "u10 eats nuts"}
+
+
+def _look_at_studio(server: str) -> None:
+    """Every step is drawn by name; the thread shows what was recalled, also if the chat fails."""
+    (assistant,) = post(f"{server}/assistants/search", graph_id="studio")
+    drawn = httpx.get(f"{server}/assistants/{assistant['assistant_id']}/graph?xray=true").json()
+    nodes = {node["id"] for node in drawn["nodes"]}
+    steps = ("recall:goals:refine", "recall:counterfactual", "chat", "write:extraction:extract")
+    assert {*steps} <= nodes
+    thread = post(f"{server}/threads")["thread_id"]
+    run(server, "studio", "Which plants does the puppy chew?", thread, **as_user("ana"))
+    state = httpx.get(f"{server}/threads/{thread}/state").json()["values"]
+    assert "Our puppy chews on plants." in state["memory_context"]
+    assert state["memory_recall"]["context"] == state["memory_context"]
 
 
 def _put_and_find(server: str) -> None:

@@ -160,6 +160,17 @@ def test_the_drawn_graph_has_a_loop_and_a_conditional_edge(open_memory: Any) -> 
     assert {("counterfactual", "conflicts", False), ("conflicts", "context", False)} <= outer
 
 
+def test_the_graph_sends_its_context_where_it_is_asked_to(open_memory: Any) -> None:
+    asked: Any = {"messages": [HumanMessage(PALM)]}
+    for shown in (True, False):
+        graph = create_recall_graph(open_memory(acting()), show_context=shown)
+        *_, (_, end) = parts = list(graph.stream(asked, ANA, stream_mode=["custom", "values"]))
+        sent = [part for kind, part in parts if kind == "custom" and "context" in part]
+        event = {"event": "memory_recall", "status": "ok", "context": end["memory_context"]}
+        assert sent == ([event] if shown else [])
+        assert PUPPY in end["memory_context"]
+
+
 def test_two_users_in_one_graph_do_not_mix(open_memory: Any) -> None:
     memory = open_memory(acting())
     memory.user("bob").add([{"role": "user", "content": "I own a cactus."}], session_id="b")

@@ -316,7 +316,7 @@ def test_a_shared_thread_of_the_served_chatbot(
     monkeypatch.setenv("LANGMEM_GRAPH_DIR", str(tmp_path / "m"))
     monkeypatch.setenv("LANGMEM_GRAPH_EMBEDDINGS", "hash")
     served = runpy.run_path(str(Path(__file__).parents[2] / "graphs" / "chatbot.py"))
-    graph = served["builder"].compile(checkpointer=InMemorySaver())
+    graph = served["graph"].copy({"checkpointer": InMemorySaver()})
     with served["memory"] as memory:
         for user in ("acme", "acme-corp", "acme"):
             said = {"messages": [("user", f"My secret is {token(user)}.")]}

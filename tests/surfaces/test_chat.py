@@ -1,6 +1,5 @@
 """`langmem-graph chat`, its models, and the examples, as a user runs them."""
 
-import json
 import runpy
 import sys
 from contextlib import redirect_stdout
@@ -192,10 +191,3 @@ def test_a_companion_knows_what_is_next_and_what_collides(tmp_path: Path) -> Non
     checked = proposal.split("Check this before acting on the request:\n")[1]
     assert "Thu 2040-03-15 15:00 to 16:00 UTC [m3]" in checked.splitlines()[0]
     assert "Open projects" not in proposal
-
-
-def test_langgraph_json_names_files_that_are_there() -> None:
-    settings = json.loads((REPOSITORY / "langgraph.json").read_text())
-    assert set(settings["graphs"]) == {"chatbot", "recall", "write", "grounding"}
-    for place in settings["graphs"].values():
-        assert (REPOSITORY / place.split(":")[0]).exists()
