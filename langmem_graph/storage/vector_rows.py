@@ -5,7 +5,7 @@ Each session also keeps the sum of its messages' vectors, from which its centroi
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
@@ -112,10 +112,18 @@ class VectorRows:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def at(self, places: NDArray[np.int64]) -> "VectorRows":
+    def at(self, places: NDArray[np.int64] | slice) -> "VectorRows":
         """The vectors at these places."""
         ids, items, spans = self.ids[places], self.items[places], self.spans[places]
         return VectorRows(ids, items, spans, self.matrix[places])
+
+
+class Pieces(NamedTuple):
+    """The pieces of some messages as they compare with a query: items, spans and cosines."""
+
+    items: NDArray[np.int64]
+    spans: NDArray[np.int64]
+    cosines: NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -204,14 +212,24 @@ def all_vectors(
         after = rows[-1].n
 
 
-def joined(blocks: Sequence[VectorRows]) -> VectorRows:
-    """The blocks as one."""
+def joined(blocks: Sequence[VectorRows], matrix: Matrix) -> VectorRows:
+    """The blocks as one, whose vectors are in this matrix."""
     return VectorRows(
         ids=np.concatenate([block.ids for block in blocks]),
         items=np.concatenate([block.items for block in blocks]),
         spans=np.concatenate([block.spans for block in blocks]),
-        matrix=np.concatenate([block.matrix for block in blocks]),
+        matrix=matrix,
     )
+
+
+def cosines(matrix: Matrix, vector: Matrix) -> Matrix:
+    """Of each row its cosine with this vector; that of a row does not depend on the others.
+
+    A product of matrices would be rounded in another way for another number of rows, and it takes
+    twice as long.
+    """
+    found: Matrix = np.einsum("ij,j->i", matrix, vector)
+    return found
 
 
 def waiting_items(connection: Connection, layer: str = MESSAGES) -> list[int]:

@@ -35,7 +35,7 @@ def test_changes_are_noticed_and_nothing_else_differs(
         change()
         held = _found(user)
         with monkeypatch.context() as patch:
-            patch.setattr(held_vectors, "MOST_BYTES", 0)
+            patch.setitem(held_vectors.MOST_BYTES, "sqlite", 0)
             held_vectors._RECENT.clear()
             assert held == _found(user)
         assert held == _found(user)
