@@ -3,6 +3,7 @@
 Each session also keeps the sum of its messages' vectors, from which its centroid is computed.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -202,10 +203,14 @@ def items_of_vectors(connection: Connection, ids: Iterable[int]) -> list[int]:
 def all_vectors(
     connection: Connection, layer: str = MESSAGES, after: int = 0
 ) -> Iterator[VectorRows]:
-    """Yield all vectors of a layer with greater numbers than `after`, in blocks."""
+    """Yield all vectors of a layer with greater numbers than `after`, in blocks.
+
+    Those of messages are most of all. An index by the layer would find all of them for each block.
+    """
+    of_layer = vectors.c.layer.concat("") if layer == MESSAGES else vectors.c.layer
+    query = sa.select(vectors).where(of_layer == layer).order_by(vectors.c.n).limit(4_096)
     while True:
-        query = sa.select(vectors).where(vectors.c.layer == layer, vectors.c.n > after)
-        rows = connection.execute(query.order_by(vectors.c.n).limit(4_096)).all()
+        rows = connection.execute(query.where(vectors.c.n > after)).all()
         if not rows:
             return
         yield vector_rows(rows)
@@ -250,11 +255,15 @@ def count_waiting_vectors(connection: Connection) -> int:
 
 def vector_rows(rows: Sequence[sa.Row[Any]]) -> VectorRows:
     """Rows with the columns n, item, start, end and vector, as arrays."""
+    names = rows[0]._fields if rows else ()
+    columns = defaultdict[str, tuple[Any, ...]](
+        tuple, zip(names, zip(*rows, strict=True), strict=True)
+    )
     return VectorRows(
-        ids=np.array([row.n for row in rows], dtype=np.int64),
-        items=np.array([row.item for row in rows], dtype=np.int64),
-        spans=np.array([(row.start, row.end) for row in rows], dtype=np.int64).reshape(-1, 2),
-        matrix=_matrix([row.vector for row in rows]),
+        ids=np.array(columns["n"], dtype=np.int64),
+        items=np.array(columns["item"], dtype=np.int64),
+        spans=np.array([columns["start"], columns["end"]], dtype=np.int64).T,
+        matrix=_matrix(columns["vector"]),
     )
 
 
