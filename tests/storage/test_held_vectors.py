@@ -109,6 +109,19 @@ def test_an_earlier_transaction_sees_what_was_there(reopen: Callable[..., Memory
     assert np.array_equal(after.rows.matrix[:9], again.rows.matrix)
 
 
+def test_vectors_made_anew_take_the_place_of_the_old(reopen: Callable[..., Memory]) -> None:
+    memory = reopen(settings=FEW)
+    user = memory.user("u")
+    user.add([said(f"boat {n} is red") for n in range(9)], session_id="s")
+    _found(user)
+    user.rebuild(reembed=True)
+    _found(user)
+    with memory._services.room("u") as room, room.database.read_transaction() as connection:
+        vectors = held(room.database, connection, 4)
+    assert vectors
+    assert _items(vectors) == list(range(1, 10))
+
+
 def _items(vectors: HeldVectors) -> list[int]:
     items: list[int] = vectors.rows.items.tolist()
     return items
