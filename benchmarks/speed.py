@@ -1,6 +1,7 @@
 """How fast search and adding are, by number of messages of one user. No model is called.
 
-Run from the repository root: `python -m benchmarks.speed --sizes 1k,10k,100k`
+Run from the repository root: `python -m benchmarks.speed --sizes 1k,10k,100k`, with
+`--peers mem0-chroma` beside mem0 on Chroma in the same run.
 
 Search runs on stored query vectors, in effect: the query's own embedding is taken off. The second
 part adds messages with the default embedder and compares with what that embedder alone does.
@@ -20,6 +21,7 @@ import numpy as np
 
 from benchmarks import chatter, common
 from benchmarks.chatter import CheapEmbeddings
+from benchmarks.peers.speed import search_beside
 from benchmarks.report import plots
 from langmem_graph.embeddings.minilm import MiniLMEmbeddings
 from langmem_graph.memory import Memory, UserMemory
@@ -58,6 +60,10 @@ def main() -> int:
     if options.database:
         there = measure_search(options.sizes, options.queries, options.database, options.where)
         parts += ["\n## The same on PostgreSQL\n", _table(there), "\n", _add_table(there)]
+    if options.peers:
+        ours = _medians(measured, "search, all")
+        beside = {"queries": options.queries, "session": SESSION, "output": options.output}
+        parts += ["\n## Beside peers\n", search_beside(ours, options.peers.split(","), **beside)]
     if options.bulk:
         parts += ["\n## Adding with MiniLM\n", measure_adding(options.bulk)]
     common.save(options.output, "speed.md", "\n".join([*parts, ""]))
@@ -75,6 +81,11 @@ def _arguments() -> argparse.Namespace:
     )
     made.add_argument("--where", action="store_true", help="also search under a filter")
     made.add_argument("--database", help="URL of a prepared PostgreSQL database, measured as well")
+    made.add_argument(
+        "--peers",
+        help="also search with these, such as mem0-chroma; see benchmarks/peers/worker.py. The"
+        " first run installs benchmarks/peers/requirements.txt into OUTPUT/peers-venv",
+    )
     return made.parse_args()
 
 

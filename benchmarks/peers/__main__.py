@@ -9,21 +9,19 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 from statistics import fmean, median
 from tempfile import TemporaryDirectory
 
 from langchain_core.embeddings import Embeddings
 
-from benchmarks import chatter, common
-from benchmarks.chatter import CheapEmbeddings
+from benchmarks import common
 from benchmarks.data.items import BenchDataError, Conversation
 from benchmarks.data.locomo import load_locomo
 from benchmarks.job import Job, limited
 from benchmarks.metrics.ranking import recall
 from benchmarks.peers.process import environment, run_all, write_job
-from benchmarks.report import plots
+from benchmarks.peers.speed import search_beside
 from benchmarks.report.retrieval import recall_at
 from benchmarks.run import run
 from benchmarks.speed import SESSION, measure_search
@@ -50,7 +48,7 @@ def main() -> int:
     parts = ["## Peers\n", *(f"- {name}: {what}" for name, what in DESCRIPTIONS.items()), ""]
     parts += _recall_part(options, python)
     if options.sizes:
-        parts += _speed_part(options, python)
+        parts += _speed_part(options)
     common.save(options.output, "peers.md", "\n".join([*parts, ""]))
     return 0
 
@@ -114,45 +112,12 @@ def _recall(conversations: Sequence[Conversation], answers: list[list[list[str]]
 # --- speed ---------------------------------------------------------------------------------------
 
 
-def _speed_part(options: argparse.Namespace, python: Path) -> list[str]:
-    chat = chatter.make_chat()
-    asked = chatter.queries(chat, options.queries)
-    messages = list(chain.from_iterable(chatter.sessions(chat, options.sizes[-1], length=SESSION)))
-    numbered = [message | {"id": str(number)} for number, message in enumerate(messages)]
-    job = {"k": K, "sizes": options.sizes, "messages": numbered, "queries": asked}
-    times = {"ours": _our_times(options)}
-    with TemporaryDirectory() as folder:
-        texts = [message["content"] for message in messages] + asked
-        write_job(Path(folder), job, texts, CheapEmbeddings(chat))
-        systems = [name for name in options.systems.split(",") if name not in SAME_SPEED]
-        results = run_all(systems, Path(folder), python)
-    failed = [f"{name}: {result}" for name, result in results.items() if isinstance(result, str)]
-    for name, result in results.items():
-        if not isinstance(result, str):
-            times[name] = {int(size): median(own) for size, own in result.items()}
-    plots.time_lines(times, "Search beside peers", options.output / "peers.png")
-    return [
-        "### Search, ms, median, and times ours (embedding excluded)\n",
-        _times(times),
-        *failed,
-        "",
-    ]
-
-
-def _our_times(options: argparse.Namespace) -> dict[int, float]:
+def _speed_part(options: argparse.Namespace) -> list[str]:
     measured = measure_search(options.sizes, options.queries)
-    return {one.size: median(one.stages["search, all"]) for one in measured}
-
-
-def _times(times: dict[str, dict[int, float]]) -> str:
-    """Median per size; behind it how many times ours takes less."""
-    ours = times["ours"]
-    header = ["system", *(f"{size:,}" for size in ours)]
-    rows = [
-        [name, *(f"{own[size]:.1f} ({own[size] / ours[size]:.1f}×)" for size in ours)]
-        for name, own in times.items()
-    ]
-    return common.table(header, rows)
+    systems = [name for name in options.systems.split(",") if name not in SAME_SPEED]
+    ours = {one.size: median(one.stages["search, all"]) for one in measured}
+    beside = {"queries": options.queries, "session": SESSION, "output": options.output}
+    return [search_beside(ours, systems, **beside)]
 
 
 if __name__ == "__main__":

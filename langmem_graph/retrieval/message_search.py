@@ -17,12 +17,15 @@ from langmem_graph.storage.full_text import MESSAGE_WORDS
 from langmem_graph.storage.message_queries import Facts
 from langmem_graph.storage.superseded_labels import labelled_messages
 from langmem_graph.storage.tables_and_migrations import MESSAGES
-from langmem_graph.storage.vector_rows import VectorRows
-from langmem_graph.storage.where_conditions import numbers_within, passing
+from langmem_graph.storage.vector_rows import Pieces
+from langmem_graph.storage.where_conditions import Passes, numbers_within, passing
 from langmem_graph.storage.words import query_terms, telling_terms
 
 _SAME = set("session_id role origin name at text agent_id metadata".split())
 ATTEMPTS, DEEPER = 3, 8  # searches where most texts are equal, each so many times as deep
+MANY, DEEP = 0.25, 1.5
+"""From this share of messages on that pass a filter, words are looked up among all, so many times
+deeper than the share says; measured."""
 
 
 def search_best(search: UserSearch, query: str, k: int, by: SearchBy) -> list[MessageHit]:
@@ -96,33 +99,51 @@ def gather(
     search: UserSearch, connection: Connection, query: str, vector: Vector | None, depths: Depths
 ) -> Candidates:
     """The best messages by vector, by words and by the records that cite them, joined."""
-    notes, held, near = search.notes, search.held(connection), list[int]()
+    notes, held = search.notes, search.held(connection)
+    passes = held.passing_filter(connection) if held else None
+    compared = held.begin_comparing(vector) if held and vector is not None else None
     with notes.stage("words"):
-        words = _by_words(connection, query, depths.words)
+        words = _by_words(connection, query, depths.words, passes)
     with notes.stage("vectors"):
-        if held is None:
+        cosines = compared() if compared else None
+        if held is None or cosines is None:
             near = search.near(connection, MESSAGES, vector, depths.dense)
-        elif vector is not None and (meant := numbers_within(connection, MESSAGES)) is not None:
-            near = held.nearest_of(vector, depths.dense, connection.scalars(meant).all())
-        elif vector is not None:
-            waiting = vector_rows.waiting_items(connection)
-            near = held.nearest(vector, depths.dense, waiting)
+        elif passes is not None:
+            near = held.nearest_passing(cosines, depths.dense, passes)
+        else:
+            near = held.nearest(cosines, depths.dense, vector_rows.waiting_items(connection))
     with notes.stage("records"):
         ranked = rank_records(search, connection, query, vector, depths)
         cited = _cited(connection, ranked, depths.dense)
     with notes.stage("exact"):
-        items = sorted(passing(connection, MESSAGES, {*words, *near, *cited}))
-        if held is None:
-            rows = vector_rows.vectors_of(connection, items if vector is not None else [])
+        items = _items(connection, {*words, *near, *cited}, passes)
+        if held is None or cosines is None:
+            pieces = _pieces(connection, items, vector)
             facts = message_queries.facts_of(connection, items)
         else:
-            rows, facts = held.of_items(items), held.facts_of(connection, items)
+            pieces = held.pieces_of(items, cosines)
+            facts = held.facts_of(connection, items)
     stored = [facts[n] for n in items if n in facts]
-    dense, spans = _best_pieces(stored, rows, vector)
+    dense, spans = _best_pieces(stored, pieces)
     sessions = np.array([fact.session for fact in stored], dtype=np.int64)
     by_words = as_scores(words.get(fact.n, 0.0) for fact in stored)
     by_records = as_scores(cited.get(fact.n, 0.0) for fact in stored)
     return Candidates(query, vector, stored, sessions, dense, by_words, spans, by_records, ranked)
+
+
+def _items(connection: Connection, found: set[int], passes: Passes | None) -> list[int]:
+    """The numbers of those that pass the filter, in order."""
+    if passes is None:
+        return sorted(passing(connection, MESSAGES, found))
+    return sorted(n for n in found if passes[n])
+
+
+def _pieces(connection: Connection, items: list[int], vector: Vector | None) -> Pieces:
+    rows = vector_rows.vectors_of(connection, items if vector is not None else [])
+    cosines = np.zeros(0, dtype=np.float32)
+    if vector is not None and len(rows):
+        cosines = vector_rows.cosines(rows.matrix, vector)
+    return Pieces(rows.items, rows.spans, cosines)
 
 
 def _cited(connection: Connection, ranked: RankedRecords, depth: int) -> dict[int, float]:
@@ -136,16 +157,29 @@ def _cited(connection: Connection, ranked: RankedRecords, depth: int) -> dict[in
     return cited
 
 
-def _by_words(connection: Connection, query: str, depth: int) -> dict[int, float]:
+def _by_words(
+    connection: Connection, query: str, depth: int, passes: Passes | None
+) -> dict[int, float]:
+    """The messages with the best BM25 scores, of those that pass the filter.
+
+    Where many pass, it takes less time to look deeper and leave out the others.
+    """
     terms = query_terms(query)
     messages = message_queries.newest_message(connection)
     chosen = telling_terms(MESSAGE_WORDS.counts(connection, terms), messages)
+    share = passes.mean() if passes is not None else 0.0
+    if passes is not None and share >= MANY:
+        deep = int(DEEP * depth / share)
+        found = MESSAGE_WORDS.search(connection, chosen, deep)
+        best = [(n, score) for n, score in found if passes[n]]
+        if len(best) >= depth or len(found) < deep:
+            return dict(best[:depth])
     among = numbers_within(connection, MESSAGES)
     return dict(MESSAGE_WORDS.search(connection, chosen, depth, among))
 
 
 def _best_pieces(
-    facts: list[Facts], rows: VectorRows, vector: Vector | None
+    facts: list[Facts], pieces: Pieces
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Of each message the greatest cosine of its pieces, and where that piece begins and ends.
 
@@ -153,13 +187,11 @@ def _best_pieces(
     """
     numbers = np.array([fact.n for fact in facts], dtype=np.int64)
     dense, spans = np.zeros(len(facts)), np.zeros((len(facts), 2), dtype=np.int64)
-    if vector is not None and len(rows):
-        cosines = rows.matrix @ vector
-        best_first = np.lexsort((-cosines, rows.items))
-        items, first = np.unique(rows.items[best_first], return_index=True)
-        stored = np.isin(items, numbers)
-        places, best = np.searchsorted(numbers, items[stored]), best_first[first[stored]]
-        dense[places], spans[places] = cosines[best], rows.spans[best]
+    best_first = np.lexsort((-pieces.cosines, pieces.items))
+    items, first = np.unique(pieces.items[best_first], return_index=True)
+    stored = np.isin(items, numbers)
+    places, best = np.searchsorted(numbers, items[stored]), best_first[first[stored]]
+    dense[places], spans[places] = pieces.cosines[best], pieces.spans[best]
     return dense, spans
 
 

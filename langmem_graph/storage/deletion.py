@@ -29,6 +29,7 @@ from langmem_graph.storage.tables_and_migrations import (
     message_values,
     messages,
     meta,
+    note_deleted_vectors,
     outbox,
     record_sources,
     sessions,
@@ -166,6 +167,7 @@ def _drop_files(connection: Connection) -> int:
 
 
 def _drop_layer(connection: Connection, layer: str, items: Iterable[int]) -> None:
+    note_deleted_vectors(connection)
     for table in (vectors, outbox):
         rows = (table.c.layer == layer) & table.c.item.in_(list(items))
         connection.execute(delete(table).where(rows))

@@ -1,27 +1,40 @@
-"""The vectors of messages of small rooms, held in memory between searches.
+"""The vectors of messages of a room, held in memory between searches.
 
-Comparing with all of them takes less time than asking an index and reading what it found. They are
-used only where they are those of the transaction: a number is never given twice, so the greatest
-number and the count of the stored vectors tell whether any was added or deleted, by whichever
-process.
+Comparing with all of them takes less time than asking an index and reading what it found, and is
+exact. They are used only where they are those of the transaction: a number is never given twice and
+every deletion leaves a mark, so the greatest numbers and that mark tell whether any was added or
+deleted, by whichever process.
 """
 
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Collection
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import inf
+from time import monotonic
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
+from langmem_graph.errors import LangMemGraphError
 from langmem_graph.storage import message_queries, vector_rows
 from langmem_graph.storage.message_queries import Facts
-from langmem_graph.storage.tables_and_migrations import get_meta, vectors
-from langmem_graph.storage.vector_rows import VectorRows
+from langmem_graph.storage.tables_and_migrations import (
+    MESSAGES,
+    VECTORS_DELETED,
+    get_meta,
+    messages,
+    meta,
+    vectors,
+)
+from langmem_graph.storage.vector_rows import Matrix, Pieces, VectorRows
+from langmem_graph.storage.where_conditions import Passes, filter_of, messages_matching
+from langmem_graph.threads import result_of, start_thread
 
 if TYPE_CHECKING:
     from langmem_graph.storage.postgres_database import PostgresDatabase
@@ -29,76 +42,236 @@ if TYPE_CHECKING:
 
     _Key = weakref.ref[Database | PostgresDatabase]
 
-MOST_BYTES = 32 << 20  # of one room: 21,845 vectors of 384 numbers
+MOST_BYTES = {"sqlite": 160 << 20, "postgresql": 32 << 20}  # of one room, by engine
+"""109,226 and 21,845 vectors of 384 numbers: a file is read faster than a server's rows."""
+BESIDE_BYTES = 8 << 20  # from so many on a thread of its own is worth while
+SMALL_BYTES = 32 << 20  # a larger room is held only where it takes the place of none in use
 ALL_BYTES = 256 << 20  # of all rooms of the process
-_STATE = sa.select(sa.func.max(vectors.c.n), sa.func.count())
-_UP_TO = sa.select(sa.func.count()).where(vectors.c.n <= sa.bindparam("newest"))
+IN_USE_SECONDS, REFUSED_SECONDS, READING_SECONDS = 300.0, 60.0, 30.0
+FILTERS = 16  # of one room whose messages are remembered
+_MARK = sa.select(meta.c.value).where(meta.c.key == VECTORS_DELETED)
+_STATE = sa.select(
+    sa.func.coalesce(sa.select(sa.func.max(vectors.c.n)).scalar_subquery(), 0),
+    sa.func.coalesce(sa.select(sa.func.max(messages.c.n)).scalar_subquery(), 0),
+    _MARK.scalar_subquery(),
+)
+_COUNT = sa.select(sa.func.count()).where(vectors.c.layer == MESSAGES)
 _GUARD = threading.RLock()  # the collector may drop a room while its thread has it
-_RECENT: "OrderedDict[_Key, HeldVectors]" = OrderedDict()
+_RECENT: "OrderedDict[_Key, _Place]" = OrderedDict()
+
+
+class State(NamedTuple):
+    """What tells whether a room's vectors or messages have changed."""
+
+    vector: int
+    """The greatest number of a vector, of whichever layer."""
+    message: int
+    deleted: str | None
+    """Another one after each deletion."""
 
 
 @dataclass(frozen=True)
 class HeldVectors:
-    """All vectors of messages as they were at one time, by number."""
+    """All vectors of messages as they were at one time, in the order of their numbers."""
 
-    newest: int
-    count: int  # with those of records
+    state: State
     rows: VectorRows
+    space: Matrix
+    """What the rows' matrix is the beginning of: later vectors are written behind it."""
+    by_item: NDArray[np.int64]
+    """The places of the vectors in the order of their messages."""
     facts: dict[int, Facts] = field(default_factory=dict)
     """Of messages with a vector, as far as asked for: these are stored, and never edited."""
+    passing: "OrderedDict[str, Passes]" = field(default_factory=OrderedDict)
+    """By filter: of each message's number whether it passes. Metadata are never edited."""
 
     @property
     def size(self) -> int:
         """Bytes of its vectors."""
-        return self.rows.matrix.nbytes
+        return self.space.nbytes
 
-    def nearest(self, vector: NDArray[np.float32], k: int, waiting: Collection[int]) -> list[int]:
-        """The items of the `k` nearest vectors, and of the `k` nearest among those that wait."""
-        cosines, waits = self.rows.matrix @ vector, self._is_of(waiting)
-        found = [_greatest(cosines, np.flatnonzero(waits == one), k) for one in (False, True)]
-        items: list[int] = self.rows.items[np.concatenate(found)].tolist()
+    def nearest(self, cosines: Matrix, k: int, apart: Collection[int]) -> list[int]:
+        """The items of the `k` nearest vectors, and of the `k` nearest of the items `apart`."""
+        places, rest = self.places_of(apart), cosines
+        if len(places):
+            rest = cosines.copy()
+            rest[places] = -inf
+        near = _greatest(rest, min(k, len(rest) - len(places)))
+        near_apart = places[_greatest(cosines[places], k)]
+        items: list[int] = self.rows.items[np.concatenate([near, near_apart])].tolist()
         return items
 
-    def nearest_of(self, vector: NDArray[np.float32], k: int, items: Collection[int]) -> list[int]:
-        """Those of these items that have the `k` nearest of their vectors."""
-        places = np.flatnonzero(self._is_of(items))
-        found: list[int] = self.rows.items[_greatest(self.rows.matrix @ vector, places, k)].tolist()
-        return found
+    def nearest_passing(self, cosines: Matrix, k: int, passes: Passes) -> list[int]:
+        """The items of the `k` nearest vectors of messages that pass a filter."""
+        places = np.flatnonzero(passes[self.rows.items])
+        items: list[int] = self.rows.items[places[_greatest(cosines[places], k)]].tolist()
+        return items
 
-    def of_items(self, items: Collection[int]) -> VectorRows:
+    def begin_comparing(self, vector: Matrix) -> Callable[[], Matrix]:
+        """Begin to compute each vector's cosine with this one; the result waits for them.
+
+        A thread does it where they are many, while SQLite looks words up: neither takes turns with
+        other threads for Python's lock.
+        """
+        work = partial(vector_rows.cosines, self.rows.matrix, vector)
+        if self.rows.matrix.nbytes < BESIDE_BYTES:
+            return work
+        begun = start_thread(work)
+
+        def cosines() -> Matrix:
+            try:
+                return result_of(begun, READING_SECONDS)
+            except (LangMemGraphError, TimeoutError):  # at exit no thread can be started
+                return work()
+
+        return cosines
+
+    def pieces_of(self, items: Collection[int], cosines: Matrix) -> Pieces:
         """All vectors of these messages."""
-        return self.rows.at(np.flatnonzero(self._is_of(items)))
+        places = self.places_of(items)
+        return Pieces(self.rows.items[places], self.rows.spans[places], cosines[places])
+
+    def places_of(self, items: Collection[int]) -> NDArray[np.int64]:
+        """The places of all vectors of these messages."""
+        wanted, ordered = np.unique(np.fromiter(items, dtype=np.int64)), self.rows.items
+        first = np.searchsorted(ordered, wanted, sorter=self.by_item)
+        count = np.searchsorted(ordered, wanted, "right", sorter=self.by_item) - first
+        before = np.repeat(first - (np.cumsum(count) - count), count)
+        places: NDArray[np.int64] = self.by_item[before + np.arange(len(before))]
+        return places
 
     def facts_of(self, connection: Connection, items: Collection[int]) -> dict[int, Facts]:
         """What ranking needs to know of these messages, by number."""
         unknown = [n for n in items if n not in self.facts]
         read = message_queries.facts_of(connection, unknown) if unknown else {}
-        embedded = self.of_items(read).items.tolist() if read else []
+        embedded = self.rows.items[self.places_of(read)].tolist() if read else []
         self.facts.update((n, read[n]) for n in embedded)
         return {n: self.facts.get(n) or read[n] for n in items if n in self.facts or n in read}
 
-    def _is_of(self, items: Collection[int]) -> NDArray[np.bool_]:
-        return np.isin(self.rows.items, np.fromiter(items, dtype=np.int64), kind="table")
+    def passing_filter(self, connection: Connection) -> Passes | None:
+        """Of each message's number whether it passes the connection's filter; None without one.
+
+        Only messages that arrived since the filter was last asked for are looked at.
+        """
+        where = filter_of(connection)
+        if where is None:
+            return None
+        name, last = repr(where), self.state.message  # True and 1 are equal, but not the same
+        known = self.passing.get(name, np.zeros(1, dtype=np.bool_))
+        if len(known) <= last:
+            numbers = messages_matching(where, after=len(known) - 1)
+            known = np.concatenate([known, np.zeros(last + 1 - len(known), dtype=np.bool_)])
+            known[np.array(connection.scalars(numbers).all(), dtype=np.int64)] = True
+        with _GUARD:
+            self.passing[name] = known
+            self.passing.move_to_end(name)
+            if len(self.passing) > FILTERS:
+                self.passing.popitem(last=False)
+        return known[: last + 1]
+
+    def at(self, state: State) -> "HeldVectors":
+        """As it was at an earlier state, since which nothing was deleted."""
+        count = int(np.searchsorted(self.rows.ids, state.vector, "right"))
+        first = self.rows.at(slice(count))
+        return replace(self, state=state, rows=first, by_item=_order(first.items))
+
+
+@dataclass
+class _Place:
+    """What is held of one room."""
+
+    reading: threading.Lock = field(default_factory=threading.Lock)
+    vectors: HeldVectors | None = None
+    used: float = 0.0
+    refused: tuple[str | None, float] = ("", 0.0)
+    """After which deletion it was too large, and until when it is not looked at again."""
+
+    @property
+    def size(self) -> int:
+        return self.vectors.size if self.vectors else 0
 
 
 def held(
     database: "Database | PostgresDatabase", connection: Connection, few: int
 ) -> HeldVectors | None:
-    """The vectors of messages of the transaction; None where they are `few`, or too many."""
-    newest, count = connection.execute(_STATE).one()
-    if (newest or 0) <= few:
+    """The vectors of messages of the transaction.
+
+    None where they are `few`, too many, or where the memory for them is in use by other rooms.
+    """
+    state = State(*connection.execute(_STATE).one())
+    if state.vector <= few:
         return None
     key = weakref.ref(database, _drop)
-    known = _RECENT.get(key)
-    if known is None or (known.newest, known.count) != (newest, count):
-        known = _read(connection, newest, count, known)
     with _GUARD:
-        _RECENT.pop(key, None)
-        if known is not None:
-            _RECENT[key] = known
-        while sum(one.size for one in _RECENT.values()) > ALL_BYTES:
-            _RECENT.popitem(last=False)
-    return known
+        place = _RECENT.setdefault(key, _Place())
+        _RECENT.move_to_end(key)
+    place.used = monotonic()
+    if place.vectors is not None and place.vectors.state == state:
+        return place.vectors
+    if place.refused[0] == state.deleted and place.used < place.refused[1]:
+        return None
+    if not place.reading.acquire(timeout=READING_SECONDS):
+        return None
+    try:
+        return _renewed(connection, state, place)
+    finally:
+        place.reading.release()
+
+
+def _renewed(connection: Connection, state: State, place: _Place) -> HeldVectors | None:
+    known = place.vectors
+    if known is not None and known.state.deleted == state.deleted:
+        if state.vector < known.state.vector or state.message < known.state.message:
+            return known.at(state)
+    else:
+        known = None
+    place.vectors = _read(connection, state, known, place)
+    return place.vectors
+
+
+def _read(
+    connection: Connection, state: State, known: HeldVectors | None, place: _Place
+) -> HeldVectors | None:
+    """All vectors; those that are known are not read again."""
+    if known is not None and known.state.vector == state.vector:
+        return replace(known, state=state)
+    dimension = int(get_meta(connection, "dimension") or 0)
+    after, rows, space = 0, list[VectorRows](), np.empty((0, dimension), dtype=np.float32)
+    if known is not None:
+        after, rows, space = known.state.vector, [known.rows], known.space
+    used = sum(map(len, rows))
+    count = used + (state.vector - after if known else connection.scalar(_COUNT) or 0)
+    if not count or not _is_space(connection, 4 * count * dimension, state, place):
+        return None
+    if count > len(space):
+        space, old = np.empty((count + count // 8, dimension), dtype=np.float32), space
+        space[:used] = old[:used]
+    for block in vector_rows.all_vectors(connection, after=after):
+        space[used : used + len(block)] = block.matrix
+        used += len(block)
+        rows.append(replace(block, matrix=space[:0]))  # or all would be held twice meanwhile
+    joined = vector_rows.joined(rows, space[:used])
+    own = joined, space, _order(joined.items)
+    return (
+        HeldVectors(state, *own, known.facts, known.passing) if known else HeldVectors(state, *own)
+    )
+
+
+def _is_space(connection: Connection, size: int, state: State, own: _Place) -> bool:
+    """Whether a room's vectors may be held; other rooms are let go of for them, the idlest first.
+
+    A large room takes the place of none that is in use: two that do would be read again and again.
+    """
+    now, too_large = monotonic(), size > MOST_BYTES[connection.dialect.name]
+    with _GUARD:
+        others = [place for place in _RECENT.values() if place is not own]
+        in_use = (one.size for one in others if one.used > now - IN_USE_SECONDS)
+        if too_large or (size > SMALL_BYTES and size + sum(in_use) > ALL_BYTES):
+            own.refused = state.deleted, inf if too_large else now + REFUSED_SECONDS
+            return False
+        while others and size + sum(one.size for one in others) > ALL_BYTES:
+            others.pop(0).vectors = None
+    return True
 
 
 def _drop(key: "_Key") -> None:
@@ -107,28 +280,16 @@ def _drop(key: "_Key") -> None:
         _RECENT.pop(key, None)
 
 
-def _read(
-    connection: Connection, newest: int, count: int, known: HeldVectors | None
-) -> HeldVectors | None:
-    """All vectors; those that are known are not read again where none of them was deleted."""
-    if count * 4 * int(get_meta(connection, "dimension") or 0) > MOST_BYTES:
-        return None
-    after, blocks = 0, list[VectorRows]()
-    if known is not None and newest > known.newest and known.count == _count(connection, known):
-        after, blocks = known.newest, [known.rows]
-    blocks += vector_rows.all_vectors(connection, after=after)
-    facts = known.facts if known is not None and after else {}
-    if not blocks:
-        return None
-    return HeldVectors(newest, count, vector_rows.joined(blocks), facts)
+def _order(items: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.argsort(items, kind="stable")
 
 
-def _count(connection: Connection, known: HeldVectors) -> int:
-    return connection.scalar(_UP_TO, {"newest": known.newest}) or 0
-
-
-def _greatest(values: NDArray[np.float32], places: NDArray[np.int64], k: int) -> NDArray[np.int64]:
-    """Of these places the `k` with the greatest values."""
-    if len(places) <= k:
-        return places
-    return places[np.argpartition(-values[places], k - 1)[:k]]
+def _greatest(values: Matrix, k: int) -> NDArray[np.int64]:
+    """The places of the `k` greatest values; of equal ones the first."""
+    if len(values) <= k:
+        return np.arange(len(values))
+    if k <= 0:
+        return np.arange(0)
+    least = np.partition(values, len(values) - k)[len(values) - k]
+    above = np.flatnonzero(values > least)
+    return np.concatenate([above, np.flatnonzero(values == least)[: k - len(above)]])

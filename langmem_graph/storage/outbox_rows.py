@@ -20,6 +20,7 @@ from langmem_graph.storage.tables_and_migrations import (
     clusters,
     messages,
     meta,
+    note_deleted_vectors,
     outbox,
     records,
     sessions,
@@ -86,6 +87,7 @@ def index_everything_again(connection: sa.Connection) -> None:
 
 def embed_everything_again(connection: sa.Connection) -> None:
     """Delete all vectors and mark every text as due for embedding, for a change of embedder."""
+    note_deleted_vectors(connection)
     connection.execute(sa.delete(vectors))
     connection.execute(sa.delete(outbox))
     connection.execute(sa.update(sessions).values(vector_sum=None, vector_count=0))

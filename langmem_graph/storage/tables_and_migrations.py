@@ -265,6 +265,8 @@ NEVER_REUSED = [t.name for t in ALL_TABLES if t.dialect_options["sqlite"]["autoi
 """The tables in which the number of a deleted row is not given again."""
 TRACES_LEFT = "traces_left"
 """The key of `meta` that says that forgotten words are still to be removed from the files."""
+VECTORS_DELETED = "vectors_deleted"
+"""The key of `meta` whose value is another one after each deletion of vectors."""
 MESSAGES, RECORDS = "messages", "records"
 """The layers, as they are named in `vectors`, `outbox` and the names of Chroma's collections."""
 LAYERS = (MESSAGES, RECORDS)
@@ -362,3 +364,8 @@ def set_meta(connection: sa.Connection, key: str, value: str) -> None:
     """Record a fact about the file."""
     row = upsert(meta).values(key=key, value=value)
     connection.execute(row.on_conflict_do_update(index_elements=["key"], set_={"value": value}))
+
+
+def note_deleted_vectors(connection: sa.Connection) -> None:
+    """Note, in the transaction that deletes vectors, that those held in memory are out of date."""
+    set_meta(connection, VECTORS_DELETED, uuid.uuid4().hex)

@@ -3,9 +3,10 @@
 Each session also keeps the sum of its messages' vectors, from which its centroid is computed.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
@@ -112,10 +113,18 @@ class VectorRows:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def at(self, places: NDArray[np.int64]) -> "VectorRows":
+    def at(self, places: NDArray[np.int64] | slice) -> "VectorRows":
         """The vectors at these places."""
         ids, items, spans = self.ids[places], self.items[places], self.spans[places]
         return VectorRows(ids, items, spans, self.matrix[places])
+
+
+class Pieces(NamedTuple):
+    """The pieces of some messages as they compare with a query: items, spans and cosines."""
+
+    items: NDArray[np.int64]
+    spans: NDArray[np.int64]
+    cosines: NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -194,24 +203,38 @@ def items_of_vectors(connection: Connection, ids: Iterable[int]) -> list[int]:
 def all_vectors(
     connection: Connection, layer: str = MESSAGES, after: int = 0
 ) -> Iterator[VectorRows]:
-    """Yield all vectors of a layer with greater numbers than `after`, in blocks."""
+    """Yield all vectors of a layer with greater numbers than `after`, in blocks.
+
+    Those of messages are most of all. An index by the layer would find all of them for each block.
+    """
+    of_layer = vectors.c.layer.concat("") if layer == MESSAGES else vectors.c.layer
+    query = sa.select(vectors).where(of_layer == layer).order_by(vectors.c.n).limit(4_096)
     while True:
-        query = sa.select(vectors).where(vectors.c.layer == layer, vectors.c.n > after)
-        rows = connection.execute(query.order_by(vectors.c.n).limit(4_096)).all()
+        rows = connection.execute(query.where(vectors.c.n > after)).all()
         if not rows:
             return
         yield vector_rows(rows)
         after = rows[-1].n
 
 
-def joined(blocks: Sequence[VectorRows]) -> VectorRows:
-    """The blocks as one."""
+def joined(blocks: Sequence[VectorRows], matrix: Matrix) -> VectorRows:
+    """The blocks as one, whose vectors are in this matrix."""
     return VectorRows(
         ids=np.concatenate([block.ids for block in blocks]),
         items=np.concatenate([block.items for block in blocks]),
         spans=np.concatenate([block.spans for block in blocks]),
-        matrix=np.concatenate([block.matrix for block in blocks]),
+        matrix=matrix,
     )
+
+
+def cosines(matrix: Matrix, vector: Matrix) -> Matrix:
+    """Of each row its cosine with this vector; that of a row does not depend on the others.
+
+    A product of matrices would be rounded in another way for another number of rows, and it takes
+    twice as long.
+    """
+    found: Matrix = np.einsum("ij,j->i", matrix, vector)
+    return found
 
 
 def waiting_items(connection: Connection, layer: str = MESSAGES) -> list[int]:
@@ -232,11 +255,15 @@ def count_waiting_vectors(connection: Connection) -> int:
 
 def vector_rows(rows: Sequence[sa.Row[Any]]) -> VectorRows:
     """Rows with the columns n, item, start, end and vector, as arrays."""
+    names = rows[0]._fields if rows else ()
+    columns = defaultdict[str, tuple[Any, ...]](
+        tuple, zip(names, zip(*rows, strict=True), strict=True)
+    )
     return VectorRows(
-        ids=np.array([row.n for row in rows], dtype=np.int64),
-        items=np.array([row.item for row in rows], dtype=np.int64),
-        spans=np.array([(row.start, row.end) for row in rows], dtype=np.int64).reshape(-1, 2),
-        matrix=_matrix([row.vector for row in rows]),
+        ids=np.array(columns["n"], dtype=np.int64),
+        items=np.array(columns["item"], dtype=np.int64),
+        spans=np.array([columns["start"], columns["end"]], dtype=np.int64).T,
+        matrix=_matrix(columns["vector"]),
     )
 
 

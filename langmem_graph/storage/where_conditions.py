@@ -7,7 +7,9 @@ are shown names its condition here. A record passes where all the messages that 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard
 
+import numpy as np
 import sqlalchemy as sa
+from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from langmem_graph.filters import Comparison, Filter, Group, kind_of
@@ -23,6 +25,8 @@ from langmem_graph.storage.tables_and_migrations import (
     sessions,
 )
 
+Passes = NDArray[np.bool_]
+"""Of each message's number whether it passes a filter."""
 _V = message_values.c
 _COLUMNS = ("at", "role", "origin", "session_id")  # keys that are no rows of values
 _ABSENT: dict[str, Any] = {"text": "", "number": 0.0}
@@ -92,13 +96,19 @@ def numbers_within(connection: Connection, layer: str) -> sa.Select[Any] | None:
     where = filter_of(connection)
     if where is None:
         return None
-    if layer == MESSAGES and _is_of_value(where):
-        return _having(where)
     if layer == MESSAGES:
-        every = messages.alias("every")
-        return sa.select(every.c.n).where(_matching(where, every, each=False))
+        return messages_matching(where)
     r = records.alias("every").c
     return sa.select(r.n).where(r.status == ACTIVE, *within(connection, layer, r.n))
+
+
+def messages_matching(where: Filter, after: int = 0) -> sa.Select[Any]:
+    """Selects the messages that match a filter; `after` is for a few with greater numbers."""
+    if _is_of_value(where):
+        return _having(where).where(_V.message > after)
+    every = messages.alias("every")
+    matching = _matching(where, every, each=after > 0)
+    return sa.select(every.c.n).where(every.c.n > after, matching)
 
 
 def at_most(connection: Connection, meant: sa.Select[Any], most: int) -> bool:
