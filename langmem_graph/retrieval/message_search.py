@@ -137,11 +137,10 @@ def _cited(connection: Connection, ranked: RankedRecords, depth: int) -> dict[in
 
 
 def _by_words(connection: Connection, query: str, depth: int) -> dict[int, float]:
-    terms = query_terms(query)
-    messages = message_queries.newest_message(connection)
-    chosen = telling_terms(MESSAGE_WORDS.counts(connection, terms), messages)
+    counts = MESSAGE_WORDS.counts(connection, query_terms(query))
+    chosen = telling_terms(counts, message_queries.newest_message(connection))
     among = numbers_within(connection, MESSAGES)
-    return dict(MESSAGE_WORDS.search(connection, chosen, depth, among))
+    return dict(MESSAGE_WORDS.search(connection, chosen, depth, among, counts))
 
 
 def _best_pieces(

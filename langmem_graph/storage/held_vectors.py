@@ -14,13 +14,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from langmem_graph.storage import message_queries, vector_rows
 from langmem_graph.storage.message_queries import Facts
-from langmem_graph.storage.tables_and_migrations import get_meta, vectors
+from langmem_graph.storage.tables_and_migrations import get_meta
 from langmem_graph.storage.vector_rows import VectorRows
 
 if TYPE_CHECKING:
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 32 << 20  # of one room: 21,845 vectors of 384 numbers
 ALL_BYTES = 256 << 20  # of all rooms of the process
-_STATE = sa.select(sa.func.max(vectors.c.n), sa.func.count())
-_UP_TO = sa.select(sa.func.count()).where(vectors.c.n <= sa.bindparam("newest"))
 _GUARD = threading.RLock()  # the collector may drop a room while its thread has it
 _RECENT: "OrderedDict[_Key, HeldVectors]" = OrderedDict()
 
@@ -85,8 +82,8 @@ def held(
     database: "Database | PostgresDatabase", connection: Connection, few: int
 ) -> HeldVectors | None:
     """The vectors of messages of the transaction; None where they are `few`, or too many."""
-    newest, count = connection.execute(_STATE).one()
-    if (newest or 0) <= few:
+    newest, count = database.stored_vectors(connection)
+    if newest <= few:
         return None
     key = weakref.ref(database, _drop)
     known = _RECENT.get(key)
@@ -110,21 +107,20 @@ def _drop(key: "_Key") -> None:
 def _read(
     connection: Connection, newest: int, count: int, known: HeldVectors | None
 ) -> HeldVectors | None:
-    """All vectors; those that are known are not read again where none of them was deleted."""
+    """All vectors; those that are known are not read again where none was deleted since.
+
+    Then as many numbers are missing as before.
+    """
     if count * 4 * int(get_meta(connection, "dimension") or 0) > MOST_BYTES:
         return None
     after, blocks = 0, list[VectorRows]()
-    if known is not None and newest > known.newest and known.count == _count(connection, known):
+    if known is not None and newest - count == known.newest - known.count:
         after, blocks = known.newest, [known.rows]
     blocks += vector_rows.all_vectors(connection, after=after)
     facts = known.facts if known is not None and after else {}
     if not blocks:
         return None
     return HeldVectors(newest, count, vector_rows.joined(blocks), facts)
-
-
-def _count(connection: Connection, known: HeldVectors) -> int:
-    return connection.scalar(_UP_TO, {"newest": known.newest}) or 0
 
 
 def _greatest(values: NDArray[np.float32], places: NDArray[np.int64], k: int) -> NDArray[np.int64]:

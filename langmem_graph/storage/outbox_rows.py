@@ -11,6 +11,7 @@ from time import time
 import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert as upsert
 
+from langmem_graph.storage.sqlite_database import one_of
 from langmem_graph.storage.tables_and_migrations import (
     EMBED,
     INDEX,
@@ -57,7 +58,7 @@ def claim(connection: sa.Connection, due: Due, limit: int, *, by: str, lease: fl
 
 def entries_of(layer: str, items: Iterable[int]) -> sa.ColumnElement[bool]:
     """Selects the outbox entries of these items."""
-    return sa.and_(outbox.c.layer == layer, outbox.c.item.in_(list(items)))
+    return sa.and_(outbox.c.layer == layer, one_of(outbox.c.item, items))
 
 
 def release(connection: sa.Connection, layer: str, items: Iterable[int]) -> None:

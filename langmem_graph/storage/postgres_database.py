@@ -7,6 +7,7 @@ on settings that end with their transaction, so PgBouncer may share connections 
 """
 
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -19,8 +20,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql.psycopg import PGCompiler_psycopg, PGDialect_psycopg
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.engine.interfaces import IsolationLevel
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import NullPool, QueuePool
 
@@ -30,20 +30,26 @@ from langmem_graph.messages import folder_name
 from langmem_graph.settings import StorageSettings
 from langmem_graph.storage import postgres_vacuum
 from langmem_graph.storage.postgres_words import OWN_ROOM, SCHEMA
-from langmem_graph.storage.tables_and_migrations import NEVER_REUSED, TRACES_LEFT, get_meta
+from langmem_graph.storage.tables_and_migrations import (
+    NEVER_REUSED,
+    TRACES_LEFT,
+    get_all_meta,
+    get_meta,
+)
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 ROLE = "langmem_graph_rooms"
 CONNECT_SECONDS = 10
 _ESCAPE, _ZERO, _ITSELF = "\ue000", "\ue000\ue001", "\ue000\ue002"
-_ENTER = sa.text(
-    "SELECT set_config('role', :role, true), set_config('search_path', :path, true),"
-    " set_config('app.room', :room, true), set_config('app.rooms', :room, true),"
-    " set_config('lock_timeout', :lock, true), set_config('statement_timeout', :limit, true)"
+_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
+_VECTORS = sa.text(
+    f"SELECT (SELECT max(n) FROM vectors WHERE room = {OWN_ROOM}), max(last), max(deleted)"
+    f" FROM numbers WHERE room = {OWN_ROOM} AND name = 'vectors'"
 )
-_LOCK = sa.text("SELECT pg_advisory_xact_lock(:key)")
 STATEMENT_SECONDS = 120
+PREPARE_AFTER = 5  # runs of a statement on one connection, after which the server keeps its plan
 
 
 class _Text(sa.types.TypeDecorator[str]):
@@ -102,6 +108,9 @@ class RoomDialect(PGDialect_psycopg):
     own_pool: Any = None
     """The application's own psycopg pool, to which connections are given back."""
 
+    def do_execute_no_params(self, cursor: Any, statement: str, context: Any = None) -> None:  # noqa: D102
+        cursor.execute(statement, prepare=False)  # it may be several commands
+
     def do_close(self, dbapi_connection: Any) -> None:  # noqa: D102
         if self.own_pool is None:
             dbapi_connection.close()
@@ -127,20 +136,32 @@ def connect(database: Any, settings: StorageSettings) -> Engine:
         url = make_url(database.replace("postgres://", "postgresql://", 1))
     except (ArgumentError, ValueError):
         raise InvalidInputError("The database's URL must be postgresql://USER@HOST/NAME.") from None
-    return sa.create_engine(
+    engine = sa.create_engine(
         url.set(drivername="postgresql+langmem_graph"),
         poolclass=QueuePool,
         pool_size=8,
         max_overflow=24,
         pool_timeout=settings.busy_timeout_seconds,
-        pool_pre_ping=True,  # a database that was restarted, or failed over, is connected to again
         connect_args={
             "connect_timeout": CONNECT_SECONDS,
-            "prepare_threshold": None,  # PgBouncer may give each transaction another connection
+            "prepare_threshold": None,
             "application_name": "langmem-graph",
         },
         hide_parameters=True,  # an error or a log must not quote what is stored
     )
+    sa.event.listen(engine, "connect", _prepare_statements)
+    return engine
+
+
+def _prepare_statements(connection: Any, _: object) -> None:
+    """Let the server keep plans, unless a pooler may give each transaction another of its own.
+
+    A pooler such as PgBouncer names a process of its own invention, and not the server's.
+    """
+    own = connection.execute("SELECT pg_backend_pid()").fetchone()[0]
+    connection.rollback()
+    if own == connection.info.backend_pid:
+        connection.prepare_threshold = PREPARE_AFTER
 
 
 def room_of(user_id: str) -> UUID:
@@ -190,21 +211,27 @@ class PostgresDatabase:
         """The same without that filter, of one that was made to read under it."""
         self.ledger_id: str | None = None
         """The room's own id, once it was opened; another one means that it was erased meanwhile."""
+        self._call = threading.local()
         self._settings = settings
-        wait = int(settings.busy_timeout_seconds * 1_000)
-        self._own = {
+        own = {
             "role": ROLE,
-            "path": f"{SCHEMA}, public",
-            "room": str(room),
-            "lock": str(wait),
-            "limit": str(STATEMENT_SECONDS * 1_000),
+            "search_path": f"{SCHEMA}, public",
+            "app.room": room,
+            "app.rooms": room,
+            "lock_timeout": int(settings.busy_timeout_seconds * 1_000),
+            "statement_timeout": STATEMENT_SECONDS * 1_000,
+            "jit": "off",  # compiling takes longer than any of these statements runs
         }
-        self._key = int.from_bytes(room.bytes[:8], signed=True)
+        enter = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in own.items())
+        lock = f"pg_advisory_xact_lock({int.from_bytes(room.bytes[:8], signed=True)})"
+        # Several commands in one message; each is planned after those before it have run.
+        self._read = f"{_READ}; SELECT {enter}"
+        self._write = f"{_WRITE}; SELECT {enter}; SELECT {lock}"
 
     @contextmanager
     def read_transaction(self) -> Iterator[Connection]:
         """Open a read transaction, which sees one unchanging snapshot of the room."""
-        with self._connection("REPEATABLE READ", postgresql_readonly=True) as connection:
+        with self._transaction(self._read) as connection:
             yield connection.execution_options(where=self.where)
 
     def read(self, query: Callable[[Connection], T]) -> T:
@@ -215,28 +242,55 @@ class PostgresDatabase:
     @contextmanager
     def write_transaction(self) -> Iterator[Connection]:
         """Open a write transaction, which holds the room's lock from the start."""
-        with self._connection("READ COMMITTED") as connection:
-            connection.execute(_LOCK, {"key": self._key})
+        with self._transaction(self._write) as connection:
             if self.ledger_id is not None and get_meta(connection, "ledger_id") != self.ledger_id:
                 raise StorageError(
                     "This user's memory was erased by another process while it was open. Nothing "
                     "was stored by this call; do it again."
                 )
+            self._call.facts = None
             yield connection
 
     @contextmanager
-    def _connection(self, level: IsolationLevel, **options: bool) -> Iterator[Connection]:
+    def _transaction(self, commands: str) -> Iterator[Connection]:
         if self.closed:
             raise ClosedMemoryError("This Memory is closed. Open it again: Memory(url).")
-        with explained(self.engine), self.engine.connect() as bare:
-            connection = bare.execution_options(isolation_level=level, **options)
-            with connection.begin():
-                connection.execute(_ENTER, self._own)
-                yield connection
+        with explained(self.engine), self._begun(commands) as connection:
+            yield connection
+            connection.commit()
+
+    def _begun(self, commands: str) -> Connection:
+        """A connection in a transaction of the room, a new one where the pool's were lost.
+
+        A database that was restarted, or failed over, is noticed here: asking first takes time.
+        """
+        for again in (True, False):
+            connection = self.engine.connect()
+            try:
+                connection.execution_options(isolation_level="AUTOCOMMIT").begin()
+                connection.exec_driver_sql(commands, execution_options={"no_parameters": True})
+                break
+            except BaseException as error:
+                connection.close()
+                lost = isinstance(error, DBAPIError) and error.connection_invalidated
+                if not (again and lost):
+                    raise
+        return connection
 
     def is_gone(self) -> bool:
         """Whether the room was erased since it was opened, by whichever process."""
-        return self.read(lambda c: get_meta(c, "ledger_id")) != self.ledger_id
+        self._call.facts = facts = self.read(get_all_meta)
+        return facts.get("ledger_id") != self.ledger_id
+
+    @property
+    def facts(self) -> dict[str, str] | None:
+        """The facts about the room as this thread's call found them; None where it wrote since."""
+        return getattr(self._call, "facts", None)
+
+    def stored_vectors(self, connection: Connection) -> tuple[int, int]:
+        """The greatest number of a vector, and how many there are, without counting them."""
+        newest, ever, deleted = connection.execute(_VECTORS).one()
+        return newest or 0, max(newest or 0, ever or 0) - (deleted or 0)
 
     def damage(self, connection: Connection) -> list[str]:
         """What is wrong with the tables: nothing, since PostgreSQL refuses rows without others."""
@@ -256,9 +310,12 @@ class PostgresDatabase:
 
     def note_last_numbers(self, connection: Connection, last: dict[str, int]) -> None:
         """Take over these numbers from a ledger whose rows were copied here."""
-        note = sa.text("INSERT INTO numbers (name, last) VALUES (:name, :last)")
-        if last:
-            connection.execute(note, [{"name": name, "last": n} for name, n in last.items()])
+        for name, n in last.items():
+            held = f"(SELECT count(*) FROM {name} WHERE room = {OWN_ROOM})"
+            note = (
+                f"INSERT INTO numbers (name, last, deleted) VALUES (:name, :last, :last - {held})"
+            )
+            connection.execute(sa.text(note), {"name": name, "last": n})
 
     def checkpoint(self, seconds: float | None = None) -> bool:
         """Remove the rows that were deleted from all pages; False where some may be left."""

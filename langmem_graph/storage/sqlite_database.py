@@ -10,16 +10,19 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from functools import cache, lru_cache
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Self, TypeVar, cast
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, Engine, Row, create_engine, event
+from sqlalchemy import ColumnElement, Connection, Engine, Row, create_engine, event
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.pool import QueuePool
+from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.util import LRUCache
 
 from langmem_graph.errors import ClosedMemoryError, StorageError
@@ -31,7 +34,43 @@ T = TypeVar("T")
 _AT_ONCE = 5_000  # SQLite allows 32,766 variables in one statement
 _STATEMENTS: LRUCache[Any, Any] = LRUCache(1_000)
 """The compiled statements of all ledgers."""
-_NUMBERS = sa.select(sa.func.json_each(sa.bindparam("numbers")).table_valued("value").c.value)
+_STORED = tables_and_migrations.vectors
+_VECTORS = sa.select(sa.func.max(_STORED.c.n), sa.func.count())
+
+
+class _Numbers(sa.types.TypeDecorator[list[int]]):
+    """Any number of numbers as one variable: a JSON list for SQLite, an array for PostgreSQL."""
+
+    impl = sa.String
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
+        kind: Any = ARRAY(sa.BigInteger()) if dialect.name == "postgresql" else sa.String()
+        return dialect.type_descriptor(kind)
+
+    def process_bind_param(self, value: list[int] | None, dialect: sa.Dialect) -> Any:
+        return value if dialect.name == "postgresql" else json.dumps(value)
+
+
+class _OneOf(FunctionElement[bool]):
+    inherit_cache = True
+    type = sa.Boolean()
+
+
+@compiles(_OneOf)
+def _in_list(element: Any, compiler: Any, **options: Any) -> str:
+    column, numbers = (compiler.process(part, **options) for part in element.clauses)
+    if compiler.dialect.name == "postgresql":
+        return f"{column} = ANY ({numbers})"
+    return f"{column} IN (SELECT value FROM json_each({numbers}))"  # noqa: S608  # compiled parts
+
+
+def one_of(column: Any, numbers: Iterable[int]) -> ColumnElement[bool]:
+    """Whether a column is one of any number of numbers.
+
+    They are one variable: with one for each, a statement takes longer to prepare than to run.
+    """
+    return _OneOf(column, sa.bindparam(None, list(numbers), _Numbers(), unique=True))
 
 
 class Database:
@@ -166,6 +205,11 @@ class Database:
         lost = Counter(row[0] for row in connection.exec_driver_sql("PRAGMA foreign_key_check"))
         return [*found, *(f"{n} rows of {t} refer to rows that are gone." for t, n in lost.items())]
 
+    def stored_vectors(self, connection: Connection) -> tuple[int, int]:
+        """The greatest number of a vector, and how many there are."""
+        newest, count = connection.execute(_VECTORS).one()
+        return newest or 0, count
+
     def last_numbers(self, connection: Connection) -> dict[str, int]:
         """The greatest number that was ever given in each table that gives none twice."""
         rows = connection.exec_driver_sql("SELECT name, seq FROM sqlite_sequence")
@@ -226,21 +270,14 @@ def rows_where_in(
 ) -> Iterator[Row[Any]]:
     """The query's rows whose column is one of any number of values.
 
-    Texts that are no valid Unicode cannot be stored, so they are left out. Numbers are handed to
-    SQLite as one list: a variable for each would take longer to prepare than the query runs.
+    Texts that are no valid Unicode cannot be stored, so they are left out.
     """
     distinct = list(dict.fromkeys(values))
-    if distinct and isinstance(column.type, sa.Integer) and connection.dialect.name == "sqlite":
-        numbers = {"numbers": json.dumps(distinct)}
-        return iter(connection.execute(_among(query, column), numbers).all())
+    if distinct and isinstance(column.type, sa.Integer):
+        return iter(connection.execute(query.where(one_of(column, distinct))).all())
     usable = [value for value in distinct if not isinstance(value, str) or is_unicode(value)]
     found = (connection.execute(query.where(column.in_(some))) for some in portions(usable))
     return chain.from_iterable(rows.all() for rows in found)
-
-
-@lru_cache(maxsize=100)
-def _among(query: Any, column: Any) -> Any:
-    return query.where(column.in_(_NUMBERS))
 
 
 def _begin(connection: Connection) -> None:
