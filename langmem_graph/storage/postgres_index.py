@@ -79,7 +79,7 @@ class PostgresIndex:
             neighbours.c.embedding, HALFVEC(vector.size)
         )  # as an index of its own has it
         # Parts of the statement, as its index needs them; else a kept plan may read all vectors.
-        room = sa.bindparam("room", self._database.room, literal_execute=True)
+        room: Any = sa.bindparam("room", self._database.room, literal_execute=True)
         own = neighbours.c.room == room
         own &= neighbours.c.layer == sa.bindparam("layer", layer, literal_execute=True)
         distance: Any = size.cosine_distance(vector)

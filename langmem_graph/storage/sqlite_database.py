@@ -4,7 +4,6 @@ Every ledger is opened with a write-ahead log (WAL), with explicit transactions 
 `secure_delete`, which overwrites deleted content with zeros.
 """
 
-import json
 import os
 import sqlite3
 from collections import Counter
@@ -17,60 +16,22 @@ from time import monotonic, sleep
 from typing import Any, Self, TypeVar, cast
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Engine, Row, create_engine, event
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy import Connection, Engine, Row, create_engine, event
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.pool import QueuePool
-from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.util import LRUCache
 
 from langmem_graph.errors import ClosedMemoryError, StorageError
 from langmem_graph.filters import Filter
 from langmem_graph.messages import is_unicode
 from langmem_graph.storage import tables_and_migrations
+from langmem_graph.storage.number_lists import one_of
 
 T = TypeVar("T")
 _AT_ONCE = 5_000  # SQLite allows 32,766 variables in one statement
 _STATEMENTS: LRUCache[Any, Any] = LRUCache(1_000)
 """The compiled statements of all ledgers."""
-_STORED = tables_and_migrations.vectors
-_VECTORS = sa.select(sa.func.max(_STORED.c.n), sa.func.count())
-
-
-class _Numbers(sa.types.TypeDecorator[list[int]]):
-    """Any number of numbers as one variable: a JSON list for SQLite, an array for PostgreSQL."""
-
-    impl = sa.String
-    cache_ok = True
-
-    def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
-        kind: Any = ARRAY(sa.BigInteger()) if dialect.name == "postgresql" else sa.String()
-        return dialect.type_descriptor(kind)
-
-    def process_bind_param(self, value: list[int] | None, dialect: sa.Dialect) -> Any:
-        return value if dialect.name == "postgresql" else json.dumps(value)
-
-
-class _OneOf(FunctionElement[bool]):
-    inherit_cache = True
-    type = sa.Boolean()
-
-
-@compiles(_OneOf)
-def _in_list(element: Any, compiler: Any, **options: Any) -> str:
-    column, numbers = (compiler.process(part, **options) for part in element.clauses)
-    if compiler.dialect.name == "postgresql":
-        return f"{column} = ANY ({numbers})"
-    return f"{column} IN (SELECT value FROM json_each({numbers}))"  # noqa: S608  # compiled parts
-
-
-def one_of(column: Any, numbers: Iterable[int]) -> ColumnElement[bool]:
-    """Whether a column is one of any number of numbers.
-
-    They are one variable: with one for each, a statement takes longer to prepare than to run.
-    """
-    return _OneOf(column, sa.bindparam(None, list(numbers), _Numbers(), unique=True))
+_VECTORS = sa.text("SELECT max(n), count(*) FROM vectors")
 
 
 class Database:
