@@ -51,6 +51,8 @@ def claim(connection: sa.Connection, due: Due, limit: int, *, by: str, lease: fl
         wanted.append((outbox.c.attempts > 0) == due.failed_before)
     oldest = sa.select(outbox.c.item).where(*wanted).order_by(outbox.c.item).limit(limit)
     items = list(connection.scalars(oldest))
+    if not items:
+        return items
     claimed = {"claimed_by": by, "claimed_until": time() + lease}
     connection.execute(sa.update(outbox).where(entries_of(due.layer, items)).values(**claimed))
     return items
@@ -63,8 +65,10 @@ def entries_of(layer: str, items: Iterable[int]) -> sa.ColumnElement[bool]:
 
 def release(connection: sa.Connection, layer: str, items: Iterable[int]) -> None:
     """Give up the claim on items that failed; they are tried again later."""
-    freed = {"claimed_until": 0.0, "attempts": outbox.c.attempts + 1}
-    connection.execute(sa.update(outbox).where(entries_of(layer, items)).values(**freed))
+    failed = list(items)
+    if failed:
+        freed = {"claimed_until": 0.0, "attempts": outbox.c.attempts + 1}
+        connection.execute(sa.update(outbox).where(entries_of(layer, failed)).values(**freed))
 
 
 def finish(connection: sa.Connection, layer: str, items: Iterable[int]) -> None:

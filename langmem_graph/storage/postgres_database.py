@@ -30,12 +30,7 @@ from langmem_graph.messages import folder_name
 from langmem_graph.settings import StorageSettings
 from langmem_graph.storage import postgres_vacuum
 from langmem_graph.storage.postgres_words import OWN_ROOM, SCHEMA
-from langmem_graph.storage.tables_and_migrations import (
-    NEVER_REUSED,
-    TRACES_LEFT,
-    get_all_meta,
-    get_meta,
-)
+from langmem_graph.storage.tables_and_migrations import NEVER_REUSED, TRACES_LEFT, get_all_meta
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -49,6 +44,7 @@ _VECTORS = sa.text(
     f" FROM numbers WHERE room = {OWN_ROOM} AND name = 'vectors'"
 )
 STATEMENT_SECONDS = 120
+_LEDGER_ID = f"SELECT value FROM meta WHERE room = {OWN_ROOM} AND key = 'ledger_id'"
 PREPARE_AFTER = 5  # runs of a statement on one connection, after which the server keeps its plan
 
 
@@ -108,8 +104,11 @@ class RoomDialect(PGDialect_psycopg):
     own_pool: Any = None
     """The application's own psycopg pool, to which connections are given back."""
 
-    def do_execute_no_params(self, cursor: Any, statement: str, context: Any = None) -> None:  # noqa: D102
-        cursor.execute(statement, prepare=False)  # it may be several commands
+    def do_execute_no_params(self, cursor: Any, statement: str, context: Any = None) -> None:
+        """Run several commands; the result is that of the last one."""
+        cursor.execute(statement, prepare=False)
+        while cursor.nextset():
+            pass
 
     def do_close(self, dbapi_connection: Any) -> None:  # noqa: D102
         if self.own_pool is None:
@@ -226,12 +225,12 @@ class PostgresDatabase:
         lock = f"pg_advisory_xact_lock({int.from_bytes(room.bytes[:8], signed=True)})"
         # Several commands in one message; each is planned after those before it have run.
         self._read = f"{_READ}; SELECT {enter}"
-        self._write = f"{_WRITE}; SELECT {enter}; SELECT {lock}"
+        self._write = f"{_WRITE}; SELECT {enter}; SELECT {lock}; {_LEDGER_ID}"
 
     @contextmanager
     def read_transaction(self) -> Iterator[Connection]:
         """Open a read transaction, which sees one unchanging snapshot of the room."""
-        with self._transaction(self._read) as connection:
+        with self._transaction(self._read) as (connection, _):
             yield connection.execution_options(where=self.where)
 
     def read(self, query: Callable[[Connection], T]) -> T:
@@ -242,8 +241,8 @@ class PostgresDatabase:
     @contextmanager
     def write_transaction(self) -> Iterator[Connection]:
         """Open a write transaction, which holds the room's lock from the start."""
-        with self._transaction(self._write) as connection:
-            if self.ledger_id is not None and get_meta(connection, "ledger_id") != self.ledger_id:
+        with self._transaction(self._write) as (connection, ledger_id):
+            if self.ledger_id not in (None, ledger_id):
                 raise StorageError(
                     "This user's memory was erased by another process while it was open. Nothing "
                     "was stored by this call; do it again."
@@ -252,14 +251,17 @@ class PostgresDatabase:
             yield connection
 
     @contextmanager
-    def _transaction(self, commands: str) -> Iterator[Connection]:
+    def _transaction(self, commands: str) -> Iterator[tuple[Connection, Any]]:
+        """A transaction of the room, with what the last of its first commands answered."""
         if self.closed:
             raise ClosedMemoryError("This Memory is closed. Open it again: Memory(url).")
-        with explained(self.engine), self._begun(commands) as connection:
-            yield connection
-            connection.commit()
+        with explained(self.engine):
+            connection, answer = self._begun(commands)
+            with connection:
+                yield connection, answer
+                connection.commit()
 
-    def _begun(self, commands: str) -> Connection:
+    def _begun(self, commands: str) -> tuple[Connection, Any]:
         """A connection in a transaction of the room, a new one where the pool's were lost.
 
         A database that was restarted, or failed over, is noticed here: asking first takes time.
@@ -268,14 +270,15 @@ class PostgresDatabase:
             connection = self.engine.connect()
             try:
                 connection.execution_options(isolation_level="AUTOCOMMIT").begin()
-                connection.exec_driver_sql(commands, execution_options={"no_parameters": True})
+                several = {"no_parameters": True}
+                answer = connection.exec_driver_sql(commands, execution_options=several).scalar()
                 break
             except BaseException as error:
                 connection.close()
                 lost = isinstance(error, DBAPIError) and error.connection_invalidated
                 if not (again and lost):
                     raise
-        return connection
+        return connection, answer
 
     def is_gone(self) -> bool:
         """Whether the room was erased since it was opened, by whichever process."""

@@ -74,18 +74,19 @@ _ADD = sa.text(
 
 
 def add(connection: Connection, words: int, rows: Mapping[int, Sequence[Sequence[str]]]) -> None:
-    """Index items: the words of one or two columns of each."""
-    made: dict[str, list[object]] = {name: [] for name in ("terms", *_NUMBERS)}
+    """Index items: the words of one or two columns of each.
+
+    Postings are stored term by term: those of a term then lie together, where they are looked up.
+    """
     sizes = {item: sum(map(len, columns)) for item, columns in rows.items()}
+    made = list[tuple[str, int, int, int, int]]()
     for item, columns in rows.items():
         own, before = (Counter(column) for column in (*columns, ())[:2])
-        terms = list(own | before)
-        made["terms"] += terms
-        made["items"] += [item] * len(terms)
-        made["own"] += [own[term] for term in terms]
-        made["before"] += [before[term] for term in terms]
-        made["sizes"] += [sizes[item]] * len(terms)
-    connection.execute(_ADD, {"words": words, **made})
+        made += ((term, item, own[term], before[term], sizes[item]) for term in own | before)
+    names = ("terms", *_NUMBERS)
+    lists = zip(*sorted(made), strict=True) if made else ([] for _ in names)
+    values = {name: list(column) for name, column in zip(names, lists, strict=True)}
+    connection.execute(_ADD, {"words": words, **values})
     listed = [{"words": words, "item": item, "size": size} for item, size in sizes.items()]
     connection.execute(sa.insert(indexed), listed)
     _count(connection, words, len(sizes), sum(sizes.values()))
