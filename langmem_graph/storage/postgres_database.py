@@ -29,6 +29,12 @@ from langmem_graph.filters import Filter
 from langmem_graph.messages import folder_name
 from langmem_graph.settings import StorageSettings
 from langmem_graph.storage import postgres_vacuum
+from langmem_graph.storage.postgres_connection import (
+    LOST_HOST,
+    STATEMENT_SECONDS,
+    prepare_statements,
+)
+from langmem_graph.storage.postgres_connection import Connection as PlainConnection
 from langmem_graph.storage.postgres_words import OWN_ROOM, SCHEMA
 from langmem_graph.storage.tables_and_migrations import NEVER_REUSED, TRACES_LEFT, get_all_meta
 
@@ -43,9 +49,7 @@ _VECTORS = sa.text(
     f"SELECT (SELECT max(n) FROM vectors WHERE room = {OWN_ROOM}), max(last), max(deleted)"
     f" FROM numbers WHERE room = {OWN_ROOM} AND name = 'vectors'"
 )
-STATEMENT_SECONDS = 120
 _LEDGER_ID = f"SELECT value FROM meta WHERE room = {OWN_ROOM} AND key = 'ledger_id'"
-PREPARE_AFTER = 5  # runs of a statement on one connection, after which the server keeps its plan
 
 
 class _Text(sa.types.TypeDecorator[str]):
@@ -104,6 +108,9 @@ class RoomDialect(PGDialect_psycopg):
     own_pool: Any = None
     """The application's own psycopg pool, to which connections are given back."""
 
+    def connect(self, *words: Any, **options: Any) -> Any:  # noqa: D102
+        return PlainConnection.connect(*words, **options)
+
     def do_execute_no_params(self, cursor: Any, statement: str, context: Any = None) -> None:
         """Run several commands; the result is that of the last one."""
         cursor.execute(statement, prepare=False)
@@ -145,22 +152,12 @@ def connect(database: Any, settings: StorageSettings) -> Engine:
             "connect_timeout": CONNECT_SECONDS,
             "prepare_threshold": None,
             "application_name": "langmem-graph",
+            **LOST_HOST,
         },
         hide_parameters=True,  # an error or a log must not quote what is stored
     )
-    sa.event.listen(engine, "connect", _prepare_statements)
+    sa.event.listen(engine, "connect", prepare_statements)
     return engine
-
-
-def _prepare_statements(connection: Any, _: object) -> None:
-    """Let the server keep plans, unless a pooler may give each transaction another of its own.
-
-    A pooler such as PgBouncer names a process of its own invention, and not the server's.
-    """
-    own = connection.execute("SELECT pg_backend_pid()").fetchone()[0]
-    connection.rollback()
-    if own == connection.info.backend_pid:
-        connection.prepare_threshold = PREPARE_AFTER
 
 
 def room_of(user_id: str) -> UUID:
