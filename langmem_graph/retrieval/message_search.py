@@ -164,18 +164,17 @@ def _by_words(
 
     Where many pass, it takes less time to look deeper and leave out the others.
     """
-    terms = query_terms(query)
-    messages = message_queries.newest_message(connection)
-    chosen = telling_terms(MESSAGE_WORDS.counts(connection, terms), messages)
+    counts = MESSAGE_WORDS.counts(connection, query_terms(query))
+    chosen = telling_terms(counts, message_queries.newest_message(connection))
     share = passes.mean() if passes is not None else 0.0
     if passes is not None and share >= MANY:
         deep = int(DEEP * depth / share)
-        found = MESSAGE_WORDS.search(connection, chosen, deep)
+        found = MESSAGE_WORDS.search(connection, chosen, deep, counts=counts)
         best = [(n, score) for n, score in found if passes[n]]
         if len(best) >= depth or len(found) < deep:
             return dict(best[:depth])
     among = numbers_within(connection, MESSAGES)
-    return dict(MESSAGE_WORDS.search(connection, chosen, depth, among))
+    return dict(MESSAGE_WORDS.search(connection, chosen, depth, among, counts))
 
 
 def _best_pieces(

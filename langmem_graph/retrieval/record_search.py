@@ -1,6 +1,6 @@
 """Search for records: nearest vectors and best words, ranked by one weighted sum of signals."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -73,7 +73,8 @@ def rank_records(
     if allowed is not None:
         allowed = passing(connection, RECORDS, allowed)
     counts = RECORD_WORDS.counts(connection, query_terms(query))
-    terms = telling_terms(counts, record_queries.newest_record(connection))
+    newest = record_queries.newest_record(connection)
+    terms = {term: counts[term] for term in telling_terms(counts, newest)}
     words = _by_words(connection, terms, depths.words, allowed)
     near = near_records(search, connection, vector, depths.dense, allowed)
     candidates = {*words, *near}
@@ -91,16 +92,16 @@ def rank_records(
 
 
 def _by_words(
-    connection: Connection, terms: Sequence[str], depth: int, allowed: set[int] | None
+    connection: Connection, terms: Mapping[str, int], depth: int, allowed: set[int] | None
 ) -> dict[int, float]:
     if allowed is None:
         return dict(record_queries.words_search(connection, terms, depth))
-    every = RECORD_WORDS.search(connection, terms)
+    every = RECORD_WORDS.search(connection, list(terms), counts=terms)
     return {n: score for n, score in every if n in allowed}
 
 
 def _past(
-    connection: Connection, terms: Sequence[str], vector: Vector | None, depth: int
+    connection: Connection, terms: Mapping[str, int], vector: Vector | None, depth: int
 ) -> dict[int, float]:
     """Records that no longer hold, found by words or by vector, with their BM25 scores.
 

@@ -86,6 +86,7 @@ class WordTable:
         terms: Sequence[str],
         limit: int | None = None,
         among: sa.Select[tuple[int]] | None = None,
+        counts: Mapping[str, int] | None = None,
     ) -> list[tuple[int, float]]:
         """The numbers of the rows that have a term, with their BM25 scores, best (highest) first.
 
@@ -94,11 +95,14 @@ class WordTable:
             terms: as `query_terms` gives them.
             limit: the largest number of rows; None is all.
             among: selects the numbers that are meant; None is all.
+            counts: in how many rows each term occurs, where that is known already.
         """
         if not terms:
             return []
         if _is_postgres(connection):
-            meant = self.number, terms, self.weights, limit, among
+            counts = self.counts(connection, terms) if counts is None else counts
+            known = {term: counts[term] for term in terms}
+            meant = self.number, known, self.weights, limit, among
             return postgres_words.search(connection, *meant)
         weights = ", ".join(map(str, self.weights[: len(self.columns)]))
         score: sa.Label[float] = sa.literal_column(f"-bm25({self.name}, {weights})").label("score")

@@ -11,6 +11,7 @@ from time import time
 import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert as upsert
 
+from langmem_graph.storage.number_lists import one_of
 from langmem_graph.storage.tables_and_migrations import (
     EMBED,
     INDEX,
@@ -51,6 +52,8 @@ def claim(connection: sa.Connection, due: Due, limit: int, *, by: str, lease: fl
         wanted.append((outbox.c.attempts > 0) == due.failed_before)
     oldest = sa.select(outbox.c.item).where(*wanted).order_by(outbox.c.item).limit(limit)
     items = list(connection.scalars(oldest))
+    if not items:
+        return items
     claimed = {"claimed_by": by, "claimed_until": time() + lease}
     connection.execute(sa.update(outbox).where(entries_of(due.layer, items)).values(**claimed))
     return items
@@ -58,13 +61,15 @@ def claim(connection: sa.Connection, due: Due, limit: int, *, by: str, lease: fl
 
 def entries_of(layer: str, items: Iterable[int]) -> sa.ColumnElement[bool]:
     """Selects the outbox entries of these items."""
-    return sa.and_(outbox.c.layer == layer, outbox.c.item.in_(list(items)))
+    return sa.and_(outbox.c.layer == layer, one_of(outbox.c.item, items))
 
 
 def release(connection: sa.Connection, layer: str, items: Iterable[int]) -> None:
     """Give up the claim on items that failed; they are tried again later."""
-    freed = {"claimed_until": 0.0, "attempts": outbox.c.attempts + 1}
-    connection.execute(sa.update(outbox).where(entries_of(layer, items)).values(**freed))
+    failed = list(items)
+    if failed:
+        freed = {"claimed_until": 0.0, "attempts": outbox.c.attempts + 1}
+        connection.execute(sa.update(outbox).where(entries_of(layer, failed)).values(**freed))
 
 
 def finish(connection: sa.Connection, layer: str, items: Iterable[int]) -> None:

@@ -111,6 +111,8 @@ class DueWork:
                 items, failed = batch
                 if len(failed) == len(items) or is_interrupted():  # the rest stays due
                     return
+                if len(items) < self.settings.storage.embed_batch:
+                    break  # there are no more
                 first = items[-1] + 1
 
     def _embed_some(self, due: Due) -> tuple[list[int], list[int]] | None:

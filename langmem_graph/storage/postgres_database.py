@@ -7,6 +7,7 @@ on settings that end with their transaction, so PgBouncer may share connections 
 """
 
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -19,8 +20,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql.psycopg import PGCompiler_psycopg, PGDialect_psycopg
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.engine.interfaces import IsolationLevel
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import NullPool, QueuePool
 
@@ -29,21 +29,23 @@ from langmem_graph.filters import Filter
 from langmem_graph.messages import folder_name
 from langmem_graph.settings import StorageSettings
 from langmem_graph.storage import postgres_vacuum
+from langmem_graph.storage.postgres_connection import (
+    LOST_HOST,
+    STATEMENT_SECONDS,
+    prepare_statements,
+)
+from langmem_graph.storage.postgres_connection import Connection as PlainConnection
 from langmem_graph.storage.postgres_words import OWN_ROOM, SCHEMA
-from langmem_graph.storage.tables_and_migrations import NEVER_REUSED, TRACES_LEFT, get_meta
+from langmem_graph.storage.tables_and_migrations import NEVER_REUSED, TRACES_LEFT, get_all_meta
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 ROLE = "langmem_graph_rooms"
 CONNECT_SECONDS = 10
 _ESCAPE, _ZERO, _ITSELF = "\ue000", "\ue000\ue001", "\ue000\ue002"
-_ENTER = sa.text(
-    "SELECT set_config('role', :role, true), set_config('search_path', :path, true),"
-    " set_config('app.room', :room, true), set_config('app.rooms', :room, true),"
-    " set_config('lock_timeout', :lock, true), set_config('statement_timeout', :limit, true)"
-)
-_LOCK = sa.text("SELECT pg_advisory_xact_lock(:key)")
-STATEMENT_SECONDS = 120
+_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
+_LEDGER_ID = f"SELECT value FROM meta WHERE room = {OWN_ROOM} AND key = 'ledger_id'"
 
 
 class _Text(sa.types.TypeDecorator[str]):
@@ -102,6 +104,15 @@ class RoomDialect(PGDialect_psycopg):
     own_pool: Any = None
     """The application's own psycopg pool, to which connections are given back."""
 
+    def connect(self, *words: Any, **options: Any) -> Any:  # noqa: D102
+        return PlainConnection.connect(*words, **options)
+
+    def do_execute_no_params(self, cursor: Any, statement: str, context: Any = None) -> None:
+        """Run several commands; the result is that of the last one."""
+        cursor.execute(statement, prepare=False)
+        while cursor.nextset():
+            pass
+
     def do_close(self, dbapi_connection: Any) -> None:  # noqa: D102
         if self.own_pool is None:
             dbapi_connection.close()
@@ -127,20 +138,22 @@ def connect(database: Any, settings: StorageSettings) -> Engine:
         url = make_url(database.replace("postgres://", "postgresql://", 1))
     except (ArgumentError, ValueError):
         raise InvalidInputError("The database's URL must be postgresql://USER@HOST/NAME.") from None
-    return sa.create_engine(
+    engine = sa.create_engine(
         url.set(drivername="postgresql+langmem_graph"),
         poolclass=QueuePool,
         pool_size=8,
         max_overflow=24,
         pool_timeout=settings.busy_timeout_seconds,
-        pool_pre_ping=True,  # a database that was restarted, or failed over, is connected to again
         connect_args={
             "connect_timeout": CONNECT_SECONDS,
-            "prepare_threshold": None,  # PgBouncer may give each transaction another connection
+            "prepare_threshold": None,
             "application_name": "langmem-graph",
+            **LOST_HOST,
         },
         hide_parameters=True,  # an error or a log must not quote what is stored
     )
+    sa.event.listen(engine, "connect", prepare_statements)
+    return engine
 
 
 def room_of(user_id: str) -> UUID:
@@ -190,21 +203,27 @@ class PostgresDatabase:
         """The same without that filter, of one that was made to read under it."""
         self.ledger_id: str | None = None
         """The room's own id, once it was opened; another one means that it was erased meanwhile."""
+        self._call = threading.local()
         self._settings = settings
-        wait = int(settings.busy_timeout_seconds * 1_000)
-        self._own = {
+        own = {
             "role": ROLE,
-            "path": f"{SCHEMA}, public",
-            "room": str(room),
-            "lock": str(wait),
-            "limit": str(STATEMENT_SECONDS * 1_000),
+            "search_path": f"{SCHEMA}, public",
+            "app.room": room,
+            "app.rooms": room,
+            "lock_timeout": int(settings.busy_timeout_seconds * 1_000),
+            "statement_timeout": STATEMENT_SECONDS * 1_000,
+            "jit": "off",  # compiling takes longer than any of these statements runs
         }
-        self._key = int.from_bytes(room.bytes[:8], signed=True)
+        enter = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in own.items())
+        lock = f"pg_advisory_xact_lock({int.from_bytes(room.bytes[:8], signed=True)})"
+        # Several commands in one message; each is planned after those before it have run.
+        self._read = f"{_READ}; SELECT {enter}"
+        self._write = f"{_WRITE}; SELECT {enter}; SELECT {lock}; {_LEDGER_ID}"
 
     @contextmanager
     def read_transaction(self) -> Iterator[Connection]:
         """Open a read transaction, which sees one unchanging snapshot of the room."""
-        with self._connection("REPEATABLE READ", postgresql_readonly=True) as connection:
+        with self._transaction(self._read) as (connection, _):
             yield connection.execution_options(where=self.where)
 
     def read(self, query: Callable[[Connection], T]) -> T:
@@ -215,28 +234,54 @@ class PostgresDatabase:
     @contextmanager
     def write_transaction(self) -> Iterator[Connection]:
         """Open a write transaction, which holds the room's lock from the start."""
-        with self._connection("READ COMMITTED") as connection:
-            connection.execute(_LOCK, {"key": self._key})
-            if self.ledger_id is not None and get_meta(connection, "ledger_id") != self.ledger_id:
+        with self._transaction(self._write) as (connection, ledger_id):
+            if self.ledger_id not in (None, ledger_id):
                 raise StorageError(
                     "This user's memory was erased by another process while it was open. Nothing "
                     "was stored by this call; do it again."
                 )
+            self._call.facts = None
             yield connection
 
     @contextmanager
-    def _connection(self, level: IsolationLevel, **options: bool) -> Iterator[Connection]:
+    def _transaction(self, commands: str) -> Iterator[tuple[Connection, Any]]:
+        """A transaction of the room, with what the last of its first commands answered."""
         if self.closed:
             raise ClosedMemoryError("This Memory is closed. Open it again: Memory(url).")
-        with explained(self.engine), self.engine.connect() as bare:
-            connection = bare.execution_options(isolation_level=level, **options)
-            with connection.begin():
-                connection.execute(_ENTER, self._own)
-                yield connection
+        with explained(self.engine):
+            connection, answer = self._begun(commands)
+            with connection:
+                yield connection, answer
+                connection.commit()
+
+    def _begun(self, commands: str) -> tuple[Connection, Any]:
+        """A connection in a transaction of the room, a new one where the pool's were lost.
+
+        A database that was restarted, or failed over, is noticed here: asking first takes time.
+        """
+        for again in (True, False):
+            connection = self.engine.connect()
+            try:
+                connection.execution_options(isolation_level="AUTOCOMMIT").begin()
+                several = {"no_parameters": True}
+                answer = connection.exec_driver_sql(commands, execution_options=several).scalar()
+                break
+            except BaseException as error:
+                connection.close()
+                lost = isinstance(error, DBAPIError) and error.connection_invalidated
+                if not (again and lost):
+                    raise
+        return connection, answer
 
     def is_gone(self) -> bool:
         """Whether the room was erased since it was opened, by whichever process."""
-        return self.read(lambda c: get_meta(c, "ledger_id")) != self.ledger_id
+        self._call.facts = facts = self.read(get_all_meta)
+        return facts.get("ledger_id") != self.ledger_id
+
+    @property
+    def facts(self) -> dict[str, str] | None:
+        """The facts about the room as this thread's call found them; None where it wrote since."""
+        return getattr(self._call, "facts", None)
 
     def damage(self, connection: Connection) -> list[str]:
         """What is wrong with the tables: nothing, since PostgreSQL refuses rows without others."""

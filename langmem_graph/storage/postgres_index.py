@@ -78,7 +78,10 @@ class PostgresIndex:
         size = sa.cast(
             neighbours.c.embedding, HALFVEC(vector.size)
         )  # as an index of its own has it
-        own = (neighbours.c.room == self._database.room) & (neighbours.c.layer == layer)
+        # Parts of the statement, as its index needs them; else a kept plan may read all vectors.
+        room: Any = sa.bindparam("room", self._database.room, literal_execute=True)
+        own = neighbours.c.room == room
+        own &= neighbours.c.layer == sa.bindparam("layer", layer, literal_execute=True)
         distance: Any = size.cosine_distance(vector)
         nearest = sa.select(neighbours.c.n).where(own).order_by(distance).limit(limit)
         connection.execute(_DEPTH, {"depth": str(min(1_000, max(40, 2 * limit)))})

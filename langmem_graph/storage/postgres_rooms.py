@@ -83,6 +83,9 @@ class PostgresRoom(Room):
                 outbox_rows.index_everything_again(connection)
         database.ledger_id = ledger_id
 
+    def _known_facts(self) -> dict[str, str] | None:
+        return self.database.facts
+
     def renew_index(self) -> None:
         """Delete the vectors of the index."""
         self.index.drop()

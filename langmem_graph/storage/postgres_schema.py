@@ -28,7 +28,7 @@ from langmem_graph.storage.postgres_index import neighbours
 from langmem_graph.storage.postgres_words import OWN_ROOM, SCHEMA, TABLES, room_column
 from langmem_graph.storage.tables_and_migrations import TRACES_LEFT, get_meta
 
-VERSION = 2
+VERSION = 3
 _MIGRATING = 7_240_811_923  # the advisory lock under which one process at a time migrates
 _TYPES = {
     sa.Integer: sa.BigInteger(),
@@ -118,6 +118,10 @@ _SIZES = (
     f" FROM {SCHEMA}.indexed GROUP BY room, words",
 )
 """What version 2 keeps of words beside what version 1 kept."""
+_SAMPLED = sa.text(
+    "SELECT count(*) FROM pg_stats WHERE (schemaname, tablename, attname)"
+    f" = ('{SCHEMA}', :table, :column)"
+)
 
 
 def prepare(url: str, users: Iterable[str] = (), *, rewrite: bool = False) -> int:
@@ -195,18 +199,31 @@ def migrate(engine: Engine) -> int:
 
 
 def _add_tables(connection: Connection, version: int) -> None:
-    """Make the tables that an older version did not have, behind both walls."""
+    """Make what an older version did not have, behind both walls."""
     there = set(connection.scalars(_THERE))
     added = [table for table in ROOM_TABLES if table.name not in there]
     TABLES.create_all(connection, tables=added)
-    for table in added:
-        connection.exec_driver_sql(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {ROLE}")
-        for command in _policies(table):
-            connection.exec_driver_sql(command)
-    if version == 1:
-        for command in _SIZES:
-            connection.exec_driver_sql(command)
+    commands = [f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {ROLE}" for table in added]
+    commands += [command for table in added for command in _policies(table)]
+    commands += _SIZES if version == 1 else ()
+    for command in commands:
+        connection.exec_driver_sql(command)
+    for table in ROOM_TABLES:
+        _forget_samples(connection, table)
     connection.exec_driver_sql(f"UPDATE {SCHEMA}.version SET version = {VERSION}")
+
+
+def _forget_samples(connection: Connection, table: sa.Table) -> None:
+    """Let ANALYZE keep no samples of what users said, and drop those that it has of older tables.
+
+    PostgreSQL drops a column's samples where its type is set, also where that is the same one.
+    """
+    for column in _told(table):
+        connection.exec_driver_sql(_unsampled(table, column))
+        if connection.scalar(_SAMPLED, {"table": table.name, "column": column.name}):
+            kind = column.type.compile(connection.dialect)
+            change = f"ALTER TABLE {table} ALTER {column.name} TYPE {kind}"
+            connection.exec_driver_sql(change)
 
 
 def check_version(connection: Connection, place: str) -> int:
@@ -266,9 +283,7 @@ def _commands_after() -> Iterator[str]:
 
 def _policies(table: sa.Table) -> Iterator[str]:
     """The second wall around a table: it shows and takes rows of the transaction's rooms alone."""
-    for column in table.columns:  # ANALYZE would keep some of what users said
-        if not isinstance(column.type, sa.Integer | sa.Float | UUID):
-            yield f"ALTER TABLE {table} ALTER {column.name} SET STATISTICS 0"
+    yield from (_unsampled(table, column) for column in _told(table))
     yield f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY"
     # Each in a SELECT of its own: PostgreSQL then computes it once, and not for every row.
     own = "room = (SELECT current_setting('app.room', true)::uuid)"
@@ -276,6 +291,15 @@ def _policies(table: sa.Table) -> Iterator[str]:
     seen = f"room = ANY ({rooms}::uuid[])"
     yield f"CREATE POLICY own ON {table} TO {ROLE} USING ({own}) WITH CHECK ({own})"
     yield f"CREATE POLICY seen ON {table} FOR SELECT TO {ROLE} USING ({seen})"
+
+
+def _told(table: sa.Table) -> list[sa.Column[Any]]:
+    """The columns of which ANALYZE would keep some of what users said."""
+    return [c for c in table.columns if not isinstance(c.type, sa.Integer | sa.Float | UUID)]
+
+
+def _unsampled(table: sa.Table, column: sa.Column[Any]) -> str:
+    return f"ALTER TABLE {table} ALTER {column.name} SET STATISTICS 0"
 
 
 def _trigger(function: str, table: str, when: str, each: str, seen: str = "") -> str:

@@ -4,9 +4,9 @@ PostgreSQL's own ranking knows nothing of how rare a word is, so postings are ke
 item has each term.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -74,18 +74,19 @@ _ADD = sa.text(
 
 
 def add(connection: Connection, words: int, rows: Mapping[int, Sequence[Sequence[str]]]) -> None:
-    """Index items: the words of one or two columns of each."""
-    made: dict[str, list[object]] = {name: [] for name in ("terms", *_NUMBERS)}
+    """Index items: the words of one or two columns of each.
+
+    Postings are stored term by term: those of a term then lie together, where they are looked up.
+    """
     sizes = {item: sum(map(len, columns)) for item, columns in rows.items()}
+    made = list[tuple[str, int, int, int, int]]()
     for item, columns in rows.items():
         own, before = (Counter(column) for column in (*columns, ())[:2])
-        terms = list(own | before)
-        made["terms"] += terms
-        made["items"] += [item] * len(terms)
-        made["own"] += [own[term] for term in terms]
-        made["before"] += [before[term] for term in terms]
-        made["sizes"] += [sizes[item]] * len(terms)
-    connection.execute(_ADD, {"words": words, **made})
+        made += ((term, item, own[term], before[term], sizes[item]) for term in own | before)
+    names = ("terms", *_NUMBERS)
+    lists = zip(*sorted(made), strict=True) if made else ([] for _ in names)
+    values = {name: list(column) for name, column in zip(names, lists, strict=True)}
+    connection.execute(_ADD, {"words": words, **values})
     listed = [{"words": words, "item": item, "size": size} for item, size in sizes.items()]
     connection.execute(sa.insert(indexed), listed)
     _count(connection, words, len(sizes), sum(sizes.values()))
@@ -110,70 +111,81 @@ def drop(connection: Connection, words: int, items: Iterable[int]) -> None:
         connection.execute(sa.delete(table).where(own))
 
 
+_OWN = f"p.room = {OWN_ROOM} AND p.words = :words"
+_LAST = "\U0010ffff"  # the last character: all that begins with a prefix is before prefix + _LAST
+_COUNTS = sa.text(
+    f"SELECT p.term, count(*) FROM {SCHEMA}.postings p"
+    f" WHERE {_OWN} AND p.term = ANY (:plain) GROUP BY p.term"
+    f" UNION ALL SELECT q.term, (SELECT count(DISTINCT p.item) FROM {SCHEMA}.postings p"
+    f" WHERE {_OWN} AND p.term >= q.term AND p.term <= q.term || '{_LAST}')"
+    ' FROM (SELECT unnest(:prefixes) COLLATE "C" AS term) q'
+).bindparams(*(sa.bindparam(name, type_=ARRAY(sa.Text())) for name in ("plain", "prefixes")))
+
+
 def counts(connection: Connection, words: int, terms: Iterable[str]) -> dict[str, int]:
     """In how many items each term occurs."""
     known = dict.fromkeys(terms, 0)
-    p, own = postings.c, _of(postings, words)
-    plain = p.term.in_([term for term in known if not is_prefix(term)])  # one row for each item
-    parts: list[Any] = [sa.select(p.term, sa.func.count()).where(own, plain).group_by(p.term)]
-    for term in filter(is_prefix, known):
-        having = sa.select(sa.literal(term), sa.func.count(p.item.distinct()))
-        parts.append(having.where(own, p.term.startswith(term)))
-    return known | {term: count for term, count in connection.execute(sa.union_all(*parts))}  # noqa: C416
+    prefixes = list(filter(is_prefix, known))
+    plain = [term for term in known if not is_prefix(term)]
+    asked = {"words": words, "plain": plain, "prefixes": prefixes}
+    return known | {term: count for term, count in connection.execute(_COUNTS, asked)}  # noqa: C416
 
 
 def search(
     connection: Connection,
     words: int,
-    terms: Sequence[str],
+    known: Mapping[str, int],
     weights: tuple[float, float],
     limit: int | None,
     among: sa.Select[tuple[int]] | None,
 ) -> list[tuple[int, float]]:
-    """The items that have a term, with their BM25 scores, best first."""
-    held = sa.select(totals.c.total_items, totals.c.total_size).where(_of(totals, words))
-    items, size = connection.execute(held).one_or_none() or (0, 0)
-    rarity = {
-        term: _rarity(items, count)
-        for term, count in counts(connection, words, terms).items()
-        if count
-    }
-    if not rarity:
-        return []
-    hits = _hits(words, rarity, weights).subquery()
-    long = K1 * (1 - B) + hits.c.size * (K1 * B * items / size)
-    score = hits.c.rarity * (K1 + 1) * hits.c.often / (hits.c.often + long)
-    total = sa.func.sum(score)
-    query = sa.select(hits.c.item, total).group_by(hits.c.item)
+    """The items that have a term, with their BM25 scores, best first.
+
+    `known` tells in how many items each term occurs.
+    """
+    terms = [term for term, count in known.items() if count]
+    prefixed = any(map(is_prefix, terms))
+    lasts = [term + _LAST if is_prefix(term) else term for term in terms]
+    asked = {"words": words, "terms": terms, "lasts": lasts, "counts": [known[t] for t in terms]}
+    hits = _hits(weights, prefixed)
+    query = sa.select(hits.c.item, hits.c.score).order_by(hits.c.score.desc(), hits.c.item)
     if among is not None:
-        query = query.where(hits.c.item.in_(among))
-    rows = connection.execute(query.order_by(total.desc(), hits.c.item).limit(limit))
-    return [(item, float(score)) for item, score in rows]
+        # As a truth value, and no join: PostgreSQL then selects once, whatever it expects.
+        query = query.where(hits.c.item.in_(among).is_(sa.true()))
+    return [(item, score) for item, score in connection.execute(query.limit(limit), asked)]
 
 
-def _rarity(items: int, having: int) -> float:
-    """How much a term counts that so many of the items have, as in FTS5."""
-    rare = math.log((items - having + 0.5) / (having + 0.5))
-    return rare if rare > 0 else LEAST
+@lru_cache(maxsize=8)
+def _hits(weights: tuple[float, float], prefixed: bool) -> sa.Subquery:
+    """Selects the items of the terms with their scores.
 
-
-def _hits(
-    words: int, terms: Mapping[str, float], weights: tuple[float, float]
-) -> sa.CompoundSelect[Any]:
-    """How often each item has each term, weighted by column, with what the term counts."""
-    p = postings.c
-    own, before = (sa.cast(column, sa.Double) for column in (p.own, p.before))
-    often = own * weights[0] + before * weights[1]
-    plain = {term: rarity for term, rarity in terms.items() if not is_prefix(term)}
-    rarity = sa.case(plain, value=p.term, else_=0.0) if plain else sa.literal(0.0)
-    single = sa.select(p.item, p.size, rarity.label("rarity"), often.label("often"))
-    parts: list[Any] = [single.where(_of(postings, words), p.term.in_(list(plain)))]
-    for term in filter(is_prefix, terms):
-        rarity = sa.literal(terms[term], sa.Double)
-        whole = sa.select(p.item, p.size, rarity.label("rarity"), sa.func.sum(often).label("often"))
-        one = whole.where(_of(postings, words), p.term.startswith(term))
-        parts.append(one.group_by(p.item, p.size))
-    return sa.union_all(*parts)
+    Postings are looked up term by term: PostgreSQL, not knowing how rare a term is, might read all.
+    """
+    often = f"p.own * {weights[0]}::float8 + p.before * {weights[1]}::float8"
+    having = f"SELECT p.item, p.size, {often} AS often FROM {SCHEMA}.postings p WHERE {_OWN}"
+    if prefixed:
+        having = having.replace(often, f"sum({often})")
+        having += " AND p.term >= q.term AND p.term <= q.last GROUP BY p.item, p.size"
+    else:
+        having += " AND p.term = q.term"
+    statement = sa.text(
+        f"""WITH q AS MATERIALIZED (
+          SELECT a.term COLLATE "C" AS term, a.last COLLATE "C" AS last,
+            {K1 + 1} * greatest({LEAST}, ln((t.total_items - a.held + 0.5::float8)
+              / (a.held + 0.5::float8))) AS rarity,
+            {K1 * B} * t.total_items::float8 / t.total_size AS by_size
+          FROM {SCHEMA}.totals t, unnest(:terms, :lasts, :counts) AS a(term, last, held)
+          WHERE t.room = {OWN_ROOM} AND t.words = :words)
+        SELECT h.item,
+          sum(q.rarity * h.often / (h.often + {K1 * (1 - B)} + h.size * q.by_size)) AS score
+        FROM q CROSS JOIN LATERAL ({having} OFFSET 0) h GROUP BY h.item"""  # constants
+    ).bindparams(
+        *(sa.bindparam(name, type_=ARRAY(sa.Text())) for name in ("terms", "lasts")),
+        sa.bindparam("counts", type_=ARRAY(sa.BigInteger())),
+    )
+    return statement.columns(
+        sa.column("item", sa.BigInteger), sa.column("score", sa.Double)
+    ).subquery("hits")
 
 
 def _of(table: sa.Table, words: int) -> sa.ColumnElement[bool]:

@@ -1,7 +1,7 @@
 """Queries about records: which hold now or held at a time, their texts, sources and history."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -123,12 +123,18 @@ def newest_record(connection: Connection) -> int:
 
 
 def words_search(
-    connection: Connection, terms: Sequence[str], limit: int, statuses: Sequence[str] = (ACTIVE,)
+    connection: Connection,
+    counts: Mapping[str, int],
+    limit: int,
+    statuses: Sequence[str] = (ACTIVE,),
 ) -> list[tuple[int, float]]:
-    """Records of a status that contain any of the terms, with their BM25 scores, best first."""
+    """Records of a status that contain any of the terms, with their BM25 scores, best first.
+
+    `counts` tells in how many records each term occurs.
+    """
     meant = select(records.c.n).where(records.c.status.in_(statuses))
     meant = meant.where(*within(connection, RECORDS, records.c.n))
-    return RECORD_WORDS.search(connection, terms, limit, meant)
+    return RECORD_WORDS.search(connection, list(counts), limit, meant, counts)
 
 
 def facts_of(connection: Connection, items: Iterable[int]) -> dict[int, RecordFacts]:

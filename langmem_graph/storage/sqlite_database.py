@@ -4,13 +4,12 @@ Every ledger is opened with a write-ahead log (WAL), with explicit transactions 
 `secure_delete`, which overwrites deleted content with zeros.
 """
 
-import json
 import os
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from functools import cache, lru_cache
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from time import monotonic, sleep
@@ -26,12 +25,12 @@ from langmem_graph.errors import ClosedMemoryError, StorageError
 from langmem_graph.filters import Filter
 from langmem_graph.messages import is_unicode
 from langmem_graph.storage import tables_and_migrations
+from langmem_graph.storage.number_lists import one_of
 
 T = TypeVar("T")
 _AT_ONCE = 5_000  # SQLite allows 32,766 variables in one statement
 _STATEMENTS: LRUCache[Any, Any] = LRUCache(1_000)
 """The compiled statements of all ledgers."""
-_NUMBERS = sa.select(sa.func.json_each(sa.bindparam("numbers")).table_valued("value").c.value)
 
 
 class Database:
@@ -226,21 +225,14 @@ def rows_where_in(
 ) -> Iterator[Row[Any]]:
     """The query's rows whose column is one of any number of values.
 
-    Texts that are no valid Unicode cannot be stored, so they are left out. Numbers are handed to
-    SQLite as one list: a variable for each would take longer to prepare than the query runs.
+    Texts that are no valid Unicode cannot be stored, so they are left out.
     """
     distinct = list(dict.fromkeys(values))
-    if distinct and isinstance(column.type, sa.Integer) and connection.dialect.name == "sqlite":
-        numbers = {"numbers": json.dumps(distinct)}
-        return iter(connection.execute(_among(query, column), numbers).all())
+    if distinct and isinstance(column.type, sa.Integer):
+        return iter(connection.execute(query.where(one_of(column, distinct))).all())
     usable = [value for value in distinct if not isinstance(value, str) or is_unicode(value)]
     found = (connection.execute(query.where(column.in_(some))) for some in portions(usable))
     return chain.from_iterable(rows.all() for rows in found)
-
-
-@lru_cache(maxsize=100)
-def _among(query: Any, column: Any) -> Any:
-    return query.where(column.in_(_NUMBERS))
 
 
 def _begin(connection: Connection) -> None:

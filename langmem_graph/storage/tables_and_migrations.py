@@ -38,6 +38,7 @@ meta = _table(
 )
 """Facts about the file: its user, its own id, the embedder and the size of its vectors."""
 _fact = sa.select(meta.c.value).where(meta.c.key == sa.bindparam("key"))
+_facts = sa.select(meta.c.key, meta.c.value)
 
 sessions = _numbered_table(
     "sessions",
@@ -358,6 +359,11 @@ def migrate(connection: sa.Connection, steps: Steps) -> None:
 def get_meta(connection: sa.Connection, key: str) -> str | None:
     """The value of a fact about the file, or None."""
     return connection.scalar(_fact, {"key": key})
+
+
+def get_all_meta(connection: sa.Connection) -> dict[str, str]:
+    """All facts about the file."""
+    return {key: value for key, value in connection.execute(_facts)}  # noqa: C416  # rows, not pairs
 
 
 def set_meta(connection: sa.Connection, key: str, value: str) -> None:

@@ -35,7 +35,14 @@ from langmem_graph.storage import (
 )
 from langmem_graph.storage.chroma_index import REBUILD, VectorIndex
 from langmem_graph.storage.sqlite_database import Database
-from langmem_graph.storage.tables_and_migrations import TRACES_LEFT, Steps, get_meta, meta, set_meta
+from langmem_graph.storage.tables_and_migrations import (
+    TRACES_LEFT,
+    Steps,
+    get_all_meta,
+    get_meta,
+    meta,
+    set_meta,
+)
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -95,15 +102,19 @@ class OpenLedger:
 
     def check_embedder(self, name: str) -> str | None:
         """Raise if the stored vectors were made by another embedder; returns their dimension."""
-        stored, dimension = self.database.read(
-            lambda connection: (get_meta(connection, "embedder"), get_meta(connection, "dimension"))
-        )
+        known = self._known_facts()
+        facts = self.database.read(get_all_meta) if known is None else known
+        stored, dimension = facts.get("embedder"), facts.get("dimension")
         if stored not in (None, name):
             raise EmbedderMismatchError(
                 f"The stored vectors were made by {stored}, but this was opened with {name}. "
                 f"Open it with {stored}, or embed everything anew: {self.reembed}"
             )
         return dimension
+
+    def _known_facts(self) -> dict[str, str] | None:
+        """The facts about the ledger, where this call has read them already."""
+        return None
 
     def check_dimension(self, size: int, stored: str | None) -> None:
         """Raise if a query's vector has another size than the stored ones."""

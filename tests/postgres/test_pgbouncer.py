@@ -13,6 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from langmem_graph.memory import Memory
+from langmem_graph.storage.postgres_connection import PREPARE_AFTER
 from tests.conftest import said
 from tests.postgres.test_rooms import rooms_of
 
@@ -65,6 +66,18 @@ def _reached(url: str, process: "subprocess.Popen[bytes]", home: Path) -> str:
             break
     log = home / "log"
     raise RuntimeError(f"pgbouncer did not start: {log.read_text() if log.exists() else ''}")
+
+
+def test_the_server_keeps_plans_where_each_transaction_has_the_same_connection(
+    bouncer: str, database: str
+) -> None:
+    for url, kept in ((bouncer, None), (database, PREPARE_AFTER)):
+        with Memory(url, embeddings="hash") as memory:
+            engine = rooms_of(memory, "ana").engine
+            with engine.connect() as connection:
+                plain = connection.connection.driver_connection
+                assert plain is not None
+                assert plain.prepare_threshold == kept
 
 
 def test_two_users_take_turns_on_one_connection(bouncer: str, database: str) -> None:

@@ -1,5 +1,7 @@
 """Filters on PostgreSQL, and a database that was prepared before there were any."""
 
+from typing import Any
+
 import psycopg
 import pytest
 
@@ -20,16 +22,30 @@ def test_it_finds_what_comparing_all_finds(database: str, messages: int, filters
         filtered.check(user, known, carried, seed=3, count=filters)
 
 
-def test_an_older_database_is_brought_up_to_date(database: str) -> None:
+OLDER = {
+    1: (
+        "DROP TABLE langmem_graph.message_values, langmem_graph.totals",
+        "ALTER TABLE langmem_graph.postings DROP COLUMN size",
+    ),
+    2: ("ALTER TABLE langmem_graph.messages ALTER text SET STATISTICS 100", "ANALYZE"),
+}
+"""What makes a prepared database one of an older version."""
+
+
+@pytest.mark.parametrize("version", OLDER)
+def test_an_older_database_is_brought_up_to_date(database: str, version: int) -> None:
     with Memory(database, embeddings="hash") as memory:
         memory.user("ana").add(said("an old word", id="old"), session_id="s")
+        memory.user("ana").add(said("forgotten", id="forgotten"), session_id="s")
+        memory.user("ana").forget(message="forgotten")
     with psycopg.connect(database, autocommit=True) as connection:
-        connection.execute("DROP TABLE langmem_graph.message_values, langmem_graph.totals")
-        connection.execute("ALTER TABLE langmem_graph.postings DROP COLUMN size")
-        connection.execute("UPDATE langmem_graph.version SET version = 1")
+        for command in OLDER[version]:
+            connection.execute(command)
+        connection.execute("UPDATE langmem_graph.version SET version = %s", [version])
     with pytest.raises(StorageError, match="langmem-graph migrate URL"):
         Memory(database, embeddings="hash")
     assert postgres_schema.prepare(database) == postgres_schema.VERSION
+    assert sampled(database) == set()
     with Memory(database, embeddings="hash") as memory:
         ana = memory.user("ana")
         ana.add(said("a new word", id="new"), session_id="s", metadata={"project": "atlas"})
@@ -46,3 +62,15 @@ def test_an_older_database_is_brought_up_to_date(database: str) -> None:
         assert connection.execute(values).fetchone() == (1,)
         connection.execute("SET LOCAL ROLE langmem_graph_rooms")
         assert connection.execute(values).fetchone() == (0,)
+
+
+def sampled(database: str) -> set[Any]:
+    """The columns of which ANALYZE has kept values that are neither numbers nor rooms."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("ANALYZE")
+        return set(connection.execute(
+            "SELECT s.tablename, s.attname FROM pg_stats s JOIN information_schema.columns c"
+            " ON (c.table_schema, c.table_name, c.column_name)"
+            " = (s.schemaname, s.tablename, s.attname) WHERE s.schemaname = 'langmem_graph'"
+            " AND c.udt_name NOT IN ('uuid', 'int2', 'int4', 'int8', 'float8')"
+        ))  # fmt: skip
