@@ -17,7 +17,7 @@ from langmem_graph.metadata import Value
 from langmem_graph.model_methods import ModelMethods
 from langmem_graph.redaction import Redact
 from langmem_graph.reports import AddReport, EraseReport, Health, Usage, UserSummary
-from langmem_graph.retrieval import fast_recall, record_search
+from langmem_graph.retrieval import fast_recall, joined_search
 from langmem_graph.schemas import MessageHit, Origin, Record, RecordHit, SearchBy
 from langmem_graph.settings import RankingMethod, Settings
 from langmem_graph.storage import (
@@ -286,7 +286,7 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
             InvalidInputError: an empty query, `k` below 1, no time, or an unusable filter.
         """
         options = (as_of, explain, where)
-        return record_search.search_records(self._services, self.id, query, k, *options)
+        return joined_search.search_records(self._services, self.id, query, k, *options)
 
     asearch_records = twin(search_records)
 

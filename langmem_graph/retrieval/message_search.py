@@ -21,7 +21,7 @@ from langmem_graph.storage.vector_rows import VectorRows
 from langmem_graph.storage.where_conditions import numbers_within, passing
 from langmem_graph.storage.words import query_terms, telling_terms
 
-_SAME = set("session_id role origin name at text agent_id metadata".split())
+_SAME = set("session_id role origin name at text agent_id metadata room author".split())
 ATTEMPTS, DEEPER = 3, 8  # searches where most texts are equal, each so many times as deep
 
 
@@ -37,7 +37,7 @@ def search_best(search: UserSearch, query: str, k: int, by: SearchBy) -> list[Me
                 centroids = vector_rows.centroids(connection, sessions)
                 ranking, best = rank_sessions(found, ranking, centroids, search.settings)
         with search.notes.stage("texts"):
-            return _hits(connection, found, ranking, best[:k])
+            return list(hits_of(connection, found, ranking, best[:k]).values())
 
 
 def search_different(
@@ -70,16 +70,16 @@ def _different_hits(
     read = 0
     while read < len(best) and len(hits) < k:
         more = best[read : read + max(k, read)]
-        hits = different([*hits, *_hits(connection, found, ranking, more)])
+        hits = different([*hits, *hits_of(connection, found, ranking, more).values()])
         read += len(more)
     return hits[:k]
 
 
 def different(hits: Sequence[MessageHit]) -> list[MessageHit]:
     """The hits without repetitions: of equal texts by one speaker the newest, at the best place."""
-    newest: dict[tuple[str, str | None, str], MessageHit] = {}
+    newest: dict[tuple[str | None, ...], MessageHit] = {}
     for hit in hits:
-        text = (hit.role, hit.name, hit.text)
+        text = (hit.role, hit.name, hit.text, hit.room, hit.author)
         newest[text] = max(newest.get(text, hit), hit, key=lambda same: (same.at, same.position))
     return list(newest.values())
 
@@ -93,12 +93,17 @@ def _ranked(
 
 
 def gather(
-    search: UserSearch, connection: Connection, query: str, vector: Vector | None, depths: Depths
+    search: UserSearch,
+    connection: Connection,
+    query: str,
+    vector: Vector | None,
+    depths: Depths,
+    ranked: RankedRecords | None = None,
 ) -> Candidates:
     """The best messages by vector, by words and by the records that cite them, joined."""
     notes, held, near = search.notes, search.held(connection), list[int]()
     with notes.stage("words"):
-        words = _by_words(connection, query, depths.words)
+        words = _by_words(search, connection, query, depths.words)
     with notes.stage("vectors"):
         if held is None:
             near = search.near(connection, MESSAGES, vector, depths.dense)
@@ -108,7 +113,7 @@ def gather(
             waiting = vector_rows.waiting_items(connection)
             near = held.nearest(vector, depths.dense, waiting)
     with notes.stage("records"):
-        ranked = rank_records(search, connection, query, vector, depths)
+        ranked = ranked or rank_records(search, connection, query, vector, depths)
         cited = _cited(connection, ranked, depths.dense)
     with notes.stage("exact"):
         items = sorted(passing(connection, MESSAGES, {*words, *near, *cited}))
@@ -136,12 +141,17 @@ def _cited(connection: Connection, ranked: RankedRecords, depth: int) -> dict[in
     return cited
 
 
-def _by_words(connection: Connection, query: str, depth: int) -> dict[int, float]:
-    terms = query_terms(query)
-    messages = message_queries.newest_message(connection)
-    chosen = telling_terms(MESSAGE_WORDS.counts(connection, terms), messages)
+def _by_words(
+    search: UserSearch, connection: Connection, query: str, depth: int
+) -> dict[int, float]:
+    counted = search.message_terms
+    if counted is None:
+        messages = message_queries.newest_message(connection)
+        chosen = telling_terms(MESSAGE_WORDS.counts(connection, query_terms(query)), messages)
+    else:
+        chosen = telling_terms(counted.having, counted.rows)
     among = numbers_within(connection, MESSAGES)
-    return dict(MESSAGE_WORDS.search(connection, chosen, depth, among))
+    return dict(MESSAGE_WORDS.search(connection, chosen, depth, among, counted))
 
 
 def _best_pieces(
@@ -163,19 +173,22 @@ def _best_pieces(
     return dense, spans
 
 
-def _hits(
+def hits_of(
     connection: Connection, found: Candidates, ranking: Ranking, best: Sequence[int]
-) -> list[MessageHit]:
+) -> dict[int, MessageHit]:
+    """The candidates at these places as hits, by place, in their order."""
     best = [place for place in best if ranking.scores[place] != NOT_FOUND]
     numbers = [found.facts[place].n for place in best]
     messages = labelled_messages(connection, numbers)
-    hits = []
+    hits = dict[int, MessageHit]()
     for place, n in zip(best, numbers, strict=True):
-        message = messages[n]
+        message = messages.get(n)
+        if message is None:  # of another room, and forgotten since it was found
+            continue
         start, end = _without_speaker(found, place)
         excerpt = message.text[start:end] if end > start else message.text
         score, signals = float(ranking.scores[place]), ranking.signals_of(place)
-        hits.append(as_hit(message, n, excerpt=excerpt, score=score, signals=signals))
+        hits[place] = as_hit(message, n, excerpt=excerpt, score=score, signals=signals)
     return hits
 
 

@@ -6,11 +6,12 @@ the words from `words.py`, so that they find the same.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 
 from langmem_graph.storage import postgres_words
-from langmem_graph.storage.words import is_prefix, words_of_text
+from langmem_graph.storage.words import TermCounts, is_prefix, words_of_text
 
 
 def match_expression(terms: Sequence[str]) -> str:
@@ -80,12 +81,21 @@ class WordTable:
         plain = connection.connection.cursor()  # each SELECT through SQLAlchemy takes longer
         return {t: plain.execute(command, (match_expression([t]),)).fetchone()[0] for t in terms}
 
+    def counted(self, connection: sa.Connection, terms: Iterable[str]) -> TermCounts:
+        """How many rows there are, and in how many of them each term occurs."""
+        if _is_postgres(connection):
+            rows = postgres_words.rows(connection, self.number)
+        else:
+            rows = connection.exec_driver_sql(f"SELECT count(*) FROM {self.name}_docsize").scalar()  # noqa: S608  # a constant
+        return TermCounts(rows or 0, self.counts(connection, terms))
+
     def search(
         self,
         connection: sa.Connection,
         terms: Sequence[str],
         limit: int | None = None,
         among: sa.Select[tuple[int]] | None = None,
+        counted: TermCounts | None = None,
     ) -> list[tuple[int, float]]:
         """The numbers of the rows that have a term, with their BM25 scores, best (highest) first.
 
@@ -94,26 +104,37 @@ class WordTable:
             terms: as `query_terms` gives them.
             limit: the largest number of rows; None is all.
             among: selects the numbers that are meant; None is all.
+            counted: how rare the terms are in several rooms together; None is in this one.
         """
         if not terms:
             return []
         if _is_postgres(connection):
-            meant = self.number, terms, self.weights, limit, among
+            meant = self.number, terms, self.weights, limit, among, counted
             return postgres_words.search(connection, *meant)
-        weights = ", ".join(map(str, self.weights[: len(self.columns)]))
-        score: sa.Label[float] = sa.literal_column(f"-bm25({self.name}, {weights})").label("score")
-        number: sa.ColumnClause[int] = sa.column("rowid")
-        query = sa.select(number, score).select_from(self._table).where(self._matching)
-        if among is not None:
-            # With a plain rowid SQLite would search the words once for each number.
-            query = query.where(sa.literal_column("+rowid", sa.Integer).in_(among))
-        best = query.order_by(score.desc(), number).limit(limit)
-        rows = connection.execute(best, {"terms": match_expression(terms)})
-        return [(n, bm25) for n, bm25 in rows]
+        query = self._scores(match_expression(terms), among)
+        if counted is not None:  # FTS5 knows this table alone: each term's score is corrected
+            own = self.counted(connection, terms)
+            shares = {term: counted.rarity(term) / own.rarity(term) for term in terms}
+            single = [self._scores(match_expression([t]), among, shares[t]) for t in terms]
+            every = sa.union_all(*single).subquery()
+            total = sa.func.sum(every.c.score).label("score")
+            query = sa.select(every.c.rowid, total).group_by(every.c.rowid)
+        best = query.order_by(sa.desc("score"), sa.column("rowid")).limit(limit)
+        return [(n, bm25) for n, bm25 in connection.execute(best)]
 
-    @property
-    def _matching(self) -> sa.ColumnElement[bool]:
-        return sa.column(self.name).match(sa.bindparam("terms"))
+    def _scores(
+        self, matching: str, among: sa.Select[tuple[int]] | None, share: float = 1.0
+    ) -> sa.Select[Any]:
+        """Selects the rows that match, with this share of their BM25 scores."""
+        weights = ", ".join(map(str, self.weights[: len(self.columns)]))
+        bm25 = sa.literal_column(f"-bm25({self.name}, {weights})", sa.Float)
+        score = bm25 if share == 1.0 else bm25 * share
+        found = sa.select(sa.column("rowid"), score.label("score")).select_from(self._table)
+        found = found.where(sa.column(self.name).match(sa.literal(matching)))
+        if among is None:
+            return found
+        # With a plain rowid SQLite would search the words once for each number.
+        return found.where(sa.literal_column("+rowid", sa.Integer).in_(among))
 
     @property
     def _table(self) -> sa.TableClause:

@@ -4,7 +4,6 @@ PostgreSQL's own ranking knows nothing of how rare a word is, so postings are ke
 item has each term.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -13,12 +12,11 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.dialects.postgresql import ARRAY, UUID, insert
 
-from langmem_graph.storage.words import is_prefix
+from langmem_graph.storage.words import TermCounts, is_prefix
 
 SCHEMA = "langmem_graph"
 OWN_ROOM = "current_setting('app.room')::uuid"
 K1, B = 1.2, 0.75  # BM25's constants, as in FTS5
-LEAST = 1e-6  # what a term counts that most items have, as in FTS5
 TABLES = sa.MetaData(schema=SCHEMA)
 
 
@@ -122,6 +120,18 @@ def counts(connection: Connection, words: int, terms: Iterable[str]) -> dict[str
     return known | {term: count for term, count in connection.execute(sa.union_all(*parts))}  # noqa: C416
 
 
+def rows(connection: Connection, words: int) -> int:
+    """How many items there are."""
+    return _totals(connection, words)[0]
+
+
+def _totals(connection: Connection, words: int) -> tuple[int, int]:
+    """How many items there are, and how many words they have together."""
+    held = sa.select(totals.c.total_items, totals.c.total_size).where(_of(totals, words))
+    items, size = connection.execute(held).one_or_none() or (0, 0)
+    return items, size
+
+
 def search(
     connection: Connection,
     words: int,
@@ -129,16 +139,13 @@ def search(
     weights: tuple[float, float],
     limit: int | None,
     among: sa.Select[tuple[int]] | None,
+    counted: TermCounts | None = None,
 ) -> list[tuple[int, float]]:
     """The items that have a term, with their BM25 scores, best first."""
-    held = sa.select(totals.c.total_items, totals.c.total_size).where(_of(totals, words))
-    items, size = connection.execute(held).one_or_none() or (0, 0)
-    rarity = {
-        term: _rarity(items, count)
-        for term, count in counts(connection, words, terms).items()
-        if count
-    }
-    if not rarity:
+    items, size = _totals(connection, words)
+    counted = counted or TermCounts(items, counts(connection, words, terms))
+    rarity = {term: counted.rarity(term) for term in terms if counted.having[term]}
+    if not rarity or not size:
         return []
     hits = _hits(words, rarity, weights).subquery()
     long = K1 * (1 - B) + hits.c.size * (K1 * B * items / size)
@@ -149,12 +156,6 @@ def search(
         query = query.where(hits.c.item.in_(among))
     rows = connection.execute(query.order_by(total.desc(), hits.c.item).limit(limit))
     return [(item, float(score)) for item, score in rows]
-
-
-def _rarity(items: int, having: int) -> float:
-    """How much a term counts that so many of the items have, as in FTS5."""
-    rare = math.log((items - having + 0.5) / (having + 0.5))
-    return rare if rare > 0 else LEAST
 
 
 def _hits(

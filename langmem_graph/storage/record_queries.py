@@ -33,6 +33,7 @@ from langmem_graph.storage.tables_and_migrations import (
     records,
 )
 from langmem_graph.storage.where_conditions import within
+from langmem_graph.storage.words import TermCounts
 
 _NEWEST = select(func.max(records.c.n))
 
@@ -123,12 +124,16 @@ def newest_record(connection: Connection) -> int:
 
 
 def words_search(
-    connection: Connection, terms: Sequence[str], limit: int, statuses: Sequence[str] = (ACTIVE,)
+    connection: Connection,
+    terms: Sequence[str],
+    limit: int,
+    statuses: Sequence[str] = (ACTIVE,),
+    counted: TermCounts | None = None,
 ) -> list[tuple[int, float]]:
     """Records of a status that contain any of the terms, with their BM25 scores, best first."""
     meant = select(records.c.n).where(records.c.status.in_(statuses))
     meant = meant.where(*within(connection, RECORDS, records.c.n))
-    return RECORD_WORDS.search(connection, terms, limit, meant)
+    return RECORD_WORDS.search(connection, terms, limit, meant, counted)
 
 
 def facts_of(connection: Connection, items: Iterable[int]) -> dict[int, RecordFacts]:
@@ -232,6 +237,7 @@ def _related(connection: Connection, items: Sequence[int]) -> dict[int, dict[str
 
 def _record(row: Row[Any], sources: Sequence[Row[Any]], related: dict[str, list[str]]) -> Record:
     times = ("said_at", "valid_from", "valid_to", "created_at", "updated_at")
+    carried = [one.extra or {} for one in sources if not one.supporting]
     derived = {
         **{name: aware(getattr(row, name)) for name in times},
         "attribute": row.attribute_name or None,
@@ -239,9 +245,9 @@ def _record(row: Row[Any], sources: Sequence[Row[Any]], related: dict[str, list[
         "values": row.verbatim,
         "message_ids": [one.message_id for one in sources],
         "supporting_ids": [one.message_id for one in sources if one.supporting],
-        "metadata": shared(
-            (one.extra or {}).get("metadata", {}) for one in sources if not one.supporting
-        ),
+        "metadata": shared(about.get("metadata", {}) for about in carried),
+        "room": next((about["room"] for about in carried if "room" in about), None),
+        "author": ", ".join(sorted({one["author"] for one in carried if "author" in one})) or None,
         "supersedes": related[SUPERSEDES],
         "superseded_by": related["superseded_by"] if row.status == SUPERSEDED else [],
         "refines": related[REFINES],

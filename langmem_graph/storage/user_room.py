@@ -35,7 +35,15 @@ from langmem_graph.storage import (
 )
 from langmem_graph.storage.chroma_index import REBUILD, VectorIndex
 from langmem_graph.storage.sqlite_database import Database
-from langmem_graph.storage.tables_and_migrations import TRACES_LEFT, Steps, get_meta, meta, set_meta
+from langmem_graph.storage.tables_and_migrations import (
+    TRACES_LEFT,
+    Steps,
+    get_meta,
+    meta,
+    note_owner,
+    owner_of,
+    set_meta,
+)
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -260,13 +268,13 @@ class FolderRoom(LedgerFolder, Room):
     def _prepare(self) -> None:
         """Check whose folder this is, give up old claims, and compare the index with the ledger."""
         with self.database.write_transaction() as connection:
-            owner = get_meta(connection, "user_id") or self.user_id
+            owner = owner_of(connection) or self.user_id
             if owner != self.user_id:
                 raise StorageError(
                     f"The folder {self.folder.name} holds the memory of another user. It was "
                     "copied or renamed; export and import that user's messages instead."
                 )
-            set_meta(connection, "user_id", self.user_id)
+            note_owner(connection, self.user_id)
             if self.index.embedded:
                 outbox_rows.free_all_claims(connection)
                 pending_messages.free_all(connection)
