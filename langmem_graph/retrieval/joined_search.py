@@ -34,7 +34,6 @@ from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.record_writes import naive
 from langmem_graph.storage.tables_and_migrations import get_meta
-from langmem_graph.storage.user_room import Room
 from langmem_graph.storage.vector_rows import Centroids
 from langmem_graph.storage.words import TermCounts, query_terms
 
@@ -92,10 +91,9 @@ def each_room(
             with one.room.database.read_transaction() as connection:
                 done.append((one, work(one, connection)))
         except Exception as error:
-            key = one.room.user_id if isinstance(one.room, Room) else ""
-            if one.others is None or shared_name(key) is None:
+            if one.others is None or shared_name(one.key) is None:
                 raise
-            problem = StorageError(f"{described(key)} was left out: {error}")
+            problem = StorageError(f"{described(one.key)} was left out: {error}")
             problem.__cause__ = error
             one.notes.warn(problem)
     return done
@@ -109,8 +107,9 @@ def usable(search: UserSearch, query: str) -> tuple[Vector | None, list[UserSear
     if search.others is None:
         return search.vector(query), [search]
     terms = query_terms(query)
-    alone = [replace(search, others=()), *search.others]
-    fitting = each_room(alone, lambda one, _: one.room.check_embedder(one.embedder.name))
+    fitting = each_room(
+        search.alone(), lambda one, c: one.room.check_embedder(one.embedder.name, c)
+    )
     vector = fitting[0][0].vector(query) if fitting else None
 
     def count(one: UserSearch, connection: Connection) -> tuple[TermCounts, TermCounts]:

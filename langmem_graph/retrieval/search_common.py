@@ -204,6 +204,15 @@ class UserSearch:
         first, *others = (replace(cls.of(services, room, notes), others=()) for room in rooms)
         return replace(first, others=tuple(others) if services.shared else None)
 
+    @property
+    def key(self) -> str:
+        """The user's id or the shared room's key; empty for a store."""
+        return self.room.user_id if isinstance(self.room, Room) else ""
+
+    def alone(self) -> "list[UserSearch]":
+        """The search of each room on its own."""
+        return [self] if self.others is None else [replace(self, others=()), *self.others]
+
     def by(self, method: RankingMethod | None) -> "UserSearch":
         """The same with another ranking method; None is that of the settings."""
         if method is None:

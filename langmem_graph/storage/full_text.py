@@ -84,7 +84,7 @@ class WordTable:
     def counted(self, connection: sa.Connection, terms: Iterable[str]) -> TermCounts:
         """How many rows there are, and in how many of them each term occurs."""
         if _is_postgres(connection):
-            rows = postgres_words.rows(connection, self.number)
+            rows: int | None = postgres_words.rows(connection, self.number)
         else:
             rows = connection.exec_driver_sql(f"SELECT count(*) FROM {self.name}_docsize").scalar()  # noqa: S608  # a constant
         return TermCounts(rows or 0, self.counts(connection, terms))

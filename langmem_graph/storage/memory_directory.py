@@ -32,6 +32,7 @@ from langmem_graph.settings import Settings
 from langmem_graph.storage import message_queries
 from langmem_graph.storage.chroma_index import check_chroma, connect
 from langmem_graph.storage.directory_lock import (
+    SHARED,
     USERS,
     DirectoryLock,
     finish_erasures,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 WAIT_SECONDS = 30.0
-_OWNER = "SELECT key, value FROM meta WHERE key IN ('user_id', 'room')"
+_OWNER = "SELECT value FROM meta WHERE key = ?"
 _OPEN: dict[tuple[Path, bool], "MemoryDirectory"] = globals().get("_OPEN", {})  # after a reload
 OPEN_GUARD = threading.RLock()
 """Held while directories, and folders of stores, are opened and closed."""
@@ -167,12 +168,12 @@ class MemoryDirectory(NotCopied):
     def users(self, *, shared: bool = False) -> list[str]:
         """The ids of all users of whom something is stored, or the keys of all shared rooms."""
         found = list[str]()
-        for file in sorted((self.path / USERS).glob("[!.]*/ledger.db")):
+        for file in sorted(self._place(shared=shared).glob("[!.]*/ledger.db")):
             place = f"{file.absolute().as_uri()}?mode=ro"
             with closing(sqlite3.connect(place, uri=True)) as ledger:
-                rows = ledger.execute(_OWNER).fetchall()
-            found += [shared_key(value) if key == "room" else value for key, value in rows]
-        return sorted(key for key in found if (shared_name(key) is not None) is shared)
+                rows = ledger.execute(_OWNER, ["room" if shared else "user_id"])
+                found += [shared_key(row[0]) if shared else row[0] for row in rows]
+        return sorted(found)
 
     def read_each(self, query: Callable[[Connection, str], T], *, shared: bool = False) -> list[T]:
         """The results of a query in every user's ledger, or every shared one; opens no room."""
@@ -191,8 +192,11 @@ class MemoryDirectory(NotCopied):
             return ledger.read(lambda connection: query(connection, user_id))
 
     def folder(self, user_id: str) -> Path:
-        """The folder that holds everything of this user."""
-        return self.path / USERS / folder_name(user_id)
+        """The folder that holds everything of this user, or of a shared room."""
+        return self._place(shared=shared_name(user_id) is not None) / folder_name(user_id)
+
+    def _place(self, *, shared: bool) -> Path:
+        return self.path / (SHARED if shared else USERS)
 
     @contextmanager
     def room(self, user_id: str, *, create: bool = False) -> Iterator[FolderRoom]:

@@ -80,6 +80,18 @@ class Services:
         view.where = both(self.where, where)
         return view
 
+    def along(self, shared: Iterable[str], refused: Iterable[str] = ()) -> Self:
+        """The same for reading, where shared rooms (by their keys) are searched too."""
+        view = copy(self)
+        view.shared, view.refused = tuple(shared), tuple(refused)
+        return view
+
+    def written_by(self, author: str) -> Self:
+        """The same, where messages are stored in this user's name."""
+        view = copy(self)
+        view.author = author
+        return view
+
     @contextmanager
     def room(self, user_id: str, *, create: bool = False) -> Iterator[Room]:
         """Open the user's room; work that an earlier process left due is done the first time.

@@ -101,11 +101,13 @@ class OpenLedger:
     indexing: AbstractContextManager[object] = nullcontext()
     """Held while vectors are written into the index."""
 
-    def check_embedder(self, name: str) -> str | None:
+    def check_embedder(self, name: str, within: Connection | None = None) -> str | None:
         """Raise if the stored vectors were made by another embedder; returns their dimension."""
-        stored, dimension = self.database.read(
-            lambda connection: (get_meta(connection, "embedder"), get_meta(connection, "dimension"))
-        )
+
+        def known(connection: Connection) -> tuple[str | None, str | None]:
+            return get_meta(connection, "embedder"), get_meta(connection, "dimension")
+
+        stored, dimension = self.database.read(known) if within is None else known(within)
         if stored not in (None, name):
             raise EmbedderMismatchError(
                 f"The stored vectors were made by {stored}, but this was opened with {name}. "

@@ -101,6 +101,11 @@ def numbers_within(connection: Connection, layer: str) -> sa.Select[Any] | None:
     return sa.select(r.n).where(r.status == ACTIVE, *within(connection, layer, r.n))
 
 
+def having(key: str, value: str) -> sa.Select[Any]:
+    """Selects the messages with this value."""
+    return _having(Comparison(key, "$eq", (value,)))
+
+
 def at_most(connection: Connection, meant: sa.Select[Any], most: int) -> bool:
     """Whether a query selects no more than so many."""
     some = sa.select(sa.func.count()).select_from(meant.limit(most + 1).subquery())
