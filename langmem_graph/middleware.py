@@ -87,6 +87,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         where: recall, and complete calls, only from what passes this filter (docs/scopes.md); no
             run can widen it.
         metadata: as for `create_write_node`, like `agent_id`.
+        shared: as for `create_recall_node`. Tool calls are completed from the user's own memory.
 
     Raises:
         InvalidInputError: for an unusable option.
@@ -115,9 +116,11 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         where: Where | None = None,
         metadata: Mapping[str, Value] | None = None,
         agent_id: str | int | None = None,
+        shared: Sequence[str | int] = (),
     ) -> None:
         super().__init__()
         scope: dict[str, Any] = {"where": where, "metadata": metadata, "agent_id": agent_id}
+        scope |= {"shared": shared}
         self._turn = TurnMemory(
             memory, user_id, k, max_tokens, fail_closed, extraction, read_your_writes, mode, **scope
         )

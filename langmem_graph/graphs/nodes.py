@@ -94,6 +94,7 @@ def create_recall_node(
     read_your_writes: bool = False,
     mode: RecallMode = "fast",
     where: Where | None = None,
+    shared: Sequence[str | int] = (),
 ) -> Node:
     """A node that recalls what matters for the user's last message, by default without a model.
 
@@ -114,13 +115,16 @@ def create_recall_node(
         mode: with a model, `auto` or `reason` to reason over memory about the request; see
             `UserMemory.recall`. Each step is sent as a custom stream event.
         where: recall only what passes this filter (docs/scopes.md), which no run can widen.
+        shared: recall from these shared rooms too, as far as the run's user may read them. One that
+            is refused or fails is left out, and the report says so.
 
     Raises:
         MissingUserError: at run time, when no place names a user.
         InvalidInputError: for an unusable option; at run time, when the state has no messages key.
     """
+    options: dict[str, Any] = {"mode": mode, "where": where, "shared": shared}
     turn = TurnMemory(
-        memory, user_id, k, max_tokens, fail_closed, "background", read_your_writes, mode, where
+        memory, user_id, k, max_tokens, fail_closed, "background", read_your_writes, **options
     )
 
     async def recall(state: Any, config: RunnableConfig, blocking: bool) -> dict[str, Any]:

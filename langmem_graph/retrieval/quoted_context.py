@@ -111,7 +111,7 @@ def of_room(said: Labelled, speaker: str = "") -> str:
     if said.room is None:
         return ""
     author = "" if said.author in (None, speaker) else str(said.author)[:LONGEST_NAME]
-    by = f", written by {plain_id(author)}" if author else ""
+    by = f", added by {plain_id(author)}" if author else ""
     return f" (shared room {plain_id(said.room[:LONGEST_NAME])}{by})"
 
 

@@ -114,11 +114,12 @@ class WordTable:
         query = self._scores(match_expression(terms), among)
         if counted is not None:  # FTS5 knows this table alone: each term's score is corrected
             own = self.counted(connection, terms)
-            shares = {term: counted.rarity(term) / own.rarity(term) for term in terms}
-            single = [self._scores(match_expression([t]), among, shares[t]) for t in terms]
-            every = sa.union_all(*single).subquery()
-            total = sa.func.sum(every.c.score).label("score")
-            query = sa.select(every.c.rowid, total).group_by(every.c.rowid)
+            shares = [counted.rarity(term) / own.rarity(term) for term in terms]
+            single = [
+                self._scores(match_expression([term]), among, share)
+                for term, share in zip(terms, shares, strict=True)
+            ]
+            query = _summed(single) if len(single) > 1 else single[0]
         best = query.order_by(sa.desc("score"), sa.column("rowid")).limit(limit)
         return [(n, bm25) for n, bm25 in connection.execute(best)]
 
@@ -172,6 +173,13 @@ def optimize_words(connection: sa.Connection) -> None:
     """Optimize both full-text tables, which removes deleted words from the file."""
     for words in (MESSAGE_WORDS, RECORD_WORDS):
         words.optimize(connection)
+
+
+def _summed(scores: Sequence[sa.Select[Any]]) -> sa.Select[Any]:
+    """Selects each row once, with the sum of its scores; SQLite cannot do that for one query."""
+    every = sa.union_all(*scores).subquery()
+    total = sa.func.sum(every.c.score).label("score")
+    return sa.select(every.c.rowid, total).group_by(every.c.rowid)
 
 
 def _is_postgres(connection: sa.Connection) -> bool:
