@@ -5,12 +5,17 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial, wraps
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from sqlalchemy import Connection
 
-from langmem_graph.errors import InvalidInputError, NotCopied, ReadOnlyError
+from langmem_graph.errors import (
+    InvalidInputError,
+    LangMemGraphError,
+    NotCopied,
+    ReadOnlyError,
+    for_log,
+)
 from langmem_graph.filters import Where, parsed
 from langmem_graph.room_access import RoomAccess
 from langmem_graph.room_keys import described, shared_key
@@ -102,8 +107,13 @@ class AsyncMethods:
     def _read_along(self, where: Where | None, query: Callable[[Connection], list[T]]) -> list[T]:
         """What a query gives in the user's room under a filter, then in the shared ones."""
         services = self._along().within(parsed(where))
-        keys = (self.id, *services.shared)
-        return list(chain.from_iterable(services.read(key, query, list[T]()) for key in keys))
+        found = services.read(self.id, query, list[T]())
+        for key in services.shared:
+            try:
+                found += services.read(key, query, [])
+            except LangMemGraphError as error:
+                _log.warning("a shared room cannot be read: %s", for_log(error))
+        return found
 
     def _read(
         self,

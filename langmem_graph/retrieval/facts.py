@@ -226,9 +226,10 @@ def _passing(
 
 
 def _newest(values: Mapping[str, Sequence[Fact]]) -> str | None:
-    """The newest, where all are about one attribute and the dates differ."""
-    about = {(f.subject, f.attribute) for facts in values.values() for f in facts}
-    if len(about) != 1 or not all(next(iter(about))):
+    """The newest, where all are about one attribute in one room and the dates differ."""
+    every = [fact for facts in values.values() for fact in facts]
+    about = {(fact.subject, fact.attribute) for fact in every}
+    if len(about) != 1 or not all(next(iter(about))) or len({fact.room for fact in every}) > 1:
         return None
     latest = {
         value: max(fact.at or datetime.min.replace(tzinfo=UTC) for fact in facts)
