@@ -4,7 +4,9 @@ import asyncio
 import json
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from langmem_graph.errors import RoomRefusedError
 from langmem_graph.memory import Memory, UserMemory
 from langmem_graph.settings import Settings
 from langmem_graph.tools import create_memory_tools
-from tests.conftest import said
+from tests.conftest import let_go, said
 
 USERS, ROOMS = ("ana", "bob", "team"), ("team", "shop", "ana")  # two rooms have users' names
 ODD: dict[str, Any] = {
@@ -61,6 +63,30 @@ class Application:
         if mood == "exits":
             raise SystemExit
         return ODD.get(mood, mood in ("yes", "hangs"))
+
+
+@contextmanager
+def opening(path: Path) -> Iterator[Callable[..., Memory]]:
+    """Opens memories with members: ana and bob in `team`, ana in `shop`."""
+    memories: list[Memory] = []
+
+    def members(user: str, room: str, action: str) -> bool:
+        return user in {"team": ("ana", "bob"), "shop": ("ana",)}.get(room, ())
+
+    def open_memory(authorize: Any = members, **options: Any) -> Memory:
+        memories.append(Memory(path, authorize=authorize, **{"embeddings": "hash", **options}))
+        return memories[-1]
+
+    yield open_memory
+    let_go(*memories)
+
+
+def told(memory: Memory) -> Memory:
+    """With one message in `team` and one of ana's own, both with the same id."""
+    team = memory.shared("team", as_user="bob")
+    team.add([said("we ship the pelicans on Friday", id="m1")], session_id="plans")
+    memory.user("ana").add([said("I am afraid of pelicans", id="m1")], session_id="mine")
+    return memory
 
 
 def fill(memory: Memory, application: Application) -> None:

@@ -1,106 +1,44 @@
-"""Shared rooms: who may use them, what is shown of them, and what never changes because of them."""
+"""Shared rooms: what is shown of them on every surface, and what they never change."""
 
 import asyncio
-import inspect
-import random
-import time
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from langchain.agents import create_agent
-from langgraph.graph import START, StateGraph
 from typer.testing import CliRunner
 
 from langmem_graph.cli.commands import app
-from langmem_graph.errors import InvalidInputError, MissingUserError, RoomRefusedError
-from langmem_graph.graphs.nodes import MemoryState, create_recall_node
-from langmem_graph.memory import Memory, UserMemory
-from langmem_graph.messages import folder_name
-from langmem_graph.middleware import MemoryMiddleware
-from langmem_graph.room_access import RoomAccess
-from langmem_graph.room_keys import shared_key
-from langmem_graph.settings import Settings
-from langmem_graph.shared_memory import _ACTION_OF, SharedMemory
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.memory import Memory
 from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.tools import create_memory_tools
-from tests.conftest import TroubledEmbeddings, let_go, said
-from tests.support import shared_rooms
-from tests.support.shared_rooms import Application
+from tests.conftest import said
+from tests.support import shared_rooms, topic_tracks
+from tests.support.marks import needs_model
+from tests.support.writing import echo
 
+REPOSITORY = Path(__file__).parents[2]
 ANA: Any = {"configurable": {"user_id": "ana", "thread_id": "t"}}
 
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Callable[..., Memory]]:
-    """Opens a memory whose rooms are open to members: ana and bob in `team`, ana in `shop`."""
-    memories: list[Memory] = []
-
-    def members(user: str, room: str, action: str) -> bool:
-        return user in {"team": ("ana", "bob"), "shop": ("ana",)}.get(room, ())
-
-    def opening(authorize: Any = members, **options: Any) -> Memory:
-        options = {"embeddings": "hash", **options}
-        memories.append(Memory(tmp_path / "memory", authorize=authorize, **options))
-        return memories[-1]
-
-    yield opening
-    let_go(*memories)
+    with shared_rooms.opening(tmp_path / "memory") as opened:
+        yield opened
 
 
 @pytest.fixture
 def memory(opened: Callable[..., Memory]) -> Memory:
-    memory = opened()
-    team = memory.shared("team", as_user="bob")
-    team.add([said("we ship the pelicans on Friday", id="m1")], session_id="plans")
-    memory.user("ana").add([said("I am afraid of pelicans", id="m1")], session_id="mine")
-    return memory
-
-
-@pytest.mark.parametrize("count", [40, pytest.param(500, marks=pytest.mark.long)])
-def test_no_foreign_row_whatever_the_application_answers(
-    opened: Callable[..., Memory], count: int
-) -> None:
-    application = Application(random.Random(7))
-    memory = opened(application, settings=shared_rooms.SETTINGS)
-    shared_rooms.fill(memory, application)
-    try:
-        assert shared_rooms.check(memory, application, count, hanging=0.03) == 0
-    finally:
-        application.released.set()
-
-
-@pytest.mark.parametrize("removed", ["refusals", "_reason"])
-def test_without_the_check_the_trial_finds_foreign_rows(
-    opened: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch, removed: str
-) -> None:
-    application = Application(random.Random(7))
-    memory = opened(application)
-    shared_rooms.fill(memory, application)
-    nothing: Any = {"refusals": {}, "_reason": ""}[removed]
-    monkeypatch.setattr(RoomAccess, removed, lambda *_: nothing)
-    assert shared_rooms.check(memory, application, 10, hanging=0.0) > 0
-
-
-def test_a_hanging_application_is_waited_for_once(opened: Callable[..., Memory]) -> None:
-    application = Application(random.Random(1))
-    memory = opened(application, settings=Settings(authorize_seconds=0.2))
-    application.draw(hanging=1.0)
-    try:
-        begun = time.monotonic()
-        found = memory.user("ana", shared=shared_rooms.ROOMS).recall("meeting")
-        assert time.monotonic() - begun < 2
-        assert len(found.report.warnings) == 3
-        assert "gave no answer in 0.2 seconds" in found.report.warnings[0]
-    finally:
-        application.released.set()
+    return shared_rooms.told(opened())
 
 
 def test_what_is_shown_names_room_and_author(memory: Memory) -> None:
     recall = memory.user("ana", shared=["team", "shop"]).recall("when do we ship pelicans?")
     lines = recall.context.splitlines()
-    assert "names room and author" in lines[1]
+    assert "; those from shared rooms name room and author." in lines[1]
     assert any(' bob (shared room team) [m1]: "we ship the pelicans' in line for line in lines)
     assert any(' user [m1]: "I am afraid of pelicans"' in line for line in lines)
     assert {(hit.room, hit.author) for hit in recall.evidence} == {("team", "bob"), (None, None)}
@@ -120,63 +58,6 @@ def test_nobody_speaks_in_the_name_of_another(memory: Memory) -> None:
     for key in ("author", "room"):
         with pytest.raises(InvalidInputError, match="is reserved"):
             memory.user("ana").add([said("x")], session_id="s", metadata={key: "team"})
-
-
-def test_a_refused_room_is_left_out_and_named(memory: Memory) -> None:
-    bob = memory.user("bob", shared=["team", "shop"])
-    recall = bob.recall("pelicans")
-    assert [hit.room for hit in recall.evidence] == ["team"]
-    assert recall.report.status == "degraded"
-    assert recall.report.warnings == ["the shared room 'shop' was left out: authorize said no."]
-    with pytest.raises(RoomRefusedError, match="'bob' may not read the shared room 'shop'"):
-        memory.shared("shop", as_user="bob").recall("pelicans")
-    with pytest.raises(RoomRefusedError, match="may not write"):
-        memory.shared("shop", as_user="bob").add([said("x")], session_id="s")
-
-
-def test_without_authorize_nobody_uses_a_room(opened: Callable[..., Memory]) -> None:
-    memory = opened(None)
-    with pytest.raises(RoomRefusedError, match="no authorize function"):
-        memory.shared("team", as_user="ana")
-    recall = memory.user("ana", shared=["team"]).recall("anything")
-    assert (recall.context, recall.report.status) == ("", "degraded")
-    with pytest.raises(InvalidInputError, match="authorize must be a function"):
-        Memory(memory.path or "", authorize="yes")  # type: ignore[arg-type]
-
-
-def test_every_method_asks(memory: Memory) -> None:
-    shared = memory.shared("shop", as_user="bob")
-    names = [name for name in dir(UserMemory) if not name.startswith("_")]
-    unasked = []
-    for name in names:
-        method = getattr(shared, name)
-        plain = name if name in _ACTION_OF else name.removeprefix("a")
-        expected = RoomRefusedError if plain in (*_ACTION_OF, "forget") else InvalidInputError
-        try:
-            done = method()
-            asyncio.run(done) if inspect.iscoroutine(done) else None
-        except expected:
-            continue
-        unasked.append(name)
-    assert unasked == ["as_retriever"]  # which asks when it is invoked
-    with pytest.raises(RoomRefusedError):
-        shared.as_retriever().invoke("pelicans")
-    assert not hasattr(shared, "_services")  # what a method that does not ask would work with
-
-
-def test_no_user_has_the_key_of_a_room(memory: Memory, tmp_path: Path) -> None:
-    keys = ["team", "\udcffteam", "shared:team", "room/team"]
-    assert shared_key("team") not in [key for key in keys if key != "\udcffteam"]
-    hashes = {folder_name(key) for key in (*keys, shared_key("shop"))}
-    assert len(hashes) == 5
-    with pytest.raises(MissingUserError, match="half of a character"):
-        memory.user(shared_key("team"))
-    with pytest.raises(InvalidInputError, match="half of a character"):
-        memory.shared(shared_key("team"), as_user="ana")
-    assert memory.user("team").search_conversation("pelicans") == []
-    assert [one.user_id for one in memory.users()] == ["ana"]
-    places = {folder.name for folder in (tmp_path / "memory" / "shared").iterdir()}
-    assert places == {folder_name(shared_key("team"))}
 
 
 def test_words_are_as_rare_as_in_all_rooms_together(opened: Callable[..., Memory]) -> None:
@@ -199,28 +80,6 @@ def test_words_are_as_rare_as_in_all_rooms_together(opened: Callable[..., Memory
     }  # fmt: skip
 
 
-def test_a_failing_room_is_left_out(
-    opened: Callable[..., Memory], troubled: TroubledEmbeddings, tmp_path: Path
-) -> None:
-    memory = opened()
-    memory.shared("team", as_user="ana").add([said("pelicans here")], session_id="s")
-    memory.shared("shop", as_user="ana").add([said("pelicans there")], session_id="s")
-    ledger = tmp_path / "memory" / "shared" / folder_name(shared_key("team")) / "ledger.db"
-    memory.close()
-    ledger.write_bytes(b"no ledger" * 500)
-    again = opened()
-    ana = again.user("ana", shared=["team", "shop"])
-    recall = ana.recall("pelicans")
-    assert [hit.room for hit in recall.evidence] == ["shop"]
-    assert "'team' was left out" in recall.report.warnings[0]
-    assert [hit.room for hit in ana.search_conversation("pelicans")] == ["shop"]
-    again.close()
-    memory = opened(embeddings=troubled)  # of another embedder than the vectors of the room
-    recall = memory.user("ana", shared=["shop"]).recall("pelicans")
-    assert recall.evidence == []
-    assert "made by" in recall.report.warnings[0]
-
-
 def test_what_a_user_wrote_in_rooms_is_listed_and_taken(memory: Memory) -> None:
     memory.shared("shop", as_user="ana").add([said("one", id="a"), said("two")], session_id="s")
     team = memory.shared("team", as_user="ana")
@@ -237,7 +96,7 @@ def test_what_a_user_wrote_in_rooms_is_listed_and_taken(memory: Memory) -> None:
     assert memory.shared("team", as_user="bob").erase().messages == 1
 
 
-def test_a_shared_room_has_records_and_topics_but_no_profile_and_changes_nobody(
+def test_what_is_said_in_a_shared_room_changes_nobodys_own_records(
     opened: Callable[..., Memory],
 ) -> None:
     def extracted(asked: str) -> dict[str, Any]:
@@ -260,60 +119,21 @@ def test_a_shared_room_has_records_and_topics_but_no_profile_and_changes_nobody(
         ("team", "bob", "Ana lives in Berlin.", "active"),
         (None, None, "Ana lives in Porto.", "active"),
     }
-    for n in range(4):
-        team.remember(f"Decision number {n} is made")
-    team.flush()
-    asked = [call.name for call in getattr(model, "calls", [])]
-    assert "Profile" not in asked
-    assert "profile.md" not in team.files()
 
 
-def test_one_is_asked_on_the_loop_of_the_caller(opened: Callable[..., Memory]) -> None:
-    loops: list[Any] = []
-
-    async def members(user: str, room: str, action: str) -> bool:
-        loops.append(asyncio.get_running_loop())
-        return user == "ana"
-
-    async def run() -> Any:
-        team = memory.shared("team", as_user="ana")
-        await team.aadd([said("the code is 4711")], session_id="s")
-        found = await memory.user("ana", shared=["team"]).arecall("which code?")
-        with pytest.raises(RoomRefusedError):
-            await memory.shared("team", as_user="bob").arecall("which code?")
-        return found, asyncio.get_running_loop()
-
-    memory = opened(members)
-    recall, loop = asyncio.run(run())
-    assert "4711" in recall.context
-    assert loops == [loop] * 3
-    assert "4711" in memory.user("ana", shared=["team"]).recall("which code?").context
-
-
-@pytest.mark.parametrize("answer", ["yes", "raises", "no"])
-def test_a_turn_goes_on(opened: Callable[..., Memory], answer: str) -> None:
-    application = Application(random.Random(1))
-    memory = opened(application)
-    application.moods = dict.fromkeys([("bob", "team", "write"), ("ana", "team", "read")], "yes")
-    memory.shared("team", as_user="bob").add([said("pelicans fly at noon")], session_id="s")
-    application.moods["ana", "team", "read"] = answer
-    options: dict[str, Any] = {"shared": ["team"], "report": True}
-    agent = create_agent(
-        ScriptedChatModel(script=["Noon."]), middleware=[MemoryMiddleware(memory, **options)]
-    )
-    said_now = agent.invoke({"messages": [("user", "When do pelicans fly?")]}, ANA)
-    assert said_now["messages"][-1].text == "Noon."
-    builder = StateGraph(MemoryState)
-    builder.add_node("recall", create_recall_node(memory, **options))
-    builder.add_edge(START, "recall")
-    asked: Any = {"messages": [("user", "When do pelicans fly?")]}
-    sync = builder.compile().invoke(asked, ANA)
-    later = asyncio.run(builder.compile().ainvoke(asked, ANA))
-    reports = [said_now["memory_report"], sync["memory_report"], later["memory_report"]]
-    expected = "ok" if answer == "yes" else "degraded"
-    assert [one["recall"]["status"] for one in reports] == [expected] * 3
-    for state in (sync, later):
-        assert ("at noon" in state["memory_context"]) is (answer == "yes")
+def test_a_shared_room_has_topics_but_no_profile(opened: Callable[..., Memory]) -> None:
+    told = lambda asked: echo(asked.replace(" bob: ", " user: "))  # noqa: E731
+    model = topic_tracks.gathering(Extraction=told)
+    memory = opened(model=model)
+    team = memory.shared("team", as_user="bob")
+    topic_tracks.tell(team, topic_tracks.BOATS, "s1")
+    assert team.flush().topics == 1
+    assert team.flush().status == "ok"
+    assert team.files() == ["index.md", "topics/boats.md"]
+    assert "ProfileText" not in topic_tracks.calls(model)
+    topic_tracks.tell(memory.user("ana"), topic_tracks.BOATS, "s1")  # who has one
+    memory.user("ana").flush()
+    assert "profile.md" in memory.user("ana", shared=["team"]).files()
 
 
 def test_tools_show_rooms_and_change_none_of_them(memory: Memory) -> None:
@@ -329,6 +149,26 @@ def test_tools_show_rooms_and_change_none_of_them(memory: Memory) -> None:
     assert team.get_records(record.record_id)[0].status == "active"
     documents = memory.user("ana", shared=["team"]).as_retriever(k=9).invoke("pelicans")
     assert {one.metadata.get("room") for one in documents} == {"team", None}
+
+
+def test_mcp(memory: Memory) -> None:
+    server = pytest.importorskip("langmem_graph.mcp.server")
+    from mcp import types
+    from mcp.server.lowlevel.server import request_ctx
+
+    served = server.create_mcp_server(memory, user_id="ana", shared=["team", "shop"])
+    asked: Any = {"name": "search_conversation", "arguments": {"query": "ship pelicans"}}
+    request = types.CallToolRequest(params=types.CallToolRequestParams(**asked))
+
+    async def call() -> str:
+        request_ctx.set(SimpleNamespace())  # type: ignore[arg-type]
+        return str(await served.request_handlers[types.CallToolRequest](request))
+
+    assert "bob (shared room team)" in asyncio.run(call())
+    listed = str(server.offered(allow_forget=True))
+    assert "shared" not in listed
+    with pytest.raises(InvalidInputError, match="shared must be a list"):
+        server.create_mcp_server(memory, user_id="ana", shared=7.5)
 
 
 def test_filters_know_room_and_author(memory: Memory) -> None:
@@ -358,7 +198,13 @@ def test_the_command_line_reads_and_forgets(memory: Memory, tmp_path: Path) -> N
     assert "--shared needs --user" in str(refused.exception)
 
 
-def test_the_class_is_what_memory_gives(memory: Memory) -> None:
-    shared = memory.shared("team", as_user="ana")
-    assert isinstance(shared, SharedMemory)
-    assert (shared.id, shared.as_user) == ("team", "ana")
+@needs_model
+def test_the_page_shows_what_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    page = (REPOSITORY / "docs/scopes.md").read_text(encoding="utf-8")
+    found = re.search(r"```python\n# shared\n(.*?)```\n\n```\n(.*?)```", page, re.DOTALL)
+    assert found is not None
+    monkeypatch.chdir(tmp_path)
+    exec(found[1], {})
+    assert capsys.readouterr().out == found[2]
