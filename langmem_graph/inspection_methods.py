@@ -16,6 +16,7 @@ from langmem_graph.reports import (
     UserSummary,
 )
 from langmem_graph.retrieval.agenda import agenda
+from langmem_graph.room_keys import shared_name
 from langmem_graph.schemas import Message, Record
 from langmem_graph.storage import deletion, inspection_queries, usage
 from langmem_graph.storage.memory_services import Services
@@ -57,8 +58,9 @@ class InspectionMethods(AsyncMethods):
         none = dict.fromkeys(
             ("messages", "sessions", "records", "vectors", "to_embed", "to_read"), 0
         )
-        nothing = UserSummary(user_id=self.id, oldest_due=None, **none)
-        return self._services.read(self.id, lambda c: usage.summary(c, self.id), nothing)
+        name = shared_name(self.id) or self.id
+        nothing = UserSummary(user_id=name, oldest_due=None, **none)
+        return self._services.read(self.id, lambda c: usage.summary(c, name), nothing)
 
     aoverview = twin(overview)
 

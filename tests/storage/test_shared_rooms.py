@@ -12,6 +12,7 @@ import pytest
 from langchain.agents import create_agent
 from langgraph.graph import START, StateGraph
 
+from langmem_graph import room_access
 from langmem_graph.errors import InvalidInputError, MissingUserError, RoomRefusedError
 from langmem_graph.graphs.nodes import MemoryState, create_recall_node
 from langmem_graph.memory import Memory, UserMemory
@@ -75,6 +76,23 @@ def test_a_hanging_application_is_waited_for_once(opened: Callable[..., Memory])
         assert time.monotonic() - begun < 2
         assert len(found.report.warnings) == 3
         assert "gave no answer in 0.2 seconds" in found.report.warnings[0]
+    finally:
+        application.released.set()
+
+
+def test_questions_that_are_never_answered_do_not_pile_up(
+    opened: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room_access, "MOST_ASKED", 2)
+    application = Application(random.Random(1))
+    memory = opened(application, settings=Settings(authorize_seconds=0.1))
+    keys = [("ana", room, "read") for room in shared_rooms.ROOMS]
+    application.moods = dict.fromkeys(keys, "hangs")
+    try:
+        for _ in range(3):
+            found = memory.user("ana", shared=shared_rooms.ROOMS).recall("meeting")
+            assert len(found.report.warnings) == 3
+        assert len(application.asked) == 2  # the others found no place
     finally:
         application.released.set()
 

@@ -198,6 +198,32 @@ def test_the_command_line_reads_and_forgets(memory: Memory, tmp_path: Path) -> N
     assert "--shared needs --user" in str(refused.exception)
 
 
+def test_methods_answer_as_those_of_a_user(opened: Callable[..., Memory]) -> None:
+    """Whatever a member asks, with and without `a`, has the same answer as in a user's memory."""
+    memory = opened(model=topic_tracks.gathering())
+    team, ana = memory.shared("team", as_user="ana"), memory.user("ana")
+    calls: dict[str, tuple[Any, ...]] = {
+        **dict.fromkeys(("sessions", "files", "held_changes", "overview", "records"), ()),
+        **dict.fromkeys(("export", "export_records", "flush_forecast", "flush", "drain"), ()),
+        **dict.fromkeys(("get_conversation", "made_of", "history", "changes"), ("m1",)),
+        **dict.fromkeys(("get_records", "neighbours"), ("r1",)),
+        **dict.fromkeys(("recall", "search_records", "search_conversation"), ("bees",)),
+        **dict.fromkeys(("schedule", "compare"), ("2026-01-01", "2026-02-01")),
+        "conversation": ("s",),
+        "correct": ("r1", "Nobody keeps bees."),
+    }
+    for user in (team, ana):
+        user.add([said("I keep bees", id="m1", name="ana")], session_id="s", at="2026-01-01")
+        user.add_records({"text": "Bees.", "record_id": "r1", "source_message_ids": ["m1"]})
+    for name, given in calls.items():
+        answers = [getattr(user, name)(*given) for user in (team, ana)]
+        later = asyncio.run(getattr(team, f"a{name}")(*given)) if name != "correct" else answers[0]
+        assert len({type(one) for one in (*answers, later)}) == 1, name
+        assert len({len(one) for one in answers if isinstance(one, list)}) <= 1, name
+    assert team.overview().user_id == "team"
+    assert team.overview().messages == ana.overview().messages == 2
+
+
 @needs_model
 def test_the_page_shows_what_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
