@@ -158,8 +158,9 @@ class _Joined:
         held = [(sessions[id(one)], known) for one, known in read if len(known.sessions)]
         numbers = [known.sessions + (own[0] // _APART) * _APART for own, known in held]
         matrix = [known.matrix for _, known in held] or [np.zeros((0, 0), dtype=np.float32)]
-        every = np.concatenate([np.zeros(0, dtype=np.int64), *numbers])
-        return Centroids(every, every, np.concatenate(matrix), np.concatenate([*ages.values()]))
+        none = np.zeros(0, dtype=np.int64)
+        every, known_ages = np.concatenate([none, *numbers]), np.concatenate([none, *ages.values()])
+        return Centroids(every, every, np.concatenate(matrix), known_ages)
 
 
 def _gathered(search: UserSearch, query: str, depths: Depths) -> _Joined:

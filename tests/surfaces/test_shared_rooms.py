@@ -84,7 +84,8 @@ def test_what_a_user_wrote_in_rooms_is_listed_and_taken(memory: Memory) -> None:
     memory.shared("shop", as_user="ana").add([said("one", id="a"), said("two")], session_id="s")
     team = memory.shared("team", as_user="ana")
     team.add([said("I bring the fish", id="m2")], session_id="s")
-    team.remember("The fish is fresh")
+    by_hand = team.remember("The fish is fresh")
+    assert (by_hand.subject, by_hand.author, by_hand.room) == ("ana", "ana", "team")
     report = memory.user("ana").erase()
     assert report.shared_rooms == {"shop": 2, "team": 2}
     assert memory.shared("team", as_user="bob").forget(author="ana").messages == 2
