@@ -41,7 +41,7 @@ def memory(opened: Callable[..., Memory]) -> Memory:
     return shared_rooms.told(opened())
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(500, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [12, pytest.param(500, marks=pytest.mark.long)])
 def test_no_foreign_row_whatever_the_application_answers(
     opened: Callable[..., Memory], count: int
 ) -> None:
@@ -63,7 +63,7 @@ def test_without_the_check_the_trial_finds_foreign_rows(
     shared_rooms.fill(memory, application)
     nothing: Any = {"refusals": {}, "_reason": ""}[removed]
     monkeypatch.setattr(RoomAccess, removed, lambda *_: nothing)
-    assert shared_rooms.check(memory, application, 5, hanging=0.0) > 0
+    assert shared_rooms.check(memory, application, 3, hanging=0.0) > 0
 
 
 def test_a_hanging_application_is_waited_for_once(opened: Callable[..., Memory]) -> None:
