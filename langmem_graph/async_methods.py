@@ -1,21 +1,31 @@
 """What the public classes are made of: closing them, asynchronous twins, and a user's base."""
 
 import inspect
+import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from sqlalchemy import Connection
 
-from langmem_graph.errors import InvalidInputError, NotCopied, ReadOnlyError
+from langmem_graph.errors import (
+    InvalidInputError,
+    LangMemGraphError,
+    NotCopied,
+    ReadOnlyError,
+    for_log,
+)
 from langmem_graph.filters import Where, parsed
+from langmem_graph.room_access import RoomAccess
+from langmem_graph.room_keys import described, shared_key
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.threads import in_thread, in_thread_of, uninterrupted
 
 if TYPE_CHECKING:
     from langmem_graph.pipelines import Pipelines
 
+_log = logging.getLogger(__name__)
 S = TypeVar("S")
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -69,11 +79,41 @@ class AsyncMethods:
             if inspect.iscoroutinefunction(made) and hasattr(made, "__wrapped__"):
                 setattr(cls, made.__wrapped__.__name__, uninterrupted(made.__wrapped__))
 
-    def __init__(self, services: Services, user_id: str, pipelines: "Pipelines | None") -> None:
+    def __init__(
+        self,
+        services: Services,
+        user_id: str,
+        pipelines: "Pipelines | None",
+        access: RoomAccess | None = None,
+        shared: Sequence[str] = (),
+    ) -> None:
         self._services = services
         self._pipelines = pipelines
+        self._access, self._shared = access, shared
         self.id = user_id
         self.settings = services.settings
+
+    def _along(self) -> Services:
+        """For reading, with the shared rooms that the user may read now; the others are named."""
+        if self._access is None or not self._shared:
+            return self._services
+        refused = self._access.refusals(self.id, self._shared, "read")
+        for reason in refused.values():
+            _log.warning("a shared room was left out: %s", reason)
+        texts = [f"{described(shared_key(r))} was left out: {why}." for r, why in refused.items()]
+        open_rooms = [shared_key(room) for room in self._shared if room not in refused]
+        return self._services.along(open_rooms, texts)
+
+    def _read_along(self, where: Where | None, query: Callable[[Connection], list[T]]) -> list[T]:
+        """What a query gives in the user's room under a filter, then in the shared ones."""
+        services = self._along().within(parsed(where))
+        found = services.read(self.id, query, list[T]())
+        for key in services.shared:
+            try:
+                found += services.read(key, query, [])
+            except LangMemGraphError as error:
+                _log.warning("a shared room cannot be read: %s", for_log(error))
+        return found
 
     def _read(
         self,

@@ -18,6 +18,10 @@ class MissingUserError(InvalidInputError):
     """No usable user id was given. There is no default user."""
 
 
+class RoomRefusedError(LangMemGraphError, PermissionError):
+    """The application's `authorize` does not let this user use a shared room so."""
+
+
 class ImportFormatError(InvalidInputError):
     """A file to import is damaged or in an unknown format."""
 

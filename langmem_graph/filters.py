@@ -19,7 +19,7 @@ Where = Mapping[str, Any]
 OPERATORS: tuple[str, ...] = ("$eq", "$ne", "$in", "$nin", "$gt", "$gte", "$lt", "$lte", "$exists")
 MOST_VALUES, DEEPEST = 1_000, 8
 EXAMPLE = 'where={"project": "atlas", "at": {"$gte": "2026-01-01"}}'
-_NAMES = ("session_id", "agent_id")  # may be given as numbers, as to `add`
+_NAMES = ("session_id", "agent_id", "room", "author")  # may be given as numbers, as to `add`
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
 """The methods of `UserMemory` with which people look around in a memory, page by page."""
 
 from collections.abc import Sequence
+from itertools import chain
 
-from langmem_graph.async_methods import AsyncMethods, twin
+from langmem_graph.async_methods import AsyncMethods, Closing, twin
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.messages import message_ids, to_utc
 from langmem_graph.reports import (
@@ -11,13 +12,42 @@ from langmem_graph.reports import (
     MessageUse,
     Neighbourhood,
     Occurrence,
+    Usage,
     UserSummary,
 )
 from langmem_graph.retrieval.agenda import agenda
+from langmem_graph.room_keys import shared_name
 from langmem_graph.schemas import Message, Record
 from langmem_graph.storage import deletion, inspection_queries, usage
+from langmem_graph.storage.memory_services import Services
+from langmem_graph.threads import in_thread
 
 LARGEST_PAGE = 1_000
+
+
+class AllUsersMethods(Closing):
+    """Base of `Memory`: what there is of all users, and what it has cost."""
+
+    _services: Services
+
+    def users(self) -> list[UserSummary]:
+        """All users of whom something is stored, with what their memories hold and what is due."""
+        return self._services.directory.read_each(usage.summary)
+
+    async def ausers(self) -> list[UserSummary]:
+        """Async twin of `users`."""
+        return await in_thread(self.users)
+
+    def usage(self, since: object = None) -> Usage:
+        """What the model calls for all users and in shared rooms cost, by day and purpose."""
+        start = None if since is None else to_utc(since)
+        both, read = (False, True), self._services.directory.read_each
+        found = [read(lambda c, _: usage.usage(c, start), shared=one) for one in both]
+        return usage.sum_of(chain.from_iterable(found))
+
+    async def ausage(self, since: object = None) -> Usage:
+        """Async twin of `usage`."""
+        return await in_thread(self.usage, since)
 
 
 class InspectionMethods(AsyncMethods):
@@ -28,8 +58,9 @@ class InspectionMethods(AsyncMethods):
         none = dict.fromkeys(
             ("messages", "sessions", "records", "vectors", "to_embed", "to_read"), 0
         )
-        nothing = UserSummary(user_id=self.id, oldest_due=None, **none)
-        return self._services.read(self.id, lambda c: usage.summary(c, self.id), nothing)
+        name = shared_name(self.id) or self.id
+        nothing = UserSummary(user_id=name, oldest_due=None, **none)
+        return self._services.read(self.id, lambda c: usage.summary(c, name), nothing)
 
     aoverview = twin(overview)
 

@@ -6,18 +6,20 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
-from langmem_graph.async_methods import Closing, twin
+from langmem_graph.async_methods import twin
 from langmem_graph.editing_methods import EditingMethods
 from langmem_graph.embeddings.embedder import load_embedder
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.filters import Where, parsed
-from langmem_graph.inspection_methods import InspectionMethods
+from langmem_graph.inspection_methods import AllUsersMethods, InspectionMethods
 from langmem_graph.messages import message_ids, to_utc, user_key
 from langmem_graph.metadata import Value
 from langmem_graph.model_methods import ModelMethods
 from langmem_graph.redaction import Redact
-from langmem_graph.reports import AddReport, EraseReport, Health, Usage, UserSummary
-from langmem_graph.retrieval import fast_recall, record_search
+from langmem_graph.reports import AddReport, EraseReport, Health
+from langmem_graph.retrieval import fast_recall, joined_search
+from langmem_graph.room_access import Authorize, RoomAccess
+from langmem_graph.room_keys import room_names
 from langmem_graph.schemas import MessageHit, Origin, Record, RecordHit, SearchBy
 from langmem_graph.settings import RankingMethod, Settings
 from langmem_graph.storage import (
@@ -28,10 +30,8 @@ from langmem_graph.storage import (
     message_queries,
     record_history,
     topic_file_rows,
-    usage,
 )
 from langmem_graph.storage.memory_services import Services, is_database, open_rooms
-from langmem_graph.threads import in_thread
 from langmem_graph.tracing import observe_due, traced
 
 if TYPE_CHECKING:
@@ -44,11 +44,12 @@ if TYPE_CHECKING:
     from langmem_graph.reports import RecordsReport
     from langmem_graph.retriever import MemoryRetriever
     from langmem_graph.schemas import Message
+    from langmem_graph.shared_memory import SharedMemory
 
 Id = str | int
 
 
-class Memory(Closing):
+class Memory(AllUsersMethods):
     """Long-term memory of many users in one directory.
 
     Example:
@@ -72,6 +73,8 @@ class Memory(Closing):
         causal_scorer: `verifier` (the model judges), `none`, or one of `langmem_graph.causal`.
         settings: everything else, see `Settings`.
         redact: takes a text and returns what of it may be stored; see docs/scopes.md.
+        authorize: a function of user, room and action (`read`, `write`), sync or async, which says
+            who may use which shared room; it is asked at every call. None: nobody.
         read_only: read beside a process that writes, without Chroma: searches compare every vector.
 
     Raises:
@@ -91,6 +94,7 @@ class Memory(Closing):
         settings: Settings | None = None,
         read_only: bool = False,
         redact: Redact | None = None,
+        authorize: Authorize | None = None,
     ) -> None:
         if not isinstance(settings, Settings | None):
             raise InvalidInputError(f"settings must be a Settings() object, not {settings!r}.")
@@ -100,6 +104,7 @@ class Memory(Closing):
         self.has_model = model is not None
         given: Any = path
         self.path = None if is_database(path) else Path(given).expanduser()
+        self._access = RoomAccess(authorize, self.settings.authorize_seconds)
         embedder = load_embedder(embeddings)
         embedder.seconds = self.settings.embed_seconds
         rooms = open_rooms(path, self.settings, chroma, read_only)
@@ -123,32 +128,31 @@ class Memory(Closing):
         path = path or os.getenv("POSTGRES_URI") or "memory"
         return cls(path, chroma=chroma, model=model, embeddings=embeddings)
 
-    def user(self, user_id: str | int) -> "UserMemory":
+    def user(self, user_id: Id, *, shared: Sequence[Id] = ()) -> "UserMemory":
         """The memory of one user. `7` and `"7"` are the same user.
+
+        With `shared` it also recalls and searches in these shared rooms, as far as the user may
+        read them; what it changes is the user's own room alone.
 
         Raises:
             MissingUserError: the id is empty or missing.
             StorageError: with `read_only`, when nothing is stored of this user.
         """
-        return UserMemory(self._services, user_key(user_id), self._pipelines)
+        rooms = (self._access, room_names(shared))
+        return UserMemory(self._services, user_key(user_id), self._pipelines, *rooms)
 
-    def users(self) -> list[UserSummary]:
-        """All users of whom something is stored, with what their memories hold and what is due."""
-        return self._services.directory.read_each(usage.summary)
+    def shared(self, room: Id, *, as_user: Id) -> "SharedMemory":
+        """A room of several users, used by one of them, who is the author of what is added.
 
-    async def ausers(self) -> list[UserSummary]:
-        """Async twin of `users`."""
-        return await in_thread(self.users)
+        Every method asks `authorize`, and raises RoomRefusedError where the answer is no.
 
-    def usage(self, since: object = None) -> Usage:
-        """What the model calls for all users cost, by day and purpose; see `UserMemory.usage`."""
-        start = None if since is None else to_utc(since)
-        found = self._services.directory.read_each(lambda c, _: usage.usage(c, start))
-        return usage.sum_of(found)
+        Raises:
+            RoomRefusedError: this memory has no `authorize`.
+            InvalidInputError: a name that cannot be stored.
+        """
+        from langmem_graph.shared_memory import SharedMemory
 
-    async def ausage(self, since: object = None) -> Usage:
-        """Async twin of `usage`."""
-        return await in_thread(self.usage, since)
+        return SharedMemory(self._services, self._pipelines, self._access, room, as_user)
 
     def close(self) -> None:
         """Finish due work, release all files and let other processes in. Safe to call twice."""
@@ -238,7 +242,7 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
             InvalidInputError: an empty query, `k` below 1, an unknown `by` or an unusable filter.
         """
         return fast_recall.search_conversation(
-            self._services, self.id, query, k, by, explain, ranking, where
+            self._along(), self.id, query, k, by, explain, ranking, where
         )
 
     asearch_conversation = twin(search_conversation)
@@ -286,7 +290,7 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
             InvalidInputError: an empty query, `k` below 1, no time, or an unusable filter.
         """
         options = (as_of, explain, where)
-        return record_search.search_records(self._services, self.id, query, k, *options)
+        return joined_search.search_records(self._along(), self.id, query, k, *options)
 
     asearch_records = twin(search_records)
 
@@ -296,7 +300,7 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
         With `where`, also those that do not pass the filter.
         """
         named = message_ids(ids)
-        return self._read_within(where, lambda c: record_history.get_records(c, named))
+        return self._read_along(where, lambda c: record_history.get_records(c, named))
 
     aget_records = twin(get_records)
 
@@ -308,7 +312,7 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
         With `where`, also those that do not pass the filter.
         """
         named = message_ids(ids)
-        return self._read_within(where, lambda c: record_history.get_conversation(c, named))
+        return self._read_along(where, lambda c: record_history.get_conversation(c, named))
 
     aget_conversation = twin(get_conversation)
 
@@ -369,7 +373,10 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
 
     @traced
     def erase(self) -> EraseReport:
-        """Delete everything of this user: the ledger, its log, the vectors, the folder."""
+        """Delete everything of this user: the ledger, its log, the vectors, the folder.
+
+        What the user wrote in shared rooms stays; the report names these.
+        """
         self._check_writable("erase")
         return deletion.erase(self._services, self.id)
 

@@ -55,22 +55,23 @@ class UnusableMessageError(Exception):
 def user_key(user_id: object) -> str:
     """The user's id as text: `7` and `"7"` are the same user."""
     hint = " Pass the id of the person whose memory this is: memory.user('alice')."
-    return _key(user_id, "user id", MissingUserError, hint)
+    return text_key(user_id, "user id", MissingUserError, hint)
 
 
 def session_key(session_id: object) -> str:
     """The session's id as text."""
-    return _key(session_id, "session_id", InvalidInputError)
+    return text_key(session_id, "session_id", InvalidInputError)
 
 
 def agent_key(agent_id: object) -> str | None:
     """The agent's id as text, if there is one."""
     if agent_id is None:
         return None
-    return str(check_value("agent_id", _key(agent_id, "agent_id", InvalidInputError)))
+    return str(check_value("agent_id", text_key(agent_id, "agent_id", InvalidInputError)))
 
 
-def _key(given: object, what: str, error: type[InvalidInputError], hint: str = "") -> str:
+def text_key(given: object, what: str, error: type[InvalidInputError], hint: str = "") -> str:
+    """A name that was given as text or as a whole number, as text."""
     if isinstance(given, bool) or not isinstance(given, str | int):
         raise error(f"The {what} must be a non-empty string or an integer, not {given!r}.{hint}")
     text = str(given)
@@ -146,7 +147,7 @@ def parse_messages(
             fields = _fields(raw)
             stated_at = _stated_time(fields, at)
             message = _message(fields, session_id, stated_at, default_at, max_chars, origin, lost)
-            message = message.model_copy(update=_told_about(fields, about or {}))
+            message = message.model_copy(update=_told_about(message, fields, about or {}))
             message = redacted_message(message, redact)  # before the id, which is a hash of it
             accepted.append(_named(message, stated_at is not None, occurrences))
         except (UnusableMessageError, InvalidInputError) as problem:
@@ -157,10 +158,17 @@ def parse_messages(
     return _with_handoffs(accepted), rejected, lost
 
 
-def _told_about(fields: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata and agent of one message: those of the call, and before them its own."""
+def _told_about(
+    message: Message, fields: Mapping[str, Any], about: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What is told of one message: its own metadata and agent before those of the call.
+
+    Author and room are those of the call; in a shared room a user without a name has the author's.
+    """
     own = {**about.get("metadata", {}), **checked_metadata(fields.get("metadata"))}
-    return {"metadata": own, "agent_id": agent_key(fields.get("agent_id")) or about.get("agent_id")}
+    agent = agent_key(fields.get("agent_id")) or about.get("agent_id")
+    named = message.name or (about.get("author") if message.role == "user" else None)
+    return {**about, "metadata": own, "agent_id": agent, "name": named}
 
 
 def _stated_time(fields: Mapping[str, Any], at: object) -> object:
@@ -389,4 +397,4 @@ def _named(message: Message, has_time: bool, occurrences: Counter[str]) -> Messa
 
 def folder_name(user_id: str) -> str:
     """The hash of the id: any id makes a safe name, and none contains another."""
-    return hashlib.sha256(user_id.encode()).hexdigest()
+    return hashlib.sha256(user_id.encode(errors="surrogateescape")).hexdigest()

@@ -8,7 +8,7 @@ from typing import Any
 from langmem_graph.errors import InvalidInputError
 
 Value = str | bool | int | float
-RESERVED = ("at", "role", "origin", "agent_id", "session_id", "room")
+RESERVED = ("at", "role", "origin", "agent_id", "session_id", "room", "author")
 """Keys that every message has without being told, by which filters may ask for it."""
 LONGEST = 500  # characters of a text: a database's index takes no longer ones
 MOST_KEYS = 32

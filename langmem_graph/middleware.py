@@ -89,6 +89,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             run can widen it.
         metadata: as for `create_write_node`, like `agent_id`.
         show_context: as for `create_recall_node`.
+        shared: as for `create_recall_node`. Tool calls are completed from the user's own memory.
 
     Raises:
         InvalidInputError: for an unusable option.
@@ -118,10 +119,11 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         metadata: Mapping[str, Value] | None = None,
         agent_id: str | int | None = None,
         show_context: bool = False,
+        shared: Sequence[str | int] = (),
     ) -> None:
         super().__init__()
         scope: dict[str, Any] = {"where": where, "metadata": metadata, "agent_id": agent_id}
-        scope["show_context"] = show_context
+        scope |= {"show_context": show_context, "shared": shared}
         self._turn = TurnMemory(
             memory, user_id, k, max_tokens, fail_closed, extraction, read_your_writes, mode, **scope
         )

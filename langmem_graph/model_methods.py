@@ -11,7 +11,7 @@ from langmem_graph.retrieval import fast_recall
 from langmem_graph.retrieval.search_common import recall_request
 from langmem_graph.schemas import Recall, RecallMode
 from langmem_graph.storage import pending_messages
-from langmem_graph.threads import in_thread_of, uninterrupted
+from langmem_graph.threads import in_thread, in_thread_of, uninterrupted
 from langmem_graph.tracing import span, traced
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ class ModelMethods(AsyncMethods):
             where: only what passes this filter, such as `{"project": "atlas"}`; see
                 docs/scopes.md.
 
+        Shared rooms are left out where they may not be read or fail: `report.warnings` says so.
+
         Returns:
             `context` (empty when nothing was found), `evidence` best first, and a `report` of
             status, cost and milliseconds; with reasoning also its outcome, facts and `trace`.
@@ -62,10 +64,10 @@ class ModelMethods(AsyncMethods):
         limits = (k, max_tokens, in_view, at)
         if mode == "fast":
             look_up = uninterrupted(fast_recall.fast_recall)
-            return look_up(self._services, self.id, query, *limits, where)
+            return look_up(self._along(), self.id, query, *limits, where)
         request = recall_request(self.settings, query, mode, *limits)
         pipelines = self._reasoning(mode)
-        reasoning = pipelines.reasoning.within(parsed(where))
+        reasoning = pipelines.reasoning.over(self._along().within(parsed(where)))
         return pipelines.loop.run(reasoning.recall(self.id, request, on_event))
 
     async def arecall(
@@ -88,7 +90,8 @@ class ModelMethods(AsyncMethods):
         request = recall_request(self.settings, query, mode, k, max_tokens, in_view, at)
         pipelines = self._reasoning(mode)
         with span("recall", self.id) as noting:
-            reasoning = pipelines.reasoning.within(parsed(where))
+            services = (await in_thread(self._along)).within(parsed(where))
+            reasoning = pipelines.reasoning.over(services)
             work = reasoning.recall(self.id, request, on_event)
             recalled = await pipelines.loop.arun(work)
             noting.note_sizes(recalled)
@@ -124,7 +127,8 @@ class ModelMethods(AsyncMethods):
             model_may_choose: arguments whose value the model may choose itself, such as `insured`,
                 `guest.vip` or, of one tool of several, `book_flight.insured`.
             at: when it is asked; default now.
-            where: fill it from what passes this filter alone; see docs/scopes.md.
+            where: fill it from what passes this filter alone; see docs/scopes.md. What shared
+                rooms hold is never used.
 
         Returns:
             Schema-valid arguments, their grounding, and what is `missing`. 1 or 2 model calls, each

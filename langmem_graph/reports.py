@@ -261,6 +261,10 @@ class EraseReport(FrozenModel):
     bytes: int
     traces_left: bool = False
     """Deleted words may still be in the pages of a database."""
+    shared_rooms: dict[str, int] = Field(default_factory=dict)
+    """Shared rooms that still hold messages of the user's, and how many;
+    `memory.shared(room, as_user=…).forget(author=…)` deletes them."""
+    warnings: list[str] = Field(default_factory=list)
 
 
 class CallNote(FrozenModel):

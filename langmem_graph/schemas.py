@@ -62,6 +62,10 @@ class Labelled(FrozenModel):
 
     labels: list[Label] = Field(default_factory=list)
     """One for each of its statements that does not hold now."""
+    room: str | None = Field(None, exclude_if=lambda own: own is None)
+    """The shared room it is from; None for what is the user's own."""
+    author: str | None = Field(None, exclude_if=lambda own: own is None)
+    """In a shared room, the user who wrote it there; of several, all of them."""
 
     @property
     def outdated(self) -> bool:

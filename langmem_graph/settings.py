@@ -164,6 +164,8 @@ class Settings(_Group):
 
     embed_seconds: float = Field(20.0, gt=0)
     """Time limit of one call of the embedder; then words alone find."""
+    authorize_seconds: float = Field(5.0, gt=0)
+    """Time limit of `authorize`, which says who may use a shared room; then the answer is no."""
     encoding: str = "o200k_base"
     """tiktoken encoding that counts tokens."""
     structured_method: Literal["json_schema", "function_calling", "json_mode"] | None = None

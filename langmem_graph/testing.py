@@ -22,7 +22,11 @@ from pydantic import BaseModel, Field, PrivateAttr
 __all__ = ["HashEmbeddings", "ScriptedChatModel", "alias_of", "each_turn", "recite"]
 _USAGE = UsageMetadata(input_tokens=10, output_tokens=5, total_tokens=15)
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
-_QUOTE = re.compile(r'^ *- (?P<day>\S+) \S+ user \[.*?\]: (?P<words>".*")$', re.MULTILINE)
+_QUOTE = re.compile(
+    r"^ *- (?P<day>\S+) \S+ (?:user|[^\[]+(?P<room> \(shared room .+?\)))"
+    r' \[.*?\]: (?P<words>".*")$',
+    re.MULTILINE,
+)
 
 
 class ScriptedChatModel(BaseChatModel):
@@ -228,7 +232,8 @@ def recite(messages: Sequence[BaseMessage], most: int = 3) -> str:
         'I have nothing in memory about that yet.'
     """
     context = "\n".join(str(m.text) for m in messages if m.text.startswith("<memory>"))
-    quotes = [f"- {q['day']}: {json.loads(q['words'])}" for q in _QUOTE.finditer(context)]
+    found = _QUOTE.finditer(context)
+    quotes = [f"- {q['day']}{q['room'] or ''}: {json.loads(q['words'])}" for q in found]
     answer = "\n".join(["From memory, you said:", *quotes[-most:]])
     return answer if quotes else "I have nothing in memory about that yet."
 

@@ -26,13 +26,21 @@ P = ParamSpec("P")
 _log = logging.getLogger(__name__)
 WAKE_SECONDS = 0.2  # between two looks of a waiting main thread at signals
 AT_ONCE = 16  # calls of one user that an event loop has in threads; the others wait
+CALLERS_LOOP = ContextVar[asyncio.AbstractEventLoop | None]("callers_loop", default=None)
+"""The event loop whose task waits for the work of this thread, without being blocked by it."""
 _INTERRUPTED = ContextVar("interrupted", default=Event())  # noqa: B039  # which is never set
 _SLOTS = WeakValueDictionary[tuple[asyncio.AbstractEventLoop, str], asyncio.Semaphore]()
 
 
-def start_thread(work: Callable[[], T], *, daemon: bool = True) -> "Future[T]":
-    """Run blocking work in a thread of its own, which may be abandoned; see `without_exits`."""
+def start_thread(
+    work: Callable[[], T], *, daemon: bool = True, loop: asyncio.AbstractEventLoop | None = None
+) -> "Future[T]":
+    """Run blocking work in a thread of its own, which may be abandoned; see `without_exits`.
+
+    `loop` is the one whose task awaits it.
+    """
     future, context = Future[T](), contextvars.copy_context()
+    context.run(CALLERS_LOOP.set, loop)
 
     def run() -> None:
         try:
@@ -78,14 +86,15 @@ async def in_thread(work: Callable[P, T], /, *args: P.args, **options: P.kwargs)
     connections between all models of a process, and these are bound to the loop that opened them.
     Used on the memory's loop, they would break the application's own calls.
     """
-    return await asyncio.wrap_future(start_thread(partial(work, *args, **options)))
+    call, loop = partial(work, *args, **options), asyncio.get_running_loop()
+    return await asyncio.wrap_future(start_thread(call, loop=loop))
 
 
 async def in_thread_of(user: str, work: Callable[[], T]) -> T:
     """Run a user's blocking work in a thread; only calls of the same user wait for each other."""
-    key = (asyncio.get_running_loop(), user)
+    key = (loop := asyncio.get_running_loop(), user)
     async with _SLOTS.setdefault(key, asyncio.Semaphore(AT_ONCE)):
-        return await asyncio.wrap_future(start_thread(work, daemon=False))
+        return await asyncio.wrap_future(start_thread(work, daemon=False, loop=loop))
 
 
 def finish(work: Callable[[], object], until: float) -> None:

@@ -4,7 +4,7 @@ import sys
 import warnings
 from functools import partial
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -23,6 +23,7 @@ from langmem_graph.cli.options import (
     JsonOption,
     MemoryOption,
     ModelOption,
+    SharedOption,
     UserOption,
     WhereOption,
     YesOption,
@@ -138,6 +139,7 @@ def search(
     by: Annotated[str, typer.Option(help="message or session.")] = "message",
     explain: Annotated[bool, typer.Option("--explain", help="Show signals, near misses.")] = False,
     where: WhereOption = None,
+    shared: SharedOption = None,
     directory: MemoryOption = DEFAULT_MEMORY,
     embeddings: EmbeddingsOption = None,
     as_json: JsonOption = False,
@@ -145,7 +147,7 @@ def search(
     """Find messages. Works beside a running app."""
     within = read_json(where, "--where")
     with opened(directory, embeddings=embeddings, read_only=True) as memory:
-        hits = memory.user(user).search_conversation(
+        hits = memory.user(user, shared=shared or ()).search_conversation(
             query, k, by=cast(SearchBy, by), explain=explain, where=within
         )  # checked there
     print_json(hits) if as_json else printing.show_hits(query, hits)
@@ -155,6 +157,7 @@ def search(
 def explain(
     question: Annotated[str, typer.Argument(help="A question, or something to be done.")],
     user: UserOption,
+    shared: SharedOption = None,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
     directory: MemoryOption = DEFAULT_MEMORY,
@@ -165,17 +168,18 @@ def explain(
     from langmem_graph.cli import explain as explaining
     from langmem_graph.llm import chat_models
 
-    chosen = chat_models.load_chat_model(model, base_url)
+    chosen, rooms = chat_models.load_chat_model(model, base_url), shared or ()
     with opened(directory, embeddings=embeddings, model=chosen, read_only=True) as memory:
         if chosen is None:
             printing.note(
                 "No language model: set OPENAI_API_KEY, or name one with --model or --base-url. "
                 "Until then this is what a plain look-up finds."
             )
-            typer.echo(memory.user(user).recall(question).context or "Nothing.")
+            typer.echo(memory.user(user, shared=rooms).recall(question).context or "Nothing.")
             return
         on_event = None if as_json else explaining.watch
-        recalled = memory.user(user).recall(question, mode="reason", on_event=on_event)
+        own = memory.user(user, shared=rooms)
+        recalled = own.recall(question, mode="reason", on_event=on_event)
     print_json(recalled) if as_json else explaining.show(question, recalled)
 
 
@@ -259,14 +263,22 @@ def forget(
     record: Annotated[str | None, typer.Option(help="A record's id.")] = None,
     message: Annotated[str | None, typer.Option(help="A message's id.")] = None,
     session: Annotated[str | None, typer.Option(help="A session's id.")] = None,
+    room: Annotated[str | None, typer.Option(help="In this shared room.")] = None,
+    author: Annotated[str | None, typer.Option(help="With --room: all of this user.")] = None,
     directory: MemoryOption = DEFAULT_MEMORY,
     chroma: ChromaOption = None,
     embeddings: EmbeddingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Delete one record, message or session for good, with everything made of it."""
+    if author is not None and room is None:
+        raise InvalidInputError("--author needs --room: authors are known in shared rooms alone.")
+    named: dict[str, Any] = {"record": record, "message": message, "session": session}
     with opened(directory, chroma, embeddings) as memory:
-        report = memory.user(user).forget(record=record, message=message, session=session)
+        if room is None:
+            report = memory.user(user).forget(**named)
+        else:
+            report = memory.shared(room, as_user=user).forget(**named, author=author)
     if not report.messages and not report.records:
         raise InvalidInputError("Nothing was deleted: there is no such message, record or session.")
     print_json(report) if as_json else printing.show_forgotten(user, report)

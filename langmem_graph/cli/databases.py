@@ -52,11 +52,13 @@ def _move(old: Memory, new: Memory, users: list[str] | None) -> None:
     from langmem_graph.storage.move_rooms import move_user
 
     services = old._services, new._services
-    chosen = users or services[0].directory.users()
+    rooms = services[0].directory
+    chosen = users or [*rooms.users(), *rooms.users(shared=True)]
     rows = 0
     with printing.progress_bar() as bar:
         task = bar.add_task("moving", total=len(chosen))
         for name in chosen:
             rows += move_user(*services, name) or 0
             bar.advance(task)
-    printing.note(f"{len(chosen):,} users, {rows:,} rows copied and compared.")
+    what = "users" if users else "users and shared rooms"
+    printing.note(f"{len(chosen):,} {what}, {rows:,} rows copied and compared.")

@@ -44,6 +44,10 @@ WhereOption = Annotated[
         "--where", metavar="JSON", help='Only what passes this filter, as {"project": "atlas"}.'
     ),
 ]
+SharedOption = Annotated[
+    list[str] | None,
+    typer.Option("--shared", metavar="ROOM", help="Look in this shared room too; repeatable."),
+]
 DEFAULT_MEMORY = "memory"
 
 
@@ -67,11 +71,13 @@ def opened(
     model: Any = None,
     read_only: bool = False,
 ) -> Iterator[Memory]:
-    """An open memory; with `read_only` it works beside a running app."""
+    """An open memory; with `read_only` it works beside a running app.
+
+    Shared rooms are open to whoever runs the command, who can read all files anyway.
+    """
+    options: dict[str, Any] = {"read_only": read_only, "authorize": lambda *_: True}
     try:
-        memory = Memory(
-            directory, chroma=chroma, model=model, embeddings=embeddings, read_only=read_only
-        )
+        memory = Memory(directory, chroma=chroma, model=model, embeddings=embeddings, **options)
     except MemoryLockedError as error:
         raise MemoryLockedError(
             f"{error} (search, show, inspect and export work beside it.)"

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from langmem_graph.reports import EraseReport, FlushForecast, FlushReport, ForgetReport, Health
-from langmem_graph.retrieval.quoted_context import label_words, plain_json
+from langmem_graph.retrieval.quoted_context import label_words, of_room, plain_json
 from langmem_graph.retrieval.search_common import signals_line
 from langmem_graph.schemas import Labelled, Message, MessageHit, Record
 
@@ -83,7 +83,7 @@ def _hit(hit: MessageHit) -> Group:
     head = Text.assemble(
         (f"{hit.score:6.3f}  ", "green"),
         (f"{hit.at:%Y-%m-%d %H:%M}  ", "yellow"),
-        (printable(hit.name or hit.role), "bold"),
+        (printable(f"{hit.name or hit.role}{of_room(hit, hit.name or hit.role)}"), "bold"),
         (printable(f"   {hit.session_id} · {hit.message_id}"), "dim"),
         (label_line(hit), "red"),
     )
@@ -198,5 +198,12 @@ def show_erased(user: str, report: EraseReport) -> None:
         f"Erased [bold]{escaped(user)}[/]: {report.messages:,} messages, {report.files} files, "
         f"{report.bytes:,} bytes."
     )
+    for room, count in report.shared_rooms.items():
+        note(
+            f"The shared room {room!r} holds {count:,} messages of this user; `langmem-graph forget"
+            " --room ROOM --author USER` deletes them."
+        )
+    for warning in report.warnings:
+        note(warning)
     if report.traces_left:
         note(TRACES_LEFT)

@@ -12,6 +12,7 @@ from langmem_graph.cli.options import (
     EmbeddingsOption,
     MemoryOption,
     ModelOption,
+    SharedOption,
     WhereOption,
     opened,
     read_json,
@@ -42,6 +43,7 @@ def mcp(
         bool, typer.Option("--allow-forget", help="Also offer to delete records.")
     ] = False,
     where: WhereOption = None,
+    shared: SharedOption = None,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
     directory: MemoryOption = DEFAULT_MEMORY,
@@ -57,13 +59,19 @@ def mcp(
     )
 
     _check_whose(user, user_header, http)
+    if shared and user is None:
+        raise InvalidInputError(
+            "--shared needs --user: which of several users may read a room is decided in code, by "
+            "Memory(authorize=…) and create_mcp_server(memory, shared=…)."
+        )
     reader = load_reader(model, base_url) if base_url else model
     opening = opened(directory, chroma, embeddings, model=reader)
     with protocol_output() as output, opening as memory:
         logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")  # to standard error
         logging.getLogger("langmem_graph").setLevel(logging.INFO)
         within = read_json(where, "--where")
-        server = create_mcp_server(memory, user_id=user, allow_forget=allow_forget, where=within)
+        scope: dict[str, Any] = {"where": within, "shared": shared or ()}
+        server = create_mcp_server(memory, user_id=user, allow_forget=allow_forget, **scope)
         if not http:
             serve_stdio(server, output)
             return

@@ -8,6 +8,7 @@ from sqlalchemy import Connection
 
 from langmem_graph.extraction.claim_due_batch import open_session
 from langmem_graph.extraction.state import Dependencies, ExtractionState
+from langmem_graph.room_keys import shared_name
 from langmem_graph.runtime import StepRun
 from langmem_graph.storage import round_checkpoints, topic_file_rows
 from langmem_graph.storage.user_room import Room
@@ -27,6 +28,7 @@ async def plan_round(deps: Dependencies, state: ExtractionState, run: StepRun) -
             # a killed process may have written a track after the profile
             written = topic_file_rows.tracks_written(connection)
             owed = written != round_checkpoints.profile_seen(connection).tracks
+            owed = owed and shared_name(run.user) is None  # nobody's profile is in a shared room
             return {"round_due": is_round_due(connection, force=force), "profile_owed": owed}
 
     return await deps.services.in_known_room(run.user, work, {})

@@ -21,6 +21,7 @@ from langmem_graph.extraction.topic_round import (
 from langmem_graph.llm.answer_schemas import ProfileText
 from langmem_graph.llm.structured_calls import load_prompt
 from langmem_graph.retrieval.quoted_context import as_data, indented
+from langmem_graph.room_keys import shared_name
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.times import zone_of
 from langmem_graph.schemas import Record
@@ -57,6 +58,8 @@ class ProfileRound:
 async def profile(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
     """Write the profile anew, where a track or a lasting record has changed."""
     services, usage = deps.services, usage_of(state)
+    if shared_name(run.user) is not None:  # of several users there is no profile
+        return {}
     if deps.runner.is_spent(usage):
         return {"again": True}
     begun = await services.in_room(run.user, _read_round)

@@ -95,6 +95,7 @@ def create_recall_node(
     mode: RecallMode = "fast",
     where: Where | None = None,
     show_context: bool = False,
+    shared: Sequence[str | int] = (),
 ) -> Node:
     """A node that recalls what matters for the user's last message, by default without a model.
 
@@ -118,15 +119,17 @@ def create_recall_node(
         show_context: put the recalled text into the stream event and, with the report, into
             `memory_report`, as `context`; for development: a checkpointer saves it, and neither
             `forget` nor `erase` reaches it there.
+        shared: recall from these shared rooms too, as far as the run's user may read them. One that
+            is refused or fails is left out, and the report says so.
 
     Raises:
         MissingUserError: at run time, when no place names a user.
         InvalidInputError: for an unusable option; at run time, when the state has no messages key.
     """
-    limits = (k, max_tokens, fail_closed)
+    options: dict[str, Any] = {"mode": mode, "where": where, "shared": shared}
+    options["show_context"] = show_context
     turn = TurnMemory(
-        *(memory, user_id, *limits, "background", read_your_writes, mode, where),
-        show_context=show_context,
+        memory, user_id, k, max_tokens, fail_closed, "background", read_your_writes, **options
     )
 
     async def recall(state: Any, config: RunnableConfig, blocking: bool) -> dict[str, Any]:

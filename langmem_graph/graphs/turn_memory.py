@@ -29,6 +29,7 @@ from langmem_graph.metadata import Value, checked_metadata
 from langmem_graph.pipelines import Pipelines
 from langmem_graph.reports import AddReport, FlushReport
 from langmem_graph.retrieval.search_common import check_choice
+from langmem_graph.room_keys import room_names
 from langmem_graph.runtime import either, emitter
 from langmem_graph.schemas import GroundedCall, Recall, RecallMode
 
@@ -77,10 +78,12 @@ class TurnMemory:
     metadata: Mapping[str, Value] | None = None
     agent_id: str | int | None = None
     show_context: bool = False
+    shared: Sequence[str | int] = ()
 
     def __post_init__(self) -> None:
         check_memory(self.memory)
         parsed(self.where)
+        room_names(self.shared)
         checked_metadata(self.metadata)
         agent_key(self.agent_id)
         for name, allowed in (("extraction", ExtractionMode), ("mode", RecallMode)):
@@ -110,7 +113,7 @@ class TurnMemory:
         user, query, context = self.user(config), query_of(messages), ""
         with self._guarded("memory_recall") as report:
             if query:
-                memory = self.memory.user(user)
+                memory = self.memory.user(user, shared=self.shared)
                 if self.read_your_writes:
                     await either(blocking, memory.flush, memory.aflush)()
                 recall = either(blocking, memory.recall, memory.arecall)

@@ -1,7 +1,7 @@
 """`create_mcp_server`: the memory tools, and a user's files as resources `memory:///NAME`."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 from urllib.parse import quote, unquote
@@ -20,6 +20,7 @@ from langmem_graph.filters import Where, parsed
 from langmem_graph.memory import Memory, UserMemory
 from langmem_graph.messages import user_key
 from langmem_graph.metadata import Value, checked_metadata
+from langmem_graph.room_keys import room_names
 from langmem_graph.threads import in_thread_of
 from langmem_graph.tools import tool_answers
 from langmem_graph.tools.tool_answers import (
@@ -52,6 +53,7 @@ def create_mcp_server(
     allow_forget: bool = False,
     where: Where | None = None,
     metadata: Mapping[str, Value] | None = None,
+    shared: Sequence[str | int] = (),
 ) -> McpServer:
     """The memory tools, and the user's files as resources, as an MCP server.
 
@@ -61,7 +63,8 @@ def create_mcp_server(
             that opened the connection.
         allow_forget: add `forget`, which asks the human where the client can, and otherwise needs
             the argument `confirm: true`.
-        where: as for `create_memory_tools`, like `metadata`; under a filter there are no files.
+        where: as for `create_memory_tools`, like `metadata` and `shared`; under a filter there are
+            no files.
 
     Raises:
         MissingUserError: the user id is empty.
@@ -72,15 +75,16 @@ def create_mcp_server(
     tools = offered(allow_forget)
     parsed(where)
     checked_metadata(metadata)
+    rooms = room_names(shared)
 
     def user() -> UserMemory:
         if fixed is not None:
-            return memory.user(fixed)
+            return memory.user(fixed, shared=rooms)
         # The session manager admits only the user who opened the session.
         request: Request | None = server.request_context.request
         if request is None or "user" not in request.scope:
             raise MissingUserError("This server was given no user, and the connection has none.")
-        return memory.user(request.user.username)
+        return memory.user(request.user.username, shared=rooms)
 
     async def on_list_tools(_: Any) -> types.ServerResult:
         described = list(map(_described, tools.values()))

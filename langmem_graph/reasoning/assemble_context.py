@@ -10,29 +10,35 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from time import time
 
+from sqlalchemy import Connection
+
 from langmem_graph.reasoning.state import Proof, ReasoningDependencies, ReasoningState
-from langmem_graph.retrieval.facts import evidence, first_chains, hits_by_id
+from langmem_graph.retrieval.facts import Placed, evidence, fact_id, first_chains, hits_by_id
+from langmem_graph.retrieval.joined_search import each_room
 from langmem_graph.retrieval.quoted_context import (
     AGAINST,
     ALSO,
+    ROOMS,
     URGENT,
     ContextBuilder,
     as_data,
     framed,
     not_in_view,
 )
+from langmem_graph.retrieval.search_common import UserSearch
 from langmem_graph.retrieval.what_is_ahead import (
     ScheduleConflict,
     VagueTurnContext,
     read_profile,
     read_vague_turn_context,
 )
+from langmem_graph.room_keys import shared_name
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.model_written_times import read_day
 from langmem_graph.schedule.times import between
 from langmem_graph.schemas import Fact, Label, MessageHit, Reasoning, Recall, RecallReport
-from langmem_graph.settings import Settings
 from langmem_graph.storage import record_queries
+from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.superseded_labels import labels_of_records
 from langmem_graph.storage.user_room import Room
 from langmem_graph.threads import in_thread
@@ -56,8 +62,8 @@ async def context(
     at = datetime.fromisoformat(state["now"]) if is_vague else None
     stored, warnings = _Stored(), list(state["warnings"])
     try:
-        stored = await services.in_known_room(
-            run.user, lambda room: _read(room, facts, at, settings), stored
+        stored = await services.in_rooms(
+            run.user, lambda rooms: _read(services, rooms, run.user, facts, at), warnings
         )
     except Exception as error:
         if deps.fail_closed:
@@ -65,11 +71,13 @@ async def context(
         warnings.append(run.problem("the context is made without what is stored", error))
     found = _Found.of(state, facts, stored)
     counter = await in_thread(token_counter, settings.encoding)  # loads a table
+    order = URGENT + (ROOMS if any(fact.room for fact in found.facts.values()) else "")
     builder = ContextBuilder(
-        counter, (state["max_tokens"] or settings.context.max_tokens) - counter.count(framed([]))
+        counter,
+        (state["max_tokens"] or settings.context.max_tokens) - counter.count(framed([], order)),
     )
     _write(builder, found, state, state["k"] or settings.context.k)
-    text = framed(builder.lines, URGENT) if builder.lines else ""
+    text = framed(builder.lines, order) if builder.lines else ""
     quoted = list(builder.quoted.values())
     kept = [e for e in state["trace"] if not stored.gone or e["event"] not in _WITH_VALUES]
     outcome = Recall(
@@ -97,9 +105,10 @@ class _Stored:
 
     vague: VagueTurnContext = field(default_factory=VagueTurnContext)
     """The profile; for a vague turn also projects and schedule."""
-    messages: dict[str, MessageHit] = field(default_factory=dict)  # the messages behind the facts
+    messages: dict[Placed, MessageHit] = field(default_factory=dict)  # those behind the facts
     gone: set[str] = field(default_factory=set)  # forgotten or superseded since found
     labels: dict[str, list[Label]] = field(default_factory=dict)  # by the facts' ids
+    room: str | None = None  # the shared room, where it is of one
 
 
 @dataclass(frozen=True)
@@ -205,22 +214,47 @@ def _proved_title(found: _Found) -> str:
     return f"Facts for the request{what}:"
 
 
-def _read(room: Room, facts: Sequence[Fact], at: datetime | None, settings: Settings) -> _Stored:
-    with room.database.read_transaction() as connection:
-        profile = VagueTurnContext(read_profile(connection, settings))
-        vague = read_vague_turn_context(connection, at, settings) if at else profile
-        quotable = (*facts, *vague.facts())
-        messages = hits_by_id(connection, quotable)
-        records = record_queries.numbers_of(connection, (f.record_id for f in facts if f.record_id))
-        active = record_queries.current(connection, records.values())
-        of_records = labels_of_records(connection, records.values())
+def _read(
+    services: Services, rooms: list[Room], user: str, facts: Sequence[Fact], at: datetime | None
+) -> _Stored:
+    """What is stored of the facts, each in its room; profile and schedule are the user's own."""
+
+    def read(one: UserSearch, connection: Connection) -> _Stored:
+        vague, room = VagueTurnContext(), shared_name(one.key)
+        if one.key == user:
+            profile = VagueTurnContext(read_profile(connection, one.settings))
+            vague = read_vague_turn_context(connection, at, one.settings) if at else profile
+        return _read_room(connection, room, [f for f in facts if f.room == room], vague)
+
+    searches = UserSearch.over(services, rooms).alone() if rooms else []
+    parts = [part for _, part in each_room(searches, read)]
+    if len(parts) == 1 and not services.shared:
+        return parts[0]
+    known = {fact.id for fact in facts if any(part.room == fact.room for part in parts)}
+    unread = {fact.id for fact in facts} - known
+    return _Stored(
+        next((part.vague for part in parts if shared_name(user) == part.room), VagueTurnContext()),
+        {name: hit for part in parts for name, hit in part.messages.items()},
+        unread.union(*(part.gone for part in parts)),
+        {name: labels for part in parts for name, labels in part.labels.items()},
+    )
+
+
+def _read_room(
+    connection: Connection, room: str | None, facts: Sequence[Fact], vague: VagueTurnContext
+) -> _Stored:
+    messages = hits_by_id(connection, (*facts, *vague.facts()))
+    records = record_queries.numbers_of(connection, (f.record_id for f in facts if f.record_id))
+    active = record_queries.current(connection, records.values())
+    of_records = labels_of_records(connection, records.values())
     current = {record for record, n in records.items() if n in active}
-    labels = {f"record:{record}": of_records.get(n, []) for record, n in records.items()}
-    labels |= {f"message:{message_id}": hit.labels for message_id, hit in messages.items()}
-    stored = {f"message:{message_id}" for message_id in messages}
-    stored |= {f"record:{record}" for record in current}
+    labels = {fact_id("record", room, one): of_records.get(n, []) for one, n in records.items()}
+    labels |= {fact_id("message", *place): hit.labels for place, hit in messages.items()}
+    stored = {fact_id("message", *place) for place in messages}
+    stored |= {fact_id("record", room, record) for record in current}
     outdated = {fact.id for fact in facts if fact.outdated and labels.get(fact.id)}
-    return _Stored(vague, messages, {fact.id for fact in facts} - stored - outdated, labels)
+    gone = {fact.id for fact in facts} - stored - outdated
+    return _Stored(vague, messages, gone, labels, room)
 
 
 def _report(

@@ -21,6 +21,7 @@ from langmem_graph.retrieval.quoted_context import FactAliases, as_data, now_lin
 from langmem_graph.retrieval.search_common import UserSearch
 from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Fact, Risk
+from langmem_graph.storage.memory_services import own_room
 from langmem_graph.storage.user_room import Room
 
 DEEPER = 3  # candidates of each search, as a multiple of the facts kept of all searches; ours
@@ -60,18 +61,25 @@ async def _search(
     """The facts for the queries and of the day in question that no model has seen."""
     services, seen = deps.services, state["proof"].facts or state["recalled"]
 
-    def work(room: Room) -> list[Fact]:
-        told = told_of_days(room, state, services.settings)
-        return _unseen(UserSearch.of(services, room), queries, told, seen)
+    def work(rooms: list[Room]) -> list[Fact]:
+        room = own_room(rooms, run.user)
+        told = told_of_days(room, state, services.settings) if room else []
+        own = UserSearch.of(services, room) if room else None
+        return _unseen(UserSearch.over(services, rooms), own, queries, told, seen) if rooms else []
 
-    return await services.in_known_room(run.user, work, [])
+    return await services.in_rooms(run.user, work)
 
 
 def _unseen(
-    search: UserSearch, queries: list[str], told: Sequence[Fact], seen: Sequence[Fact]
+    search: UserSearch,
+    own: UserSearch | None,
+    queries: list[str],
+    told: Sequence[Fact],
+    seen: Sequence[Fact],
 ) -> list[Fact]:
+    """Those that are near or told; edges are followed in the user's own room."""
     options, k = search.settings.reasoning, search.settings.ranking.rrf_k
-    known = {fact.id for fact in seen} | {m for fact in seen for m in fact.message_ids}
+    known, told_in = {fact.id for fact in seen}, {one for fact in seen for one in _sources(fact)}
     found = nearest_to_examples(search, queries, DEEPER * options.risk_facts) if queries else {}
     near = [
         one for one in by_reciprocal_rank(found.values(), k) if one.likeness >= options.risk_floor
@@ -79,10 +87,13 @@ def _unseen(
     new = [
         fact
         for fact in (*near, *told)
-        if fact.id not in known and not (fact.speaker and known & set(fact.message_ids))
+        if fact.id not in known and not (fact.speaker and told_in & _sources(fact))
     ][: options.risk_facts]
     seeds = [fact.record_id for fact in (*seen, *new) if fact.record_id]
-    linked = (
-        linked_facts(search, seeds, queries) if queries and seeds and options.graph_facts else []
-    )
+    follows = queries and seeds and options.graph_facts
+    linked = linked_facts(own, seeds, queries) if own and follows else []
     return list({fact.id: fact for fact in (*new, *linked) if fact.id not in known}.values())
+
+
+def _sources(fact: Fact) -> set[tuple[str | None, str]]:
+    return {(fact.room, message) for message in fact.message_ids}

@@ -19,7 +19,6 @@ from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
 from langmem_graph.errors import for_log
-from langmem_graph.filters import Filter
 from langmem_graph.llm.structured_calls import Usage, model_runner
 from langmem_graph.reasoning import goal_loop
 from langmem_graph.reasoning.assemble_context import context
@@ -200,9 +199,9 @@ class ReasoningRunner:
             (_State, _Input, _Output),
         )
 
-    def within(self, where: Filter | None) -> "ReasoningRunner":
-        """A runner whose steps see what passes the filter alone."""
-        return ReasoningRunner(self._services.within(where), self._model) if where else self
+    def over(self, services: Services) -> "ReasoningRunner":
+        """A runner whose steps read with these, under a filter or in shared rooms too."""
+        return self if services is self._services else ReasoningRunner(services, self._model)
 
     async def recall(
         self, user_id: str, request: RecallRequest, on_event: OnEvent | None = None

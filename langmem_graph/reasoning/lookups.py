@@ -33,6 +33,7 @@ from langmem_graph.schedule.times import EventTime
 from langmem_graph.schedule.worded_days import worded_days
 from langmem_graph.schemas import Fact
 from langmem_graph.settings import Settings
+from langmem_graph.storage.memory_services import own_room
 from langmem_graph.storage.user_room import Room
 
 PLANNED = ("I am away on {}.", "We have booked something for {}.", "There is an appointment on {}.")
@@ -58,13 +59,14 @@ async def first_lookup(
         k = max(k, services.settings.reasoning.plan_facts)
     recorder = run.recorder(state["trace"])
     facts: list[Fact] = []
-    warnings: list[str] = []
+    warnings: list[str] = [*services.refused]
 
-    def look_up(room: Room) -> list[Fact]:
-        search = UserSearch.of(services, room, notes)
-        found = find_facts(search, query, k)
-        if not reasons(state):
+    def look_up(rooms: list[Room]) -> list[Fact]:
+        found = find_facts(UserSearch.over(services, rooms, notes), query, k) if rooms else []
+        room = own_room(rooms, run.user)
+        if room is None or not reasons(state):
             return found
+        search = UserSearch.of(services, room, notes)
         dated = {message for fact in found if fact.day for message in fact.message_ids}
         told = told_of_days(room, state, services.settings)
         first = [fact for fact in told if not dated & set(fact.message_ids)]
@@ -72,7 +74,7 @@ async def first_lookup(
         return list({fact.id: fact for fact in reversed(facts)}.values())[::-1]
 
     try:
-        facts = await services.in_known_room(run.user, look_up, [])
+        facts = await services.in_rooms(run.user, look_up, notes.warnings)
     except Exception as error:
         if deps.fail_closed:
             raise

@@ -6,9 +6,11 @@ The sentences are statements such as the user may have made, and are embedded as
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from langmem_graph.errors import EmbeddingError
@@ -18,6 +20,7 @@ from langmem_graph.retrieval.facts import (
     facts_by_number,
     hits_by_number,
 )
+from langmem_graph.retrieval.joined_search import each_room
 from langmem_graph.retrieval.record_search import near_records
 from langmem_graph.retrieval.search_common import UserSearch, Vector, best_cosines
 from langmem_graph.schemas import Fact
@@ -35,19 +38,27 @@ def nearest_to_examples(
     search: UserSearch, sentences: Sequence[str], depth: int
 ) -> dict[str, list[Fact]]:
     """For each sentence the `depth` nearest facts, best first; EmbeddingError where that fails."""
-    dimension = search.room.check_embedder(search.embedder.name)
     vectors = search.embedder.embed(list(sentences))
+    found = each_room(search.alone(), lambda one, c: _nearest_facts(one, c, vectors, depth))
+    several = zip(*(nearest for _, nearest in found), strict=True)
+    best = (sorted(chain(*lists), key=lambda fact: -fact.likeness)[:depth] for lists in several)
+    return dict(zip(sentences, best, strict=False))
+
+
+def _nearest_facts(
+    search: UserSearch, connection: Connection, vectors: NDArray[np.float32], depth: int
+) -> list[list[Fact]]:
+    """For each vector the `depth` nearest facts of one room, best first."""
+    dimension = search.room.check_embedder(search.embedder.name, connection)
     search.room.check_dimension(vectors.shape[1], dimension)
-    with search.room.database.read_transaction() as connection:
-        found = [_nearest(search, connection, vector, depth) for vector in vectors]
-        messages = hits_by_number(connection, {n for m, _ in found for n in m})
-        known = record_queries.active(connection, {n for _, r in found for n in r})
-        records = record_queries.records_by_number(connection, known)
+    found = [_nearest(search, connection, vector, depth) for vector in vectors]
+    messages = hits_by_number(connection, {n for m, _ in found for n in m})
+    known = record_queries.active(connection, {n for _, r in found for n in r})
+    records = record_queries.records_by_number(connection, known)
     facts = {(RECORDS, n): fact_of_record(record) for n, record in records.items()} | {
         (MESSAGES, n): fact_of_message(message) for n, message in messages.items()
     }
-    nearest = (_joined(near, facts)[:depth] for near in found)
-    return dict(zip(sentences, nearest, strict=True))
+    return [_joined(near, facts)[:depth] for near in found]
 
 
 def near_in(
@@ -56,13 +67,13 @@ def near_in(
     """This search in the memory of a run's user; none where the embedder fails."""
 
     async def near(sentences: Sequence[str], k: int, run: "StepRun") -> list[list[Fact]]:
-        def work(room: Room) -> list[list[Fact]]:
-            search = UserSearch.of(services, room)
+        def work(rooms: list[Room]) -> list[list[Fact]]:
             with suppress(EmbeddingError):  # words still find
-                return list(nearest_to_examples(search, sentences, k).values())
+                search = UserSearch.over(services, rooms) if rooms else None
+                return list(nearest_to_examples(search, sentences, k).values()) if search else []
             return []
 
-        return await services.in_known_room(run.user, work, []) if sentences else []
+        return await services.in_rooms(run.user, work) if sentences else []
 
     return near
 

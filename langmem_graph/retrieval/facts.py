@@ -6,6 +6,7 @@ chain the newest record and at most one older fact, which count as one. `MemoryS
 search for the steps of a graph.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -16,15 +17,16 @@ from rapidfuzz import fuzz
 from sqlalchemy import Connection
 
 from langmem_graph.errors import EmbeddingError
-from langmem_graph.retrieval.message_search import as_hit, search_different
-from langmem_graph.retrieval.record_search import ranked_chains
+from langmem_graph.retrieval.joined_search import each_room, search_different
+from langmem_graph.retrieval.message_search import as_hit
+from langmem_graph.retrieval.record_search import RankedRecords, ranked_chains
 from langmem_graph.retrieval.search_common import UserSearch
 from langmem_graph.schedule.times import event_in, zone_of
 from langmem_graph.schemas import Fact, MessageHit, Record, Relation
 from langmem_graph.storage import record_queries, superseded_labels
 from langmem_graph.storage.graph_neighbours import CAUSAL, neighbours
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.storage.user_room import OpenLedger
+from langmem_graph.storage.user_room import OpenLedger, Room
 from langmem_graph.threads import in_thread
 
 if TYPE_CHECKING:
@@ -33,7 +35,20 @@ if TYPE_CHECKING:
 Search = Callable[[str, int, Relation, "StepRun"], Awaitable[list[Fact]]]
 """Searches a memory: query, number of facts, relation, run."""
 
+_OF_RECORD = set("record_id message_ids kind subject attribute confirmation room author".split())
+Placed = tuple[str | None, str]
+"""A shared room, or None, and the id of a message there."""
 LONGEST = 600  # characters of a fact; a longer message is cut to its best part
+
+
+def placed(hit: MessageHit) -> Placed:
+    """Where a message is; two rooms may have the same id."""
+    return hit.room, hit.message_id
+
+
+def fact_id(layer: Literal["record", "message"], room: str | None, own_id: str) -> str:
+    """The id of the fact that is a record or a message; in a shared room it names the room."""
+    return f"{layer}:{own_id}" if room is None else f"{layer}@{json.dumps(room)}:{own_id}"
 
 
 def find_facts(
@@ -48,35 +63,55 @@ def find_facts(
     settings, depth = search.settings, 2 * k if relation == "temporal" else k
     signal: Literal["words"] | None = "words" if relation == "entity" else None
     hits, ranked = search_different(search.by(signal), query, depth, past=True)
-    near = dict(zip(ranked.numbers, ranked.signals.get("dense", ()), strict=False))
-    with search.room.database.read_transaction() as connection:
-        chains = ranked_chains(connection, ranked, depth, signal)
-        numbers = [n for chain in chains for n in chain]
-        found = superseded_labels.labelled_records(connection, numbers)
-        records = [found[n] for n in numbers if n in found]
-        if relation == "causal" and settings.reasoning.use_causal_edges:
-            records = _with_causes(connection, records, k)
-    likeness = {record.record_id: float(near[n]) for n, record in found.items() if n in near}
-    facts = _fused(records, hits, likeness, settings.ranking.rrf_k)
+    own = {id(one): found for one, found in ranked}
+    causes = relation == "causal" and settings.reasoning.use_causal_edges
+
+    def read(one: UserSearch, connection: Connection) -> list[tuple[float, Fact]]:
+        records = _scored(connection, own[id(one)], depth, signal)
+        return _with_causes(connection, records, k) if causes else records
+
+    of_rooms = [facts for _, facts in each_room((one for one, _ in ranked), read)]
+    scored = [fact for facts in of_rooms for fact in facts]
+    if len(of_rooms) > 1:  # each room's are in order already
+        scored.sort(key=lambda one: -one[0])
+    facts = _fused([fact for _, fact in scored], hits, settings.ranking.rrf_k)
     return _by_time(facts, k) if relation == "temporal" else first_chains(facts, k)
 
 
-def _with_causes(connection: Connection, records: list[Record], k: int) -> list[Record]:
+def _scored(
+    connection: Connection, ranked: RankedRecords, depth: int, signal: Literal["words"] | None
+) -> list[tuple[float, Fact]]:
+    """The records of the best chains as facts, each with the score of its chain's best one."""
+    near = dict(zip(ranked.numbers, ranked.signals.get("dense", ()), strict=False))
+    values = ranked.signals[signal] if signal and ranked.numbers else ranked.scores
+    scores = dict(zip(ranked.numbers, values.tolist(), strict=True))
+    chains = ranked_chains(connection, ranked, depth, signal)
+    found = superseded_labels.labelled_records(connection, [n for chain in chains for n in chain])
+    return [
+        (scores[chain[-1]], fact_of_record(found[n], float(near.get(n, 0.0))))
+        for chain in chains
+        for n in chain
+        if n in found
+    ]
+
+
+def _with_causes(
+    connection: Connection, records: list[tuple[float, Fact]], k: int
+) -> list[tuple[float, Fact]]:
     """The first half of the records, their causes and effects, then the other records."""
     seeds, rest = records[: (k + 1) // 2], records[(k + 1) // 2 :]
-    numbers = record_queries.numbers_of(connection, [record.record_id for record in seeds])
-    near = [n for n, _ in neighbours(connection, list(numbers.values()), CAUSAL)]
+    ids = [fact.record_id for _, fact in seeds if fact.record_id]
+    near = list(record_queries.numbers_of(connection, ids).values())
+    near = [n for n, _ in neighbours(connection, near, CAUSAL)]
     found = record_queries.records_by_number(connection, near)
-    linked = [found[n] for n in near if n in found]
-    return list({record.record_id: record for record in (*seeds, *linked, *rest)}.values())
+    last = seeds[-1][0] if seeds else 0.0
+    linked = [(last, fact_of_record(found[n])) for n in near if n in found]
+    return list({one[1].id: one for one in (*seeds, *linked, *rest)}.values())
 
 
-def _fused(
-    records: Sequence[Record], hits: Sequence[MessageHit], likeness: dict[str, float], rrf_k: int
-) -> list[Fact]:
-    facts = [fact_of_record(one, likeness.get(one.record_id, 0.0)) for one in records]
-    of_message = {m: fact for fact in reversed(facts) for m in fact.message_ids}
-    found = [of_message.get(hit.message_id) or fact_of_message(hit) for hit in hits]
+def _fused(facts: Sequence[Fact], hits: Sequence[MessageHit], rrf_k: int) -> list[Fact]:
+    of_message = {(f.room, m): f for f in reversed(facts) for m in f.message_ids}
+    found = [of_message.get(placed(hit)) or fact_of_message(hit) for hit in hits]
     return by_reciprocal_rank([facts, found], rrf_k)
 
 
@@ -103,8 +138,8 @@ def first_chains(facts: Iterable[Fact], k: int) -> list[Fact]:
         chain = _chain(fact)
         if chain not in kept and len(kept) == k:
             continue
-        older = fact.outdated and fact.record_id != chain
-        if older and any(one.record_id != chain for one in kept.get(chain, [])):
+        older = fact.outdated and _own(fact) != chain
+        if older and any(_own(one) != chain for one in kept.get(chain, [])):
             continue
         kept.setdefault(chain, []).append(fact)
         order.append(fact)
@@ -114,8 +149,13 @@ def first_chains(facts: Iterable[Fact], k: int) -> list[Fact]:
 def _chain(fact: Fact) -> str:
     """What the facts of one chain have in common: the id of its newest record."""
     if fact.outdated and len(fact.labels) == 1:
-        return fact.labels[0].newest_id
-    return fact.record_id or fact.id
+        return fact_id("record", fact.room, fact.labels[0].newest_id)
+    return _own(fact)
+
+
+def _own(fact: Fact) -> str:
+    """The id of its record, else its own."""
+    return fact_id("record", fact.room, fact.record_id) if fact.record_id else fact.id
 
 
 def _by_time(facts: Sequence[Fact], k: int) -> list[Fact]:
@@ -128,22 +168,22 @@ def fact_of_record(record: Record, likeness: float = 0.0) -> Fact:
     """A record as a fact."""
     event = event_in(record.event_time)
     return Fact(
-        id=f"record:{record.record_id}",
+        id=fact_id("record", record.room, record.record_id),
         text=record.text[:LONGEST],
         at=record.said_at,
         labels=record.labels,
         likeness=likeness,
         day=event.start.astimezone(zone_of(event.time_zone)).date() if event else None,
-        **record.model_dump(
-            include={"record_id", "message_ids", "kind", "subject", "attribute", "confirmation"}
-        ),
+        **record.model_dump(include=_OF_RECORD),
     )
 
 
 def fact_of_message(hit: MessageHit) -> Fact:
     """A message as a fact; a long one is cut to its best part."""
     return Fact(
-        id=f"message:{hit.message_id}",
+        id=fact_id("message", hit.room, hit.message_id),
+        room=hit.room,
+        author=hit.author,
         text=hit.text if len(hit.text) <= LONGEST else f"… {hit.excerpt[:LONGEST]} …",
         at=hit.at,
         speaker=hit.name or hit.role,
@@ -186,9 +226,10 @@ def _passing(
 
 
 def _newest(values: Mapping[str, Sequence[Fact]]) -> str | None:
-    """The newest, where all are about one attribute and the dates differ."""
-    about = {(f.subject, f.attribute) for facts in values.values() for f in facts}
-    if len(about) != 1 or not all(next(iter(about))):
+    """The newest, where all are about one attribute in one room and the dates differ."""
+    every = [fact for facts in values.values() for fact in facts]
+    about = {(fact.subject, fact.attribute) for fact in every}
+    if len(about) != 1 or not all(next(iter(about))) or len({fact.room for fact in every}) > 1:
         return None
     latest = {
         value: max(fact.at or datetime.min.replace(tzinfo=UTC) for fact in facts)
@@ -204,12 +245,12 @@ def hits_by_number(connection: Connection, numbers: Iterable[int]) -> dict[int, 
     return {n: as_hit(message, n) for n, message in found.items()}
 
 
-def hits_by_id(connection: Connection, facts: Iterable[Fact]) -> dict[str, MessageHit]:
-    """The facts' messages that are stored, by id."""
+def hits_by_id(connection: Connection, facts: Iterable[Fact]) -> dict[Placed, MessageHit]:
+    """The facts' messages that are stored, by room and id."""
     ids = {message_id for fact in facts for message_id in fact.message_ids}
     numbers = record_queries.message_numbers(connection, ids)
     hits = hits_by_number(connection, [n for n, _, _ in numbers.values()])
-    return {hit.message_id: hit for hit in hits.values()}
+    return {placed(hit): hit for hit in hits.values()}
 
 
 def facts_by_number(room: OpenLedger, numbers: Iterable[int]) -> list[Fact]:
@@ -221,10 +262,10 @@ def facts_by_number(room: OpenLedger, numbers: Iterable[int]) -> list[Fact]:
     return [fact_of_record(found[n]) for n in wanted if n in found]
 
 
-def evidence(quoted: Iterable[Fact], messages: dict[str, MessageHit]) -> list[MessageHit]:
+def evidence(quoted: Iterable[Fact], messages: dict[Placed, MessageHit]) -> list[MessageHit]:
     """The messages behind the quoted facts, best first, each once."""
-    ids = dict.fromkeys(message_id for fact in quoted for message_id in fact.message_ids)
-    found = [messages[message_id] for message_id in ids if message_id in messages]
+    ids = dict.fromkeys((fact.room, message) for fact in quoted for message in fact.message_ids)
+    found = [messages[one] for one in ids if one in messages]
     return [hit.model_copy(update={"score": 1 / place}) for place, hit in enumerate(found, 1)]
 
 
@@ -237,9 +278,11 @@ class MemorySearch:
     async def search(self, query: str, k: int, relation: Relation, run: "StepRun") -> list[Fact]:
         """The best facts for a query; none where the user has no memory yet."""
         services = self._services
-        return await services.in_known_room(
-            run.user, lambda room: find_facts(UserSearch.of(services, room), query, k, relation), []
-        )
+
+        def find(rooms: list[Room]) -> list[Fact]:
+            return find_facts(UserSearch.over(services, rooms), query, k, relation) if rooms else []
+
+        return await services.in_rooms(run.user, find)
 
     async def likeness(self, text: str, others: Sequence[str], run: "StepRun") -> float:
         """The greatest cosine of a text with the others; by spelling where the embedder fails."""

@@ -11,8 +11,8 @@ from typing import get_args
 
 from langmem_graph.filters import Where, parsed
 from langmem_graph.messages import to_utc
-from langmem_graph.retrieval import message_search
-from langmem_graph.retrieval.facts import evidence, hits_by_id
+from langmem_graph.retrieval import joined_search
+from langmem_graph.retrieval.facts import Placed, evidence, hits_by_id, placed
 from langmem_graph.retrieval.quoted_context import (
     AGAINST,
     ALSO,
@@ -42,7 +42,7 @@ from langmem_graph.retrieval.what_is_ahead import (
 from langmem_graph.schedule.time_phrases import spoken_time
 from langmem_graph.schemas import MessageHit, Reasoning, Recall, RecallReport, SearchBy
 from langmem_graph.settings import RankingMethod
-from langmem_graph.storage.memory_services import Services
+from langmem_graph.storage.memory_services import Services, own_room
 from langmem_graph.tokens import token_counter
 
 
@@ -61,11 +61,11 @@ def search_conversation(
     check_query(query, k)
     if ranking is not None:
         check_choice("ranking", ranking, get_args(RankingMethod))
-    with services.within(parsed(where)).known_room(user_id) as room:
-        if room is None:
+    with services.within(parsed(where)).rooms(user_id) as rooms:
+        if not rooms:
             return []
-        search = UserSearch.of(services, room).by(ranking)
-        hits = message_search.search_best(search, query, k + NEAR_MISSES * explain, by)
+        search = UserSearch.over(services, rooms).by(ranking)
+        hits = joined_search.search_best(search, query, k + NEAR_MISSES * explain, by)
     if not explain:
         return [hit.model_copy(update={"signals": None}) for hit in hits]
     missed = [one.model_copy(update={"missed": why_missed(one, hits[k - 1])}) for one in hits[k:]]
@@ -86,19 +86,21 @@ def fast_recall(
 
     A vague turn has no words to search for: projects and schedule come first in its context.
     """
-    start, notes = perf_counter(), SearchNotes()
+    start, notes = perf_counter(), SearchNotes(warnings=[*services.refused])
     settings, seen = services.settings, set(in_view)
     k, budget = check_request(settings, query, k, max_tokens)
     now = to_utc(at) if at is not None else datetime.now(UTC)
     found: list[MessageHit] = []
     conflicts: list[ScheduleConflict] = []
-    vague, messages = VagueTurnContext(), {}
-    with services.within(parsed(where)).known_room(user_id) as room:
-        if room is not None:
-            search = UserSearch.of(services, room, notes)
+    vague, messages = VagueTurnContext(), dict[Placed, MessageHit]()
+    with services.within(parsed(where)).rooms(user_id, notes.warnings) as rooms:
+        if rooms:
+            search = UserSearch.over(services, rooms, notes)
             most = k + len(seen) + NEAR_MISSES
-            found, _ = message_search.search_different(search, query, most)
+            found, _ = joined_search.search_different(search, query, most)
             found = [hit for hit in found if not {hit.text, hit.message_id} & seen]
+        room = own_room(rooms, user_id)
+        if room is not None:
             with notes.stage("schedule"):
                 asked = spoken_time(query, now, settings.time_zone)
                 conflicts = conflicts_at(room, asked, settings) if asked else []
@@ -121,13 +123,13 @@ def fast_recall(
         )
     overlaps = [conflict.text for conflict in conflicts]
     behind = evidence(builder.quoted.values(), messages)
-    known = {hit.message_id for hit in behind}
+    known = {placed(hit) for hit in behind}
     missed = [(hit, f"no room in {budget} tokens") for hit in rest if hit not in quoted]
     missed = [*missed, *((hit, why_missed(hit, hits[-1])) for hit in found[k:])][:NEAR_MISSES]
     notes.milliseconds["total"] = (perf_counter() - start) * 1_000
     return Recall(
         context=context,
-        evidence=[*behind, *(hit for hit in quoted if hit.message_id not in known)],
+        evidence=[*behind, *(hit for hit in quoted if placed(hit) not in known)],
         report=RecallReport(
             status="degraded" if notes.warnings else "ok",
             warnings=notes.warnings,

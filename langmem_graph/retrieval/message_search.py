@@ -19,9 +19,9 @@ from langmem_graph.storage.superseded_labels import labelled_messages
 from langmem_graph.storage.tables_and_migrations import MESSAGES
 from langmem_graph.storage.vector_rows import Pieces
 from langmem_graph.storage.where_conditions import Passes, numbers_within, passing
-from langmem_graph.storage.words import query_terms, telling_terms
+from langmem_graph.storage.words import TermCounts, query_terms, telling_terms
 
-_SAME = set("session_id role origin name at text agent_id metadata".split())
+_SAME = set("session_id role origin name at text agent_id metadata room author".split())
 ATTEMPTS, DEEPER = 3, 8  # searches where most texts are equal, each so many times as deep
 MANY, DEEP = 0.25, 1.5
 """From this share of messages on that pass a filter, words are looked up among all, so many times
@@ -40,7 +40,7 @@ def search_best(search: UserSearch, query: str, k: int, by: SearchBy) -> list[Me
                 centroids = vector_rows.centroids(connection, sessions)
                 ranking, best = rank_sessions(found, ranking, centroids, search.settings)
         with search.notes.stage("texts"):
-            return _hits(connection, found, ranking, best[:k])
+            return list(hits_of(connection, found, ranking, best[:k]).values())
 
 
 def search_different(
@@ -73,16 +73,16 @@ def _different_hits(
     read = 0
     while read < len(best) and len(hits) < k:
         more = best[read : read + max(k, read)]
-        hits = different([*hits, *_hits(connection, found, ranking, more)])
+        hits = different([*hits, *hits_of(connection, found, ranking, more).values()])
         read += len(more)
     return hits[:k]
 
 
 def different(hits: Sequence[MessageHit]) -> list[MessageHit]:
     """The hits without repetitions: of equal texts by one speaker the newest, at the best place."""
-    newest: dict[tuple[str, str | None, str], MessageHit] = {}
+    newest: dict[tuple[str | None, ...], MessageHit] = {}
     for hit in hits:
-        text = (hit.role, hit.name, hit.text)
+        text = (hit.role, hit.name, hit.text, hit.room, hit.author)
         newest[text] = max(newest.get(text, hit), hit, key=lambda same: (same.at, same.position))
     return list(newest.values())
 
@@ -96,14 +96,19 @@ def _ranked(
 
 
 def gather(
-    search: UserSearch, connection: Connection, query: str, vector: Vector | None, depths: Depths
+    search: UserSearch,
+    connection: Connection,
+    query: str,
+    vector: Vector | None,
+    depths: Depths,
+    ranked: RankedRecords | None = None,
 ) -> Candidates:
     """The best messages by vector, by words and by the records that cite them, joined."""
     notes, held = search.notes, search.held(connection)
     passes = held.passing_filter(connection) if held else None
     compared = held.begin_comparing(vector) if held and vector is not None else None
     with notes.stage("words"):
-        words = _by_words(connection, query, depths.words, passes)
+        words = _by_words(search, connection, query, depths.words, passes)
     with notes.stage("vectors"):
         cosines = compared() if compared else None
         if held is None or cosines is None:
@@ -113,7 +118,7 @@ def gather(
         else:
             near = held.nearest(cosines, depths.dense, vector_rows.waiting_items(connection))
     with notes.stage("records"):
-        ranked = rank_records(search, connection, query, vector, depths)
+        ranked = ranked or rank_records(search, connection, query, vector, depths)
         cited = _cited(connection, ranked, depths.dense)
     with notes.stage("exact"):
         items = _items(connection, {*words, *near, *cited}, passes)
@@ -158,23 +163,26 @@ def _cited(connection: Connection, ranked: RankedRecords, depth: int) -> dict[in
 
 
 def _by_words(
-    connection: Connection, query: str, depth: int, passes: Passes | None
+    search: UserSearch, connection: Connection, query: str, depth: int, passes: Passes | None
 ) -> dict[int, float]:
     """The messages with the best BM25 scores, of those that pass the filter.
 
     Where many pass, it takes less time to look deeper and leave out the others.
     """
-    counts = MESSAGE_WORDS.counts(connection, query_terms(query))
-    chosen = telling_terms(counts, message_queries.newest_message(connection))
+    counted = search.message_terms
+    if counted is None:
+        having = MESSAGE_WORDS.counts(connection, query_terms(query))
+        counted = TermCounts(message_queries.newest_message(connection), having)
+    chosen = telling_terms(counted.having, counted.rows)
     share = passes.mean() if passes is not None else 0.0
     if passes is not None and share >= MANY:
         deep = int(DEEP * depth / share)
-        found = MESSAGE_WORDS.search(connection, chosen, deep, counts=counts)
+        found = MESSAGE_WORDS.search(connection, chosen, deep, counted=counted)
         best = [(n, score) for n, score in found if passes[n]]
         if len(best) >= depth or len(found) < deep:
             return dict(best[:depth])
     among = numbers_within(connection, MESSAGES)
-    return dict(MESSAGE_WORDS.search(connection, chosen, depth, among, counts))
+    return dict(MESSAGE_WORDS.search(connection, chosen, depth, among, counted))
 
 
 def _best_pieces(
@@ -194,19 +202,22 @@ def _best_pieces(
     return dense, spans
 
 
-def _hits(
+def hits_of(
     connection: Connection, found: Candidates, ranking: Ranking, best: Sequence[int]
-) -> list[MessageHit]:
+) -> dict[int, MessageHit]:
+    """The candidates at these places as hits, by place, in their order."""
     best = [place for place in best if ranking.scores[place] != NOT_FOUND]
     numbers = [found.facts[place].n for place in best]
     messages = labelled_messages(connection, numbers)
-    hits = []
+    hits = dict[int, MessageHit]()
     for place, n in zip(best, numbers, strict=True):
-        message = messages[n]
+        message = messages.get(n)
+        if message is None:  # of another room, and forgotten since it was found
+            continue
         start, end = _without_speaker(found, place)
         excerpt = message.text[start:end] if end > start else message.text
         score, signals = float(ranking.scores[place]), ranking.signals_of(place)
-        hits.append(as_hit(message, n, excerpt=excerpt, score=score, signals=signals))
+        hits[place] = as_hit(message, n, excerpt=excerpt, score=score, signals=signals)
     return hits
 
 

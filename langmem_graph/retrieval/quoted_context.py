@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from langmem_graph.schedule.times import with_weekday
-from langmem_graph.schemas import ChangeRelation, Fact, Label, Message, MessageHit
+from langmem_graph.schemas import ChangeRelation, Fact, Label, Labelled, Message, MessageHit
 from langmem_graph.tokens import TokenCounter, estimate
 
 OPENING = "<memory>\nQuotes from this user's earlier conversations"  # how a context begins
@@ -19,6 +19,7 @@ NOTED = "\nNote from memory:\n"  # how a note below a tool's answer begins; its 
 AGAINST = "Check this before acting on the request:"
 ALSO = "Also remembered:"
 URGENT = "most urgent first"
+ROOMS = "; those from shared rooms name room and author"
 LONGEST_NAME = 80  # characters of a speaker's name
 ALIAS_TOKENS = 4
 LONGEST_REQUEST = 4_000  # characters of a request in a prompt
@@ -61,19 +62,21 @@ def build_context(
         before: lines that precede the quotes.
     """
     order, also = (URGENT, [ALSO]) if before else ("oldest first", [])
+    order += ROOMS if any(hit.room for hit in hits) else ""
     left = budget - counter.count(framed([*before, *also], order))
-    quotes: dict[str, str] = {}
+    quotes: dict[tuple[str | None, str], str] = {}
     for hit in hits:
         line = quote(hit, counter, per_quote)
         cost = counter.count(line) + 1
         if cost <= left:
-            quotes[hit.message_id] = line
+            quotes[hit.room, hit.message_id] = line
             left -= cost
-    quoted = [hit for hit in hits if hit.message_id in quotes]
+    quoted = [hit for hit in hits if (hit.room, hit.message_id) in quotes]
     if not quoted:
         return (framed(before, order) if before else ""), []
     by_time = sorted(quoted, key=lambda hit: (hit.at, hit.position))
-    return framed([*before, *also, *(quotes[hit.message_id] for hit in by_time)], order), quoted
+    lines = (quotes[hit.room, hit.message_id] for hit in by_time)
+    return framed([*before, *also, *lines], order), quoted
 
 
 def framed(lines: Iterable[str], order: str = "oldest first") -> str:
@@ -93,13 +96,23 @@ def quote(message: MessageHit | Message, counter: TokenCounter, limit: int) -> s
         message_id, best = message.id, message.text
     speaker = (message.name or message.role)[:LONGEST_NAME]
     label = label_words(message.labels)
-    head = f"- {message.at:%Y-%m-%d %H:%M} {plain_id(speaker)} [{plain_id(message_id)}]{label}: "
+    who = f"{plain_id(speaker)}{of_room(message, speaker)}"
+    head = f"- {message.at:%Y-%m-%d %H:%M} {who} [{plain_id(message_id)}]{label}: "
     words = as_data(message.text)
     room = max(limit - counter.count(label), limit // 2) if label else limit
     if counter.count(words) > room:
         kept = _beginning(best, room, counter.count)
         words = as_data(f"… {best if kept == best else kept.rsplit(' ', 1)[0]} …")
     return head + words
+
+
+def of_room(said: Labelled, speaker: str = "") -> str:
+    """The shared room that a text is from, and its author where that is not the speaker."""
+    if said.room is None:
+        return ""
+    author = "" if said.author in (None, speaker) else str(said.author)[:LONGEST_NAME]
+    by = f", added by {plain_id(author)}" if author else ""
+    return f" (shared room {plain_id(said.room[:LONGEST_NAME])}{by})"
 
 
 def _beginning(text: str, limit: int, count: Callable[[str], int]) -> str:
@@ -217,7 +230,8 @@ def not_in_view(facts: Iterable[Fact], in_view: Collection[str]) -> list[Fact]:
 def fact_line(fact: Fact) -> str:
     """A fact as a line of a context: date, speaker, ids, labels, and the text as data."""
     when = f"{fact.at:%Y-%m-%d %H:%M} " if fact.at else ""
-    who = f"{plain_id(fact.speaker[:LONGEST_NAME])} " if fact.speaker else ""
+    who = plain_id(fact.speaker[:LONGEST_NAME]) if fact.speaker else ""
+    who = f"{who}{of_room(fact, fact.speaker)} ".lstrip()
     ids = ", ".join(map(plain_id, fact.message_ids or [fact.id]))
     note = label_words(fact.labels)
     note += f" ({fact.confirmation})" if fact.confirmation in ("draft", "inferred") else ""
@@ -263,6 +277,7 @@ def line_of(fact: Fact) -> str:
     date = f"{with_weekday(fact.at)} " if fact.at else ""
     date += f"(for {with_weekday(fact.day)}) " if fact.day else ""
     speaker = f"{as_data(fact.speaker[:LONGEST_NAME])} said " if fact.speaker else ""
+    speaker = f"{of_room(fact, fact.speaker)} {speaker}".lstrip()
     note = f" ({fact.confirmation})" if fact.confirmation in ("draft", "inferred") else ""
     note = f"{note}{label_words(fact.labels)} ".lstrip()
     return f"{date}{note}{speaker}{as_data(fact.text)}"

@@ -131,7 +131,9 @@ def _session_signals(
     first_pass = _standard(dense) + _standard(words)
     if found.vector is not None and unit.size:
         first_pass += _standard(np.asarray(unit @ found.vector, dtype=np.float64))
-    ages = len(centroids.every) - np.searchsorted(centroids.every, numbers)
+    ages = centroids.ages
+    if ages is None:
+        ages = len(centroids.every) - np.searchsorted(centroids.every, numbers)
     return {
         "dense": dense,
         "words": words,

@@ -1,14 +1,12 @@
 """Search for records: nearest vectors and best words, ranked by one weighted sum of signals."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
 from sqlalchemy import Connection
 
-from langmem_graph.filters import Where, parsed
-from langmem_graph.messages import to_utc
 from langmem_graph.retrieval.search_common import (
     RECORD_WEIGHTS,
     Depths,
@@ -19,7 +17,6 @@ from langmem_graph.retrieval.search_common import (
     as_scores,
     best_cosines,
     best_places,
-    check_query,
     date_fit,
     nearest,
     share_of_best,
@@ -28,17 +25,34 @@ from langmem_graph.retrieval.search_common import (
 from langmem_graph.schemas import RecordHit
 from langmem_graph.storage import record_queries, superseded_labels, vector_rows
 from langmem_graph.storage.full_text import RECORD_WORDS
-from langmem_graph.storage.memory_services import Services
-from langmem_graph.storage.record_writes import naive
 from langmem_graph.storage.superseded_labels import PAST
 from langmem_graph.storage.tables_and_migrations import RECORDS
 from langmem_graph.storage.where_conditions import numbers_within, passing
-from langmem_graph.storage.words import query_terms, telling_terms
+from langmem_graph.storage.words import TermCounts, query_terms, telling_terms
 
-_SHOWN = set(
-    "record_id kind text message_ids facet subject attribute confirmation status metadata".split()
-)
+_SHOWN = {
+    *"record_id kind text message_ids facet subject attribute".split(),
+    *"confirmation status metadata room author".split(),
+}
 MOST_PAST = 2_048  # records that no longer hold whose vectors are compared; ours
+
+
+@dataclass(frozen=True)
+class FoundRecords:
+    """Records to be ranked, as parallel columns."""
+
+    numbers: list[int]
+    past: frozenset[int]
+    dense: Scores
+    words: Scores  # BM25
+    date: Scores
+
+    def ranked(self, best_words: float | None = None) -> "RankedRecords":
+        """Score them; of several rooms the best BM25 score of all is given."""
+        words = share_of_best(self.words, best_words)
+        signals = {"dense": self.dense, "words": words, "date": self.date}
+        scores = weighted_sum(signals, RECORD_WEIGHTS)
+        return RankedRecords(scores, signals, self.numbers, self.past)
 
 
 @dataclass(frozen=True)
@@ -65,43 +79,67 @@ def rank_records(
     as_of: datetime | None = None,
 ) -> RankedRecords:
     """Score the records for a query that hold now, or held at a time (`as_of`, naive UTC)."""
+    return found_records(search, connection, query, vector, depths, as_of).ranked()
+
+
+def found_records(
+    search: UserSearch,
+    connection: Connection,
+    query: str,
+    vector: Vector | None,
+    depths: Depths,
+    as_of: datetime | None = None,
+) -> FoundRecords:
+    """Find the records for a query that hold now, or held then; with a depth also past ones."""
     if not record_queries.newest_record(connection):
-        return RankedRecords(np.zeros(0), {}, [])
+        none = np.zeros(0)
+        return FoundRecords([], frozenset(), none, none, none)
     allowed = record_queries.true_now(connection)
     if as_of is not None:
         allowed = set(record_queries.numbers_true_at(connection, as_of))
     if allowed is not None:
         allowed = passing(connection, RECORDS, allowed)
-    counts = RECORD_WORDS.counts(connection, query_terms(query))
-    newest = record_queries.newest_record(connection)
-    terms = {term: counts[term] for term in telling_terms(counts, newest)}
-    words = _by_words(connection, terms, depths.words, allowed)
+    counted = search.record_terms
+    if counted is None:
+        having = RECORD_WORDS.counts(connection, query_terms(query))
+        counted = TermCounts(record_queries.newest_record(connection), having)
+    terms = telling_terms(counted.having, counted.rows)
+    words = _by_words(connection, terms, depths.words, allowed, counted)
     near = near_records(search, connection, vector, depths.dense, allowed)
     candidates = {*words, *near}
     active = record_queries.active(connection, candidates) if allowed is None else allowed
-    past = _past(connection, terms, vector, depths.past) if depths.past else {}
+    past = _past(connection, terms, vector, depths.past, counted) if depths.past else {}
     found = passing(connection, RECORDS, candidates & active | past.keys())
     items, words = sorted(found), words | past
     facts = record_queries.facts_of(connection, items)
-    signals = {
-        "dense": _cosines(connection, items, vector),
-        "words": share_of_best(as_scores(words.get(n, 0.0) for n in items)),
-        "date": date_fit(query, [facts[n].said_at for n in items]),
-    }
-    return RankedRecords(weighted_sum(signals, RECORD_WEIGHTS), signals, items, frozenset(past))
+    return FoundRecords(
+        items,
+        frozenset(past),
+        dense=_cosines(connection, items, vector),
+        words=as_scores(words.get(n, 0.0) for n in items),
+        date=date_fit(query, [facts[n].said_at for n in items]),
+    )
 
 
 def _by_words(
-    connection: Connection, terms: Mapping[str, int], depth: int, allowed: set[int] | None
+    connection: Connection,
+    terms: Sequence[str],
+    depth: int,
+    allowed: set[int] | None,
+    counted: TermCounts | None,
 ) -> dict[int, float]:
     if allowed is None:
-        return dict(record_queries.words_search(connection, terms, depth))
-    every = RECORD_WORDS.search(connection, list(terms), counts=terms)
+        return dict(record_queries.words_search(connection, terms, depth, counted=counted))
+    every = RECORD_WORDS.search(connection, terms, counted=counted)
     return {n: score for n, score in every if n in allowed}
 
 
 def _past(
-    connection: Connection, terms: Mapping[str, int], vector: Vector | None, depth: int
+    connection: Connection,
+    terms: Sequence[str],
+    vector: Vector | None,
+    depth: int,
+    counted: TermCounts | None,
 ) -> dict[int, float]:
     """Records that no longer hold, found by words or by vector, with their BM25 scores.
 
@@ -113,7 +151,7 @@ def _past(
     near = list[int]()
     if vector is not None:
         near = nearest([vector_rows.vectors_of(connection, newest, RECORDS)], vector, depth)
-    words = dict(record_queries.words_search(connection, terms, depth, PAST))
+    words = dict(record_queries.words_search(connection, terms, depth, PAST, counted))
     found = {*near, *words}
     further = superseded_labels.standing(connection, found.difference(newest))
     return {n: words.get(n, 0.0) for n in found.intersection(newest) | further.past}
@@ -143,44 +181,28 @@ def _cosines(connection: Connection, items: list[int], vector: Vector | None) ->
     return as_scores(max(0.0, best.get(n, 0.0)) for n in items)
 
 
-def search_records(
-    services: Services,
-    user_id: str,
-    query: str,
-    k: int,
-    as_of: object,
-    explain: bool,
-    where: Where | None = None,
-) -> list[RecordHit]:
-    """The best records for a query, best first; what no longer holds is labelled.
-
-    Each has the score of the best record of its chain.
-    """
-    check_query(query, k)
-    then = naive(to_utc(as_of)) if as_of is not None else None
-    with services.within(parsed(where)).known_room(user_id) as room:
-        if room is None:
-            return []
-        search = UserSearch.of(services, room)
-        vector, depths = search.vector(query), search.depths(k, past=then is None)
-        with room.database.read_transaction() as connection:
-            ranked = rank_records(search, connection, query, vector, depths, then)
-            chains = ranked_chains(connection, ranked, k)
-            numbers = [n for chain in chains for n in chain]
-            found = record_queries.records_by_number(connection, numbers)
-            labelled = superseded_labels.labels_of_records(connection, [] if then else numbers)
+def hits_of_records(
+    connection: Connection, ranked: RankedRecords, k: int, explain: bool, *, labelled: bool
+) -> list[list[RecordHit]]:
+    """The `k` best chains, best first; each has the score of its best record."""
+    chains = ranked_chains(connection, ranked, k)
+    numbers = [n for chain in chains for n in chain]
+    found = record_queries.records_by_number(connection, numbers)
+    labels = superseded_labels.labels_of_records(connection, numbers if labelled else [])
     places = {n: place for place, n in enumerate(ranked.numbers)}
     return [
-        RecordHit(
-            at=found[n].said_at,
-            score=float(ranked.scores[places[chain[-1]]]),
-            # the newest of a chain may not have been found itself
-            signals=(ranked.signals_of(places[n]) if n in places else {}) if explain else None,
-            labels=labelled.get(n, []),
-            **found[n].model_dump(include=_SHOWN),
-        )
+        [
+            RecordHit(
+                at=found[n].said_at,
+                score=float(ranked.scores[places[chain[-1]]]),
+                # the newest of a chain may not have been found itself
+                signals=(ranked.signals_of(places[n]) if n in places else {}) if explain else None,
+                **found[n].model_dump(include=_SHOWN) | {"labels": labels.get(n, [])},
+            )
+            for n in chain
+            if n in found
+        ]
         for chain in chains
-        for n in chain
     ]
 
 

@@ -30,6 +30,7 @@ from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.user_room import OpenLedger, Room
 from langmem_graph.storage.vector_rows import VectorRows
 from langmem_graph.storage.where_conditions import at_most, numbers_within, passing
+from langmem_graph.storage.words import TermCounts
 
 Scores = NDArray[np.float64]
 Vector = NDArray[np.float32]
@@ -182,18 +183,44 @@ class UserSearch:
     embedder: Embedder
     settings: Settings
     notes: SearchNotes = field(default_factory=SearchNotes)
+    others: "tuple[UserSearch, ...] | None" = None
+    """The searches of the other rooms whose candidates are ranked together with its own; None where
+    there is this room alone."""
+    message_terms: TermCounts | None = None
+    """How rare the query's words are in all of these rooms; None is in its own."""
+    record_terms: TermCounts | None = None
 
     @classmethod
     def of(cls, services: Services, room: Room, notes: SearchNotes | None = None) -> "UserSearch":
         """With the memory's embedder and settings."""
         return cls(room, services.embedder, services.settings, notes or SearchNotes())
 
+    @classmethod
+    def over(
+        cls, services: Services, rooms: Sequence[Room], notes: SearchNotes | None = None
+    ) -> "UserSearch":
+        """Of several rooms together, at least one; where none is shared, of the one alone."""
+        notes = notes or SearchNotes()
+        first, *others = (replace(cls.of(services, room, notes), others=()) for room in rooms)
+        return replace(first, others=tuple(others) if services.shared else None)
+
+    @property
+    def key(self) -> str:
+        """The user's id or the shared room's key; empty for a store."""
+        return self.room.user_id if isinstance(self.room, Room) else ""
+
+    def alone(self) -> "list[UserSearch]":
+        """The search of each room on its own."""
+        return [self] if self.others is None else [replace(self, others=()), *self.others]
+
     def by(self, method: RankingMethod | None) -> "UserSearch":
         """The same with another ranking method; None is that of the settings."""
         if method is None:
             return self
         ranking = self.settings.ranking.model_copy(update={"method": method})
-        return replace(self, settings=self.settings.model_copy(update={"ranking": ranking}))
+        settings = self.settings.model_copy(update={"ranking": ranking})
+        others = None if self.others is None else tuple(one.by(method) for one in self.others)
+        return replace(self, settings=settings, others=others)
 
     def depths(self, k: int, *, past: bool = False) -> Depths:
         """The depths for `k` hits; with `past` also among records that no longer hold."""
@@ -326,6 +353,6 @@ def weighted_sum(signals: dict[str, Scores], weights: dict[str, float]) -> Score
     return np.sum([weights[name] * values for name, values in signals.items()], axis=0)  # type: ignore[no-any-return]
 
 
-def share_of_best(values: Scores) -> Scores:
-    """The values divided by the greatest of them; zeros stay zeros."""
-    return values / max(float(values.max(initial=0.0)), 1e-9)
+def share_of_best(values: Scores, best: float | None = None) -> Scores:
+    """The values divided by the greatest of them, or by a greater one; zeros stay zeros."""
+    return values / max(float(values.max(initial=0.0)) if best is None else best, 1e-9)

@@ -16,6 +16,7 @@ from langmem_graph.errors import ReadOnlyError
 from langmem_graph.messages import UNNAMED, agent_key, is_bare_call, parse_messages, session_key
 from langmem_graph.metadata import checked_metadata
 from langmem_graph.reports import AddReport, RenamedMessage
+from langmem_graph.room_keys import shared_name
 from langmem_graph.schemas import Message
 from langmem_graph.storage import message_queries, pending_messages, where_conditions
 from langmem_graph.storage.full_text import BEFORE, MESSAGE_WORDS, words_of
@@ -58,7 +59,8 @@ def add_messages(
         raise ReadOnlyError("add needs a memory opened for writing, not read_only=True.")
     session = session_key(session_id)
     longest = services.settings.storage.max_message_chars
-    about = {"metadata": checked_metadata(metadata), "agent_id": agent_key(agent_id)}
+    about: dict[str, Any] = {"author": services.author, "room": shared_name(user_id)}
+    about |= {"metadata": checked_metadata(metadata), "agent_id": agent_key(agent_id)}
     new, rejected, dropped = parse_messages(
         messages,
         session_id=session,
@@ -256,7 +258,7 @@ def _insert_messages(connection: Connection, new: Iterable[Message], session: in
 
 def _row(message: Message, session: int) -> dict[str, Any]:
     extra: dict[str, Any] = {"tool_calls": message.tool_calls, "tool_call_id": message.tool_call_id}
-    about = {"metadata": message.metadata, "agent_id": message.agent_id}
+    about = message.model_dump(include={"metadata", "agent_id", "author", "room"})
     extra |= {name: value for name, value in about.items() if value}
     return {
         "message_id": message.id,
@@ -277,8 +279,8 @@ def _index_values(connection: Connection, numbers: Sequence[int], new: Sequence[
     """Store by what filters find each message."""
     rows: list[dict[str, Any]] = []
     for n, message in zip(numbers, new, strict=True):
-        agent = {"agent_id": message.agent_id} if message.agent_id else {}
-        rows += where_conditions.value_rows(n, {**message.metadata, **agent})
+        known = message.model_dump(include={"agent_id", "author", "room"}, exclude_none=True)
+        rows += where_conditions.value_rows(n, {**message.metadata, **known})
     if rows:
         connection.execute(insert(message_values), rows)
 

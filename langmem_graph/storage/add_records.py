@@ -24,7 +24,7 @@ from langmem_graph.storage.tables_and_migrations import RECORDS
 
 _RECORD_ID = re.compile("[!-~]{1,100}")
 """Ids of this form can be cited in topic tracks."""
-_DERIVED = frozenset({"labels", "superseded_by", "created_at", "updated_at", "metadata"})
+_DERIVED = frozenset("labels superseded_by created_at updated_at metadata room author".split())
 _ALLOWED = frozenset(Record.model_fields) - _DERIVED
 
 

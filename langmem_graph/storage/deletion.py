@@ -6,12 +6,13 @@ message said. What was done to other records is taken back in `change_log.py`.
 
 from collections.abc import Iterable, Mapping
 
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, delete, func, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from langmem_graph.errors import InvalidInputError
+from langmem_graph.errors import InvalidInputError, LangMemGraphError
 from langmem_graph.messages import session_key
 from langmem_graph.reports import EraseReport, ForgetPreview, ForgetReport
+from langmem_graph.room_keys import shared_name
 from langmem_graph.storage import call_log, pending_messages, record_queries, vector_rows
 from langmem_graph.storage.change_log import Numbers, forget_changes
 from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS, words_of
@@ -38,6 +39,7 @@ from langmem_graph.storage.tables_and_migrations import (
 )
 from langmem_graph.storage.tables_and_migrations import records as records_table
 from langmem_graph.storage.user_room import note_deletion
+from langmem_graph.storage.where_conditions import having
 
 
 def forget(services: Services, user_id: str, **named: str | None) -> ForgetReport:
@@ -82,8 +84,14 @@ def _check_named(named: Mapping[str, str | None]) -> None:
 
 
 def _forget(
-    connection: Connection, record: str | None, message: str | None, session: str | None
+    connection: Connection,
+    record: str | None,
+    message: str | None,
+    session: str | None,
+    author: str | None = None,
 ) -> ForgetReport:
+    if author is not None:
+        return forget_messages(connection, list(connection.scalars(having("author", author))))
     if record is not None:
         return forget_records(connection, record_queries.numbers_of(connection, [record]).values())
     if message is not None:
@@ -193,4 +201,22 @@ def _update_session(connection: Connection, session: int) -> None:
 def erase(services: Services, user_id: str) -> EraseReport:
     """Delete everything of a user: rows or the folder, and vectors on a Chroma server first."""
     services.check_open()
-    return services.directory.erase(user_id)
+    report = services.directory.erase(user_id)
+    if shared_name(user_id) is not None:
+        return report
+    try:
+        return report.model_copy(update={"shared_rooms": _rooms_with_words_of(services, user_id)})
+    except LangMemGraphError as error:  # the user is erased all the same
+        unknown = f"Not every shared room could be looked at for words of the user: {error}"
+        return report.model_copy(update={"warnings": [unknown]})
+
+
+def _rooms_with_words_of(services: Services, author: str) -> dict[str, int]:
+    """The shared rooms that hold messages of this user, and how many."""
+    written = select(func.count()).select_from(having("author", author).subquery())
+
+    def count(connection: Connection, key: str) -> tuple[str, int]:
+        return shared_name(key) or "", connection.scalar(written) or 0
+
+    found = services.directory.read_each(count, shared=True)
+    return {room: messages for room, messages in found if messages}

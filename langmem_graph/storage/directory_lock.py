@@ -17,7 +17,8 @@ from langmem_graph.storage.sqlite_database import identity_of
 
 _log = logging.getLogger(__name__)
 LOCK_FILE = "lock"
-USERS = "users"
+USERS, SHARED = "users", "shared"
+"""The folders of users' rooms, and of shared ones."""
 ERASED = ".erased-"  # begins the names of folders being deleted; the next opening deletes the rest
 LOCK_SECONDS = 2.0  # processes that share a server hold the lock only while they open
 
@@ -72,9 +73,11 @@ class DirectoryLock:
 
 def finish_erasures(path: Path) -> None:
     """Finish what a killed process left: deleting folders and blanking Chroma's files."""
-    for leftover in (path / USERS).glob(f"{ERASED}*"):
+    rooms = (path / USERS, path / SHARED)
+    for leftover in (left for folder in rooms for left in folder.glob(f"{ERASED}*")):
         shutil.rmtree(leftover, ignore_errors=True)
-    for index in (*path.glob(f"{USERS}/*/chroma-*"), *path.glob("items/chroma-*")):
+    indexes = (index for folder in rooms for index in folder.glob("*/chroma-*"))
+    for index in (*indexes, *path.glob("items/chroma-*")):
         try:
             blank_unused(index)
         except OSError as error:

@@ -6,11 +6,12 @@ the words from `words.py`, so that they find the same.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 
 from langmem_graph.storage import postgres_words
-from langmem_graph.storage.words import is_prefix, words_of_text
+from langmem_graph.storage.words import TermCounts, is_prefix, words_of_text
 
 
 def match_expression(terms: Sequence[str]) -> str:
@@ -80,13 +81,21 @@ class WordTable:
         plain = connection.connection.cursor()  # each SELECT through SQLAlchemy takes longer
         return {t: plain.execute(command, (match_expression([t]),)).fetchone()[0] for t in terms}
 
+    def counted(self, connection: sa.Connection, terms: Iterable[str]) -> TermCounts:
+        """How many rows there are, and in how many of them each term occurs."""
+        if _is_postgres(connection):
+            rows: int | None = postgres_words.rows(connection, self.number)
+        else:
+            rows = connection.exec_driver_sql(f"SELECT count(*) FROM {self.name}_docsize").scalar()  # noqa: S608  # a constant
+        return TermCounts(rows or 0, self.counts(connection, terms))
+
     def search(
         self,
         connection: sa.Connection,
         terms: Sequence[str],
         limit: int | None = None,
         among: sa.Select[tuple[int]] | None = None,
-        counts: Mapping[str, int] | None = None,
+        counted: TermCounts | None = None,
     ) -> list[tuple[int, float]]:
         """The numbers of the rows that have a term, with their BM25 scores, best (highest) first.
 
@@ -95,29 +104,41 @@ class WordTable:
             terms: as `query_terms` gives them.
             limit: the largest number of rows; None is all.
             among: selects the numbers that are meant; None is all.
-            counts: in how many rows each term occurs, where that is known already.
+            counted: in how many rows each term occurs, where that is known; pooled counts, of
+                several rooms, also tell how rare the terms are.
         """
         if not terms:
             return []
         if _is_postgres(connection):
-            counts = self.counts(connection, terms) if counts is None else counts
-            known = {term: counts[term] for term in terms}
-            meant = self.number, known, self.weights, limit, among
+            counted = TermCounts(0, self.counts(connection, terms)) if counted is None else counted
+            meant = self.number, terms, self.weights, limit, among, counted
             return postgres_words.search(connection, *meant)
-        weights = ", ".join(map(str, self.weights[: len(self.columns)]))
-        score: sa.Label[float] = sa.literal_column(f"-bm25({self.name}, {weights})").label("score")
-        number: sa.ColumnClause[int] = sa.column("rowid")
-        query = sa.select(number, score).select_from(self._table).where(self._matching)
-        if among is not None:
-            # With a plain rowid SQLite would search the words once for each number.
-            query = query.where(sa.literal_column("+rowid", sa.Integer).in_(among))
-        best = query.order_by(score.desc(), number).limit(limit)
-        rows = connection.execute(best, {"terms": match_expression(terms)})
-        return [(n, bm25) for n, bm25 in rows]
+        query = self._scores(match_expression(terms), among)
+        if counted is not None and counted.pooled:
+            # FTS5 knows this table alone: each term's score is corrected.
+            own = self.counted(connection, terms)
+            shares = [counted.rarity(term) / own.rarity(term) for term in terms]
+            single = [
+                self._scores(match_expression([term]), among, share)
+                for term, share in zip(terms, shares, strict=True)
+            ]
+            query = _summed(single) if len(single) > 1 else single[0]
+        best = query.order_by(sa.desc("score"), sa.column("rowid")).limit(limit)
+        return [(n, bm25) for n, bm25 in connection.execute(best)]
 
-    @property
-    def _matching(self) -> sa.ColumnElement[bool]:
-        return sa.column(self.name).match(sa.bindparam("terms"))
+    def _scores(
+        self, matching: str, among: sa.Select[tuple[int]] | None, share: float = 1.0
+    ) -> sa.Select[Any]:
+        """Selects the rows that match, with this share of their BM25 scores."""
+        weights = ", ".join(map(str, self.weights[: len(self.columns)]))
+        bm25 = sa.literal_column(f"-bm25({self.name}, {weights})", sa.Float)
+        score = bm25 if share == 1.0 else bm25 * share
+        found = sa.select(sa.column("rowid"), score.label("score")).select_from(self._table)
+        found = found.where(sa.column(self.name).match(sa.literal(matching)))
+        if among is None:
+            return found
+        # With a plain rowid SQLite would search the words once for each number.
+        return found.where(sa.literal_column("+rowid", sa.Integer).in_(among))
 
     @property
     def _table(self) -> sa.TableClause:
@@ -155,6 +176,13 @@ def optimize_words(connection: sa.Connection) -> None:
     """Optimize both full-text tables, which removes deleted words from the file."""
     for words in (MESSAGE_WORDS, RECORD_WORDS):
         words.optimize(connection)
+
+
+def _summed(scores: Sequence[sa.Select[Any]]) -> sa.Select[Any]:
+    """Selects each row once, with the sum of its scores; SQLite cannot do that for one query."""
+    every = sa.union_all(*scores).subquery()
+    total = sa.func.sum(every.c.score).label("score")
+    return sa.select(every.c.rowid, total).group_by(every.c.rowid)
 
 
 def _is_postgres(connection: sa.Connection) -> bool:

@@ -27,10 +27,12 @@ from langmem_graph.errors import (
 )
 from langmem_graph.messages import folder_name
 from langmem_graph.reports import EraseReport
+from langmem_graph.room_keys import described, shared_key, shared_name
 from langmem_graph.settings import Settings
 from langmem_graph.storage import message_queries
 from langmem_graph.storage.chroma_index import check_chroma, connect
 from langmem_graph.storage.directory_lock import (
+    SHARED,
     USERS,
     DirectoryLock,
     finish_erasures,
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 WAIT_SECONDS = 30.0
-_OWNER = "SELECT value FROM meta WHERE key = 'user_id'"
+_OWNER = "SELECT value FROM meta WHERE key = ?"
 _OPEN: dict[tuple[Path, bool], "MemoryDirectory"] = globals().get("_OPEN", {})  # after a reload
 OPEN_GUARD = threading.RLock()
 """Held while directories, and folders of stores, are opened and closed."""
@@ -163,34 +165,38 @@ class MemoryDirectory(NotCopied):
         """Whether this user has a ledger here."""
         return (self.folder(user_id) / "ledger.db").exists()
 
-    def users(self) -> list[str]:
-        """The ids of all users of whom something is stored."""
+    def users(self, *, shared: bool = False) -> list[str]:
+        """The ids of all users of whom something is stored, or the keys of all shared rooms."""
         found = list[str]()
-        for file in sorted((self.path / USERS).glob("[!.]*/ledger.db")):
+        for file in sorted(self._place(shared=shared).glob("[!.]*/ledger.db")):
             place = f"{file.absolute().as_uri()}?mode=ro"
             with closing(sqlite3.connect(place, uri=True)) as ledger:
-                found += [row[0] for row in ledger.execute(_OWNER)]
+                rows = ledger.execute(_OWNER, ["room" if shared else "user_id"])
+                found += [shared_key(row[0]) if shared else row[0] for row in rows]
         return sorted(found)
 
-    def read_each(self, query: Callable[[Connection, str], T]) -> list[T]:
-        """The results of a query in every user's ledger, for which no room is opened."""
+    def read_each(self, query: Callable[[Connection, str], T], *, shared: bool = False) -> list[T]:
+        """The results of a query in every user's ledger, or every shared one; opens no room."""
         self.check_process()
         found = list[T]()
-        for user_id in self.users():
+        for user_id in self.users(shared=shared):
             with self._reserve(folder_name(user_id)), suppress(NothingStoredError):
                 found.append(self._read_ledger(user_id, query))
         return found
 
     def _read_ledger(self, user_id: str, query: Callable[[Connection, str], T]) -> T:
         if not self.has(user_id):  # erased meanwhile
-            raise NothingStoredError(f"Nothing is stored of user {user_id!r}.")
+            raise NothingStoredError(f"Nothing is stored of {described(user_id)}.")
         wait, file = self._settings.storage.busy_timeout_seconds, self.folder(user_id) / "ledger.db"
         with closing(Database(file, busy_timeout=wait, read_only=self._read_only)) as ledger:
             return ledger.read(lambda connection: query(connection, user_id))
 
     def folder(self, user_id: str) -> Path:
-        """The folder that holds everything of this user."""
-        return self.path / USERS / folder_name(user_id)
+        """The folder that holds everything of this user, or of a shared room."""
+        return self._place(shared=shared_name(user_id) is not None) / folder_name(user_id)
+
+    def _place(self, *, shared: bool) -> Path:
+        return self.path / (SHARED if shared else USERS)
 
     @contextmanager
     def room(self, user_id: str, *, create: bool = False) -> Iterator[FolderRoom]:
@@ -264,7 +270,7 @@ class MemoryDirectory(NotCopied):
         self.check_lock()
         folder = self.folder(user_id)
         if not (create or self.has(user_id)):
-            raise NothingStoredError(f"Nothing is stored of user {user_id!r} in {self.path}.")
+            raise NothingStoredError(f"Nothing is stored of {described(user_id)} in {self.path}.")
         try:
             if create:
                 folder.mkdir(parents=True, exist_ok=True)

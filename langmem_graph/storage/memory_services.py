@@ -24,6 +24,7 @@ from langmem_graph.errors import (
 from langmem_graph.filters import Filter, both
 from langmem_graph.redaction import Redact
 from langmem_graph.reports import CallNote
+from langmem_graph.room_keys import described
 from langmem_graph.settings import Settings
 from langmem_graph.storage import call_log, pending_messages
 from langmem_graph.storage.memory_directory import MemoryDirectory
@@ -57,6 +58,12 @@ class Services:
     """What is stored passes it before."""
     where: Filter | None = None
     """What all that is read has to pass; what is written is not looked at."""
+    author: str | None = None
+    """In whose name messages are stored in a shared room."""
+    shared: tuple[str, ...] = ()
+    """The keys of shared rooms that are searched together with the user's own."""
+    refused: tuple[str, ...] = ()
+    """What a recall says of shared rooms that may not be read."""
     on_opened: Callable[[str], None] | None = None
     on_embedded: Callable[[int], None] | None = None
     _with_traces: set[str] = field(default_factory=set)
@@ -71,6 +78,18 @@ class Services:
             return self
         view = copy(self)
         view.where = both(self.where, where)
+        return view
+
+    def along(self, shared: Iterable[str], refused: Iterable[str] = ()) -> Self:
+        """The same for reading, where shared rooms (by their keys) are searched too."""
+        view = copy(self)
+        view.shared, view.refused = tuple(shared), tuple(refused)
+        return view
+
+    def written_by(self, author: str) -> Self:
+        """The same, where messages are stored in this user's name."""
+        view = copy(self)
+        view.author = author
         return view
 
     @contextmanager
@@ -117,6 +136,39 @@ class Services:
                 if self.read_only:
                     raise
             yield room
+
+    @contextmanager
+    def rooms(self, user_id: str, problems: list[str] | None = None) -> Iterator[list[Room]]:
+        """The user's room, then the shared ones, as far as something is stored there.
+
+        A shared room that cannot be opened is left out, which the problems then say.
+        """
+        with ExitStack() as stack:
+            found = list[Room]()
+            for key in (user_id, *self.shared):
+                try:
+                    found.append(stack.enter_context(self.room(key)))
+                except NothingStoredError:
+                    if self.read_only and not self.shared:
+                        raise
+                except LangMemGraphError as error:
+                    if key == user_id:
+                        raise
+                    _log.warning("a shared room cannot be opened: %s", for_log(error))
+                    if problems is not None:
+                        problems.append(f"{described(key)} was left out: {error}")
+            yield found
+
+    async def in_rooms(
+        self, user_id: str, work: Callable[[list[Room]], T], problems: list[str] | None = None
+    ) -> T:
+        """Do the work with these rooms, in a worker thread."""
+
+        def inside() -> T:
+            with self.rooms(user_id, problems) as rooms:
+                return work(rooms)
+
+        return await in_thread_of(user_id, inside)
 
     def read(self, user_id: str, query: Callable[[Connection], T], nothing: T) -> T:
         """The result of a query in a read transaction, or `nothing` as for `in_known_room`."""
@@ -195,6 +247,11 @@ class Services:
         """Raise if this `Memory` was closed, even while another one shares the directory."""
         if self._closed.is_set():
             raise ClosedMemoryError("This Memory is closed. Open it again: Memory(path).")
+
+
+def own_room(rooms: Sequence[Room], user_id: str) -> Room | None:
+    """Of several rooms the one with this key."""
+    return next((room for room in rooms if room.user_id == user_id), None)
 
 
 def is_database(path: object) -> bool:

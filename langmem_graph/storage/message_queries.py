@@ -118,6 +118,8 @@ def _message(row: Row[Any]) -> Message:
         tool_call_id=extra.get("tool_call_id"),
         metadata=extra.get("metadata") or {},
         agent_id=extra.get("agent_id"),
+        room=extra.get("room"),
+        author=extra.get("author"),
     )
 
 

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from langmem_graph.errors import StorageError
+from langmem_graph.room_keys import described
 from langmem_graph.storage import outbox_rows, tables_and_migrations
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.outbox_worker import DueWork
@@ -49,7 +50,7 @@ def _copy(reading: Connection, writing: Connection, user_id: str) -> int:
     for table in ALL_TABLES:
         if table is not meta and writing.scalar(sa.select(sa.exists().select_from(table))):
             raise StorageError(
-                f"The target holds a memory of user {user_id!r} already. Erase that user there "
+                f"The target holds a memory of {described(user_id)} already. Erase it there "
                 "first, or move into another directory or database."
             )
     copied = 0

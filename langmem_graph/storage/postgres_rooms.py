@@ -26,6 +26,7 @@ from langmem_graph.errors import (
     for_log,
 )
 from langmem_graph.reports import EraseReport
+from langmem_graph.room_keys import described, shared_name
 from langmem_graph.settings import Settings
 from langmem_graph.storage import chroma_index, message_queries, outbox_rows
 from langmem_graph.storage.chroma_index import VectorIndex
@@ -38,7 +39,14 @@ from langmem_graph.storage.postgres_database import (
 )
 from langmem_graph.storage.postgres_index import PostgresIndex
 from langmem_graph.storage.postgres_schema import ROOM_TABLES, check_version, work
-from langmem_graph.storage.tables_and_migrations import get_meta, outbox, set_meta, unread
+from langmem_graph.storage.tables_and_migrations import (
+    get_meta,
+    note_owner,
+    outbox,
+    owner_of,
+    set_meta,
+    unread,
+)
 from langmem_graph.storage.user_room import FairLock, Room
 
 if TYPE_CHECKING:
@@ -75,7 +83,7 @@ class PostgresRoom(Room):
             ledger_id = get_meta(connection, "ledger_id")
             if ledger_id is None:
                 set_meta(connection, "ledger_id", ledger_id := uuid.uuid4().hex)
-                set_meta(connection, "user_id", user_id)
+                note_owner(connection, user_id)
             self.index = index(ledger_id) if index else PostgresIndex(database)
             same_place = get_meta(connection, "index") in (None, self.index.identity)
             set_meta(connection, "index", self.index.identity)
@@ -147,12 +155,14 @@ class PostgresRooms(NotCopied):
         """Whether anything is stored of this user."""
         return self._database(user_id).read(lambda c: get_meta(c, "ledger_id")) is not None
 
-    def users(self) -> list[str]:
-        """The ids of all users of whom something is stored."""
-        return self.read_each(lambda _, user_id: user_id)
+    def users(self, *, shared: bool = False) -> list[str]:
+        """The ids of all users of whom something is stored, or the keys of all shared rooms."""
+        return self.read_each(lambda _, user_id: user_id, shared=shared)
 
-    def read_each(self, query: Callable[[sa.Connection, str], T]) -> list[T]:
-        """The results of a query in every user's room, asked for room by room."""
+    def read_each(
+        self, query: Callable[[sa.Connection, str], T], *, shared: bool = False
+    ) -> list[T]:
+        """The results of a query in every user's room, or every shared one, room by room."""
         self._check_open()
         with explained(self._engine), self._engine.connect() as connection:
             keys = connection.scalars(sa.select(work.c.room)).all()
@@ -161,8 +171,8 @@ class PostgresRooms(NotCopied):
             with PostgresDatabase(
                 self._engine, key, self._settings.storage
             ).read_transaction() as connection:
-                user_id = get_meta(connection, "user_id")
-                if user_id is not None:
+                user_id = owner_of(connection)
+                if user_id is not None and (shared_name(user_id) is not None) is shared:
                     found[user_id] = query(connection, user_id)
         return [found[user_id] for user_id in sorted(found)]
 
@@ -178,7 +188,7 @@ class PostgresRooms(NotCopied):
         room = known
         if room is None or room.database.is_gone():
             if not (create or self.has(user_id)):
-                raise NothingStoredError(f"Nothing is stored of user {user_id!r}.")
+                raise NothingStoredError(f"Nothing is stored of {described(user_id)}.")
             index = self._chroma_of if self._chroma is not None else None
             room = PostgresRoom(self._database(user_id), user_id, index, self._read_only)
         with self._changed:
@@ -278,7 +288,7 @@ class PostgresRooms(NotCopied):
 
     def _do_due_work(self, key: uuid.UUID, lease: float) -> None:
         database = PostgresDatabase(self._engine, key, self._settings.storage)
-        user_id = database.read(partial(get_meta, key="user_id"))
+        user_id = database.read(owner_of)
         with suppress(LangMemGraphError):  # it stays due
             if user_id is not None and self.on_due is not None:
                 self.on_due(user_id)

@@ -13,12 +13,11 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.dialects.postgresql import ARRAY, UUID, insert
 
-from langmem_graph.storage.words import is_prefix
+from langmem_graph.storage.words import LEAST, TermCounts, is_prefix
 
 SCHEMA = "langmem_graph"
 OWN_ROOM = "current_setting('app.room')::uuid"
 K1, B = 1.2, 0.75  # BM25's constants, as in FTS5
-LEAST = 1e-6  # what a term counts that most items have, as in FTS5
 TABLES = sa.MetaData(schema=SCHEMA)
 
 
@@ -131,23 +130,41 @@ def counts(connection: Connection, words: int, terms: Iterable[str]) -> dict[str
     return known | {term: count for term, count in connection.execute(_COUNTS, asked)}  # noqa: C416
 
 
+def rows(connection: Connection, words: int) -> int:
+    """How many items there are."""
+    return _totals(connection, words)[0]
+
+
+def _totals(connection: Connection, words: int) -> tuple[int, int]:
+    """How many items there are, and how many words they have together."""
+    held = sa.select(totals.c.total_items, totals.c.total_size).where(_of(totals, words))
+    items, size = connection.execute(held).one_or_none() or (0, 0)
+    return items, size
+
+
 def search(
     connection: Connection,
     words: int,
-    known: Mapping[str, int],
+    terms: Sequence[str],
     weights: tuple[float, float],
     limit: int | None,
     among: sa.Select[tuple[int]] | None,
+    counted: TermCounts,
 ) -> list[tuple[int, float]]:
     """The items that have a term, with their BM25 scores, best first.
 
-    `known` tells in how many items each term occurs.
+    `counted` tells in how many items each term occurs, here or in several rooms together.
     """
-    terms = [term for term, count in known.items() if count]
-    prefixed = any(map(is_prefix, terms))
-    lasts = [term + _LAST if is_prefix(term) else term for term in terms]
-    asked = {"words": words, "terms": terms, "lasts": lasts, "counts": [known[t] for t in terms]}
-    hits = _hits(weights, prefixed)
+    having = {term: counted.having[term] for term in terms if counted.having[term]}
+    lasts = [term + _LAST if is_prefix(term) else term for term in having]
+    asked = {
+        "words": words,
+        "terms": list(having),
+        "lasts": lasts,
+        "counts": list(having.values()),
+        "items": counted.rows if counted.pooled else None,
+    }
+    hits = _hits(weights, any(map(is_prefix, having)))
     query = sa.select(hits.c.item, hits.c.score).order_by(hits.c.score.desc(), hits.c.item)
     if among is not None:
         # As a truth value, and no join: PostgreSQL then selects once, whatever it expects.
@@ -171,9 +188,10 @@ def _hits(weights: tuple[float, float], prefixed: bool) -> sa.Subquery:
     statement = sa.text(
         f"""WITH q AS MATERIALIZED (
           SELECT a.term COLLATE "C" AS term, a.last COLLATE "C" AS last,
-            {K1 + 1} * greatest({LEAST}, ln((t.total_items - a.held + 0.5::float8)
+            {K1 + 1} * greatest({LEAST},
+              ln((coalesce(CAST(:items AS bigint), t.total_items) - a.held + 0.5::float8)
               / (a.held + 0.5::float8))) AS rarity,
-            {K1 * B} * t.total_items::float8 / t.total_size AS by_size
+            {K1 * B} * t.total_items::float8 / nullif(t.total_size, 0) AS by_size
           FROM {SCHEMA}.totals t, unnest(:terms, :lasts, :counts) AS a(term, last, held)
           WHERE t.room = {OWN_ROOM} AND t.words = :words)
         SELECT h.item,

@@ -1,7 +1,7 @@
 """Queries about records: which hold now or held at a time, their texts, sources and history."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -33,6 +33,7 @@ from langmem_graph.storage.tables_and_migrations import (
     records,
 )
 from langmem_graph.storage.where_conditions import within
+from langmem_graph.storage.words import TermCounts
 
 _NEWEST = select(func.max(records.c.n))
 
@@ -124,17 +125,18 @@ def newest_record(connection: Connection) -> int:
 
 def words_search(
     connection: Connection,
-    counts: Mapping[str, int],
+    terms: Sequence[str],
     limit: int,
     statuses: Sequence[str] = (ACTIVE,),
+    counted: TermCounts | None = None,
 ) -> list[tuple[int, float]]:
     """Records of a status that contain any of the terms, with their BM25 scores, best first.
 
-    `counts` tells in how many records each term occurs.
+    `counted` tells in how many records each term occurs.
     """
     meant = select(records.c.n).where(records.c.status.in_(statuses))
     meant = meant.where(*within(connection, RECORDS, records.c.n))
-    return RECORD_WORDS.search(connection, list(counts), limit, meant, counts)
+    return RECORD_WORDS.search(connection, terms, limit, meant, counted)
 
 
 def facts_of(connection: Connection, items: Iterable[int]) -> dict[int, RecordFacts]:
@@ -238,6 +240,7 @@ def _related(connection: Connection, items: Sequence[int]) -> dict[int, dict[str
 
 def _record(row: Row[Any], sources: Sequence[Row[Any]], related: dict[str, list[str]]) -> Record:
     times = ("said_at", "valid_from", "valid_to", "created_at", "updated_at")
+    carried = [one.extra or {} for one in sources if not one.supporting]
     derived = {
         **{name: aware(getattr(row, name)) for name in times},
         "attribute": row.attribute_name or None,
@@ -245,9 +248,9 @@ def _record(row: Row[Any], sources: Sequence[Row[Any]], related: dict[str, list[
         "values": row.verbatim,
         "message_ids": [one.message_id for one in sources],
         "supporting_ids": [one.message_id for one in sources if one.supporting],
-        "metadata": shared(
-            (one.extra or {}).get("metadata", {}) for one in sources if not one.supporting
-        ),
+        "metadata": shared(about.get("metadata", {}) for about in carried),
+        "room": next((about["room"] for about in carried if "room" in about), None),
+        "author": ", ".join(sorted({one["author"] for one in carried if "author" in one})) or None,
         "supersedes": related[SUPERSEDES],
         "superseded_by": related["superseded_by"] if row.status == SUPERSEDED else [],
         "refines": related[REFINES],

@@ -33,9 +33,11 @@ def remember(
 ) -> Record:
     """Store a sentence as a message of its own and as a record that cites it."""
     words, about = _words(services, text, "remember"), checked_metadata(metadata)
-    own_id = f"remembered-{_digest(f'{words} {sorted(about.items())}' if about else words)}"
+    told, author = f"{words} {sorted(about.items())}" if about else words, services.author
+    own_id = f"remembered-{_digest(f'{author}: {told}' if author else told)}"
     message_id = _add_message(services, user_id, words, own_id, about)
-    row = {"text": words, "source_message_ids": [message_id], "subject": "user", "kind": kind}
+    row = {"text": words, "source_message_ids": [message_id], "kind": kind}
+    row["subject"] = author or "user"
     report = add_records.add_records(services, user_id, [row], BY_HAND)
     if report.rejected:
         raise InvalidInputError(report.rejected[0].reason)

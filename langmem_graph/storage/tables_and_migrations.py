@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.errors import SchemaTooNewError
+from langmem_graph.room_keys import shared_key, shared_name
 from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS, words_of
 
 ACTIVE = "active"
@@ -364,6 +365,18 @@ def get_meta(connection: sa.Connection, key: str) -> str | None:
 def get_all_meta(connection: sa.Connection) -> dict[str, str]:
     """All facts about the file."""
     return {key: value for key, value in connection.execute(_facts)}  # noqa: C416  # rows, not pairs
+
+
+def owner_of(connection: sa.Connection) -> str | None:
+    """The key of the room that a ledger holds; None for a new one."""
+    name = get_meta(connection, "room")
+    return get_meta(connection, "user_id") if name is None else shared_key(name)
+
+
+def note_owner(connection: sa.Connection, key: str) -> None:
+    """Record whose room a ledger holds; of a shared one the name, since its key is no text."""
+    name = shared_name(key)
+    set_meta(connection, "user_id" if name is None else "room", key if name is None else name)
 
 
 def set_meta(connection: sa.Connection, key: str, value: str) -> None:

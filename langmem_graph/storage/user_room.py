@@ -41,6 +41,8 @@ from langmem_graph.storage.tables_and_migrations import (
     get_all_meta,
     get_meta,
     meta,
+    note_owner,
+    owner_of,
     set_meta,
 )
 
@@ -100,10 +102,10 @@ class OpenLedger:
     indexing: AbstractContextManager[object] = nullcontext()
     """Held while vectors are written into the index."""
 
-    def check_embedder(self, name: str) -> str | None:
+    def check_embedder(self, name: str, within: Connection | None = None) -> str | None:
         """Raise if the stored vectors were made by another embedder; returns their dimension."""
-        known = self._known_facts()
-        facts = self.database.read(get_all_meta) if known is None else known
+        facts = get_all_meta(within) if within is not None else self._known_facts()
+        facts = self.database.read(get_all_meta) if facts is None else facts
         stored, dimension = facts.get("embedder"), facts.get("dimension")
         if stored not in (None, name):
             raise EmbedderMismatchError(
@@ -271,13 +273,13 @@ class FolderRoom(LedgerFolder, Room):
     def _prepare(self) -> None:
         """Check whose folder this is, give up old claims, and compare the index with the ledger."""
         with self.database.write_transaction() as connection:
-            owner = get_meta(connection, "user_id") or self.user_id
+            owner = owner_of(connection) or self.user_id
             if owner != self.user_id:
                 raise StorageError(
                     f"The folder {self.folder.name} holds the memory of another user. It was "
                     "copied or renamed; export and import that user's messages instead."
                 )
-            set_meta(connection, "user_id", self.user_id)
+            note_owner(connection, self.user_id)
             if self.index.embedded:
                 outbox_rows.free_all_claims(connection)
                 pending_messages.free_all(connection)

@@ -135,6 +135,8 @@ class Centroids:
     every: NDArray[np.int64]
     sessions: NDArray[np.int64]
     matrix: Matrix
+    ages: NDArray[np.int64] | None = None
+    """Of sessions of several rooms: how many of the same room are not older; else by number."""
 
 
 _is_inactive = sa.and_(

@@ -116,6 +116,11 @@ def messages_matching(where: Filter, after: int = 0) -> sa.Select[Any]:
     return sa.select(every.c.n).where(every.c.n > after, matching)
 
 
+def having(key: str, value: str) -> sa.Select[Any]:
+    """Selects the messages with this value."""
+    return _having(Comparison(key, "$eq", (value,)))
+
+
 def at_most(connection: Connection, meant: sa.Select[Any], most: int) -> bool:
     """Whether a query selects no more than so many."""
     some = sa.select(sa.func.count()).select_from(meant.limit(most + 1).subquery())

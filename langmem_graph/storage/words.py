@@ -5,10 +5,12 @@ Chinese and Japanese words are not separated by spaces, so runs of their charact
 overlapping pairs.
 """
 
+import math
 import re
 import threading
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
@@ -32,6 +34,7 @@ _STOP_WORDS = frozenset(
 MAX_QUERY_TERMS = 48  # the first words of a long query are considered
 MAX_TERMS = 12  # terms looked up; with 8 recall is the same, with 4 lower (docs/ranking.md)
 COMMON_SHARE, COMMON_FLOOR = 0.2, 20  # a term in more messages than this is left out
+LEAST = 1e-6  # what a term counts that most rows have, as in FTS5
 LONGEST = 64  # characters of a word that count; PostgreSQL's index takes no very long ones
 _stemmers = threading.local()  # a stemmer serves one thread at a time
 
@@ -57,6 +60,25 @@ def telling_terms(counts: dict[str, int], messages: int) -> list[str]:
     common = max(COMMON_FLOOR, COMMON_SHARE * messages)
     rare = [term for term in known if counts[term] <= common]
     return (rare or known[:1])[:MAX_TERMS]
+
+
+@dataclass(frozen=True)
+class TermCounts:
+    """How many rows one full-text table has, or several together, and how many have each term."""
+
+    rows: int
+    having: dict[str, int]
+    pooled: bool = False
+    """Whether they are of several tables together, and not of the one that is searched."""
+
+    def __add__(self, other: "TermCounts") -> "TermCounts":
+        having = {term: count + other.having[term] for term, count in self.having.items()}
+        return TermCounts(self.rows + other.rows, having, pooled=True)
+
+    def rarity(self, term: str) -> float:
+        """How much a term counts that so many of the rows have (idf), as in FTS5."""
+        having = self.having[term]
+        return max(LEAST, math.log((self.rows - having + 0.5) / (having + 0.5)))
 
 
 def is_prefix(term: str) -> bool:

@@ -21,6 +21,7 @@ from langmem_graph.graphs.turn_memory import check_memory
 from langmem_graph.graphs.user_identity import UserId, user_of
 from langmem_graph.memory import Memory
 from langmem_graph.metadata import Value, checked_metadata
+from langmem_graph.room_keys import room_names
 from langmem_graph.threads import in_thread
 from langmem_graph.tools.tool_answers import (
     FORGET,
@@ -44,6 +45,7 @@ def create_memory_tools(
     fail_closed: bool = False,
     where: Where | None = None,
     metadata: Mapping[str, Value] | None = None,
+    shared: Sequence[str | int] = (),
 ) -> list[BaseTool]:
     """Tools with which an agent searches, reads and writes the memory of its user.
 
@@ -63,6 +65,8 @@ def create_memory_tools(
         where: the tools show, correct and forget only what passes this filter (docs/scopes.md); no
             argument of the model's can widen it.
         metadata: what is remembered gets this metadata.
+        shared: the searches also look in these shared rooms, as far as the user may read them; no
+            argument of the model's names one, and nothing is changed there.
 
     Raises:
         MissingUserError: when a tool is called and no place names a user.
@@ -70,7 +74,7 @@ def create_memory_tools(
     check_memory(memory)
     parsed(where)
     checked_metadata(metadata)
-    caller = _Caller(memory, user_id, fail_closed, where, metadata)
+    caller = _Caller(memory, user_id, fail_closed, where, metadata, room_names(shared))
     search_records, *others = (*READING, *WRITING)
     note = f" All memory tools together: at most {MAX_TURNS} turns."
     tools = [_tool(caller, search_records, note), *(_tool(caller, tool) for tool in others)]
@@ -88,6 +92,7 @@ class _Caller:
     fail_closed: bool
     where: Where | None
     metadata: Mapping[str, Value] | None
+    shared: Sequence[str]
 
     def answer(
         self, config: RunnableConfig, runtime: ToolRuntime | None, tool: MemoryTool, arguments: Any
@@ -100,7 +105,8 @@ class _Caller:
             return f"Memory was asked in {MAX_TURNS} turns. Answer with what you have.", dict(MARK)
         try:
             seen = frozenset(in_view(conversation))
-            call = Call(self.memory.user(user_id), seen, self.where, self.metadata)
+            user = self.memory.user(user_id, shared=self.shared)
+            call = Call(user, seen, self.where, self.metadata)
             text, data = tool.work(call, **arguments)
             return text, {**MARK, **data}
         except InvalidInputError as error:

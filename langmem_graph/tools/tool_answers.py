@@ -14,8 +14,16 @@ from langmem_graph.memory import UserMemory
 from langmem_graph.metadata import Value
 from langmem_graph.reports import ForgetReport
 from langmem_graph.retrieval.message_search import different
-from langmem_graph.retrieval.quoted_context import as_data, framed, label_words, plain_id, quote
-from langmem_graph.schemas import Kind, Message, MessageHit, Record, RecordHit
+from langmem_graph.retrieval.quoted_context import (
+    ROOMS,
+    as_data,
+    framed,
+    label_words,
+    of_room,
+    plain_id,
+    quote,
+)
+from langmem_graph.schemas import Kind, Labelled, Message, MessageHit, Record, RecordHit
 from langmem_graph.tokens import token_counter
 
 MAX_TURNS = 4
@@ -58,8 +66,9 @@ class Call:
     """Of what is remembered."""
 
     def sees(self, record_id: str) -> bool:
-        """Whether there is such a record, as far as the filter shows."""
-        return bool(self.user.get_records([record_id], where=self.where))
+        """Whether the user has such a record, as far as the filter shows."""
+        found = self.user.get_records([record_id], where=self.where)
+        return any(record.room is None for record in found)
 
 
 @dataclass(frozen=True)
@@ -92,7 +101,8 @@ def search_records(call: Call, query: Query) -> Answer:
     hits = call.user.search_records(query, MAX_HITS, where=call.where)
     lines = [_record_line(hit, hit.at.strftime("%Y-%m-%d")) for hit in hits]
     data = [hit.model_dump(mode="json", exclude={"signals"}) for hit in hits]
-    return framed(lines, "best match first") if hits else _NOTHING, {"records": data}
+    order = _rooms_named(hits, "best match first")
+    return framed(lines, order) if hits else _NOTHING, {"records": data}
 
 
 def search_conversation(call: Call, query: Query) -> Answer:
@@ -127,7 +137,7 @@ def get_records(call: Call, record_ids: RecordIds) -> Answer:
         return f"No record has these ids: {named}. Use ids as search_records shows them.", data
     lines = [_record_line(record, _dates(record)) + _relations(record) for record in records]
     order = _order(record_ids) + (f"; unknown ids: {named}" if unknown else "")
-    return framed(lines, order), data
+    return framed(lines, _rooms_named(records, order)), data
 
 
 def read_file(call: Call, name: FileName) -> Answer:
@@ -172,7 +182,12 @@ def _quoted(call: Call, messages: Sequence[Message | MessageHit], order: str) ->
     settings = call.user.settings
     counter, context = token_counter(settings.encoding), settings.context
     share = max(context.excerpt_tokens, context.max_tokens // len(messages))
-    return framed((quote(message, counter, share) for message in messages), order)
+    quotes = (quote(message, counter, share) for message in messages)
+    return framed(quotes, _rooms_named(messages, order))
+
+
+def _rooms_named(found: Sequence[Labelled], order: str) -> str:
+    return order + (ROOMS if any(one.room for one in found) else "")
 
 
 def _messages(messages: Sequence[Message | MessageHit]) -> dict[str, Any]:
@@ -183,7 +198,7 @@ def _record_line(record: Record | RecordHit, dates: str) -> str:
     sources = ", ".join(map(as_data, record.message_ids[:MAX_HITS]))
     kind = record.kind if record.confirmation == "confirmed" else record.confirmation
     record_id = plain_id(record.record_id)
-    label = label_words(record.labels)
+    label = of_room(record) + label_words(record.labels)
     return f"- {dates} {kind} [{record_id}]{label}: {as_data(record.text)} (from {sources})"
 
 

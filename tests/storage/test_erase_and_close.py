@@ -223,6 +223,8 @@ def test_reading_of_nobody_makes_nobody(memory: Memory) -> None:
         "files": 0,
         "bytes": 0,
         "traces_left": False,
+        "shared_rooms": {},
+        "warnings": [],
     }
     assert list((memory.path / "users").iterdir()) == []
 

@@ -13,7 +13,7 @@ from langmem_graph.memory import Memory, UserMemory
 from langmem_graph.runtime import at_once, either
 from tests.conftest import said
 
-NOT_TWINNED = {"user", "as_retriever", "flush_soon"}  # wait for nothing
+NOT_TWINNED = {"user", "shared", "as_retriever", "flush_soon"}  # wait for nothing
 
 
 def _public(cls: type) -> set[str]:

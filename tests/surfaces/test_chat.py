@@ -191,3 +191,27 @@ def test_a_companion_knows_what_is_next_and_what_collides(tmp_path: Path) -> Non
     checked = proposal.split("Check this before acting on the request:\n")[1]
     assert "Thu 2040-03-15 15:00 to 16:00 UTC [m3]" in checked.splitlines()[0]
     assert "Open projects" not in proposal
+
+
+@needs_model
+def test_a_catalogue_and_what_a_customer_said_are_recalled_together(tmp_path: Path) -> None:
+    _, first, ana, bob = run_example("shop_catalogue", tmp_path).split("--- ")
+    assert "ana, may" in ana
+    assert "(shared room catalogue): The Trail shoe runs small: order one size up." in ana
+    assert ": My size is 42, and I wear vegan shoes." in ana
+    assert "The Trail shoe runs small" in bob
+    assert "vegan shoes" not in bob
+    assert "runs small" not in first.split("bot:")[0]
+
+
+@needs_model
+def test_a_member_sees_the_teams_decisions_and_a_stranger_nothing(tmp_path: Path) -> None:
+    _, ana, eve = run_example("team_decisions", tmp_path).split("--- ")
+    assert " bob (shared room team-42) [" in ana
+    assert "second reviewer" in ana
+    assert "on holiday" in ana
+    assert "ok []" in ana
+    assert eve.splitlines()[1:] == [
+        "nothing",
+        "degraded [\"the shared room 'team-42' was left out: authorize said no.\"]",
+    ]

@@ -1,0 +1,94 @@
+"""Who may use a shared room: the application is asked at every call, and waited for so long.
+
+Without an answer that is exactly True the answer is no.
+"""
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from time import monotonic
+from typing import Any, Literal
+
+from langmem_graph.errors import InvalidInputError, RoomRefusedError
+from langmem_graph.room_keys import described, shared_key
+from langmem_graph.threads import CALLERS_LOOP, result_of, start_thread
+
+Action = Literal["read", "write"]
+Authorize = Callable[[str, str, Action], bool | Awaitable[bool]]
+"""An application's function of user, room and action: whether this user may do that there."""
+MOST_ASKED = 64  # questions of one memory at a time; the others wait as long as for an answer
+_NOBODY = "the memory has no authorize function: Memory(path, authorize=…)"
+
+
+class RoomAccess:
+    """Asks the application's `authorize`, each time in a thread that may be abandoned.
+
+    What it returns to be awaited runs on the event loop of the asynchronous call that asks, where
+    there is one: it may use what is bound to that loop, such as a pool of connections.
+    """
+
+    def __init__(self, authorize: Authorize | None, seconds: float) -> None:
+        if authorize is not None and not callable(authorize):
+            raise InvalidInputError(
+                f"authorize must be a function of user, room and action, not {authorize!r}."
+            )
+        self._authorize, self._seconds = authorize, seconds
+        self._free = threading.BoundedSemaphore(MOST_ASKED)
+
+    def refusals(self, user: str, rooms: Sequence[str], action: Action) -> dict[str, str]:
+        """Of these shared rooms those that the user may not use so, each with the reason."""
+        if self._authorize is None:
+            return dict.fromkeys(rooms, _NOBODY)
+        ask, until = partial(self._ask, CALLERS_LOOP.get(), user), monotonic() + self._seconds
+        asked = {room: start_thread(partial(ask, room, action)) for room in rooms}
+        reasons = {room: self._reason(answer, until) for room, answer in asked.items()}
+        return {room: reason for room, reason in reasons.items() if reason}
+
+    def check(self, user: str, room: str, action: Action) -> None:
+        """Raise RoomRefusedError unless the user may do that in the shared room."""
+        for reason in self.refusals(user, [room], action).values():
+            raise _refused(user, room, action, reason)
+
+    def check_possible(self, user: str, room: str) -> None:
+        """Raise RoomRefusedError where there is nobody to ask."""
+        if self._authorize is None:
+            raise _refused(user, room, "use", _NOBODY)
+
+    def _ask(self, loop: asyncio.AbstractEventLoop | None, *question: Any) -> object:
+        if not self._free.acquire(timeout=self._seconds):
+            raise TimeoutError
+        try:
+            answer: object = self._authorize(*question) if self._authorize else False
+            if not inspect.isawaitable(answer):
+                return answer
+            bounded = _within(answer, self._seconds)
+            if loop is None or loop.is_closed():
+                return asyncio.run(bounded)
+            return asyncio.run_coroutine_threadsafe(bounded, loop).result(self._seconds)
+        finally:
+            self._free.release()
+
+    def _reason(self, answer: "Future[object]", until: float) -> str:
+        """Why the answer is no; empty where it is yes."""
+        try:
+            said = result_of(answer, max(0.0, until - monotonic()))
+        except TimeoutError:
+            return f"authorize gave no answer in {self._seconds:g} seconds"
+        except Exception as error:  # noqa: BLE001  # the application's own
+            return f"authorize failed: {type(error).__name__}"
+        if said is True:
+            return ""
+        what = "said no" if said is False else f"returned {type(said).__name__}, not True or False"
+        return f"authorize {what}"
+
+
+def _refused(user: str, room: str, action: str, reason: str) -> RoomRefusedError:
+    whose = described(shared_key(room))
+    return RoomRefusedError(f"User {user!r} may not {action} {whose}: {reason}.")
+
+
+async def _within(answer: Awaitable[object], seconds: float) -> object:
+    return await asyncio.wait_for(answer, seconds)

@@ -1,0 +1,51 @@
+"""Keys of rooms: a user's own room is known by the user's id, a shared one by a key of its own.
+
+The key of a shared room begins with half of a character, which no user's id can hold. So no user
+can have the key of a shared room, and no hash of an id is the hash of such a key.
+"""
+
+from collections.abc import Iterable
+
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.messages import text_key
+from langmem_graph.metadata import check_value
+
+_MARK = "\udcff"
+
+
+def room_name(given: object) -> str:
+    """The name of a shared room as text; it is stored with every message there."""
+    return _storable("room", given)
+
+
+def author_name(given: object) -> str:
+    """The user who writes in a shared room, as text."""
+    return _storable("as_user", given)
+
+
+def _storable(what: str, given: object) -> str:
+    return str(check_value(what, text_key(given, what, InvalidInputError)))
+
+
+def room_names(given: object) -> tuple[str, ...]:
+    """One name of a shared room or several, each once."""
+    several = [given] if isinstance(given, str | int) else given
+    if not isinstance(several, Iterable):
+        raise InvalidInputError(f"shared must be a list of rooms' names, not {given!r}.")
+    return tuple(dict.fromkeys(map(room_name, several)))
+
+
+def shared_key(name: str) -> str:
+    """The key of a shared room."""
+    return _MARK + name
+
+
+def shared_name(key: str) -> str | None:
+    """The name of the shared room that has this key; None for a user's id."""
+    return key[1:] if key.startswith(_MARK) else None
+
+
+def described(key: str) -> str:
+    """Whose room it is, for messages."""
+    name = shared_name(key)
+    return f"user {key!r}" if name is None else f"the shared room {name!r}"

@@ -1,0 +1,79 @@
+"""Reasoning over a user's own memory and a shared room together."""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from langmem_graph.memory import Memory
+from langmem_graph.retrieval.facts import decide
+from langmem_graph.schemas import Fact
+from langmem_graph.settings import ReasoningSettings, Settings
+from langmem_graph.testing import ScriptedChatModel
+from tests.conftest import let_go, said
+
+ASKED = "Book the shipping of pelicans for Friday"
+
+
+def opened(path: Path, **options: Any) -> Memory:
+    def allowed(user: str, room: str, action: str) -> bool:
+        return room == "team"
+
+    memory = Memory(path, embeddings="hash", authorize=allowed, **options)
+    for user, text in ((memory.shared("team", as_user="bob"), "Pelicans are never shipped"),
+                       (memory.user("ana"), "Ana ships pelicans by train")):  # fmt: skip
+        user.add([said(text, id="m1")], session_id="s")  # the same ids in both rooms
+        user.add_records({"text": f"{text}.", "record_id": "r1", "source_message_ids": ["m1"]})
+    return memory
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    memory = opened(tmp_path, model=ScriptedChatModel())
+    yield memory
+    let_go(memory)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_both_are_shown_to_the_model_and_quoted(memory: Memory, is_async: bool) -> None:
+    ana = memory.user("ana", shared=["team", "shop"])
+    mode: Any = {"mode": "reason"}
+    found = asyncio.run(ana.arecall(ASKED, **mode)) if is_async else ana.recall(ASKED, **mode)
+    assert '(shared room team, added by bob) [m1]: "Pelicans are never shipped."' in found.context
+    assert ' [m1]: "Ana ships pelicans by train."' in found.context
+    assert {fact.id for fact in found.facts} == {'record@"team":r1', "record:r1"}
+    assert {(hit.room, hit.message_id) for hit in found.evidence} == {("team", "m1"), (None, "m1")}
+    assert found.report.status == "degraded"
+    assert "'shop' was left out" in found.report.warnings[0]
+    alone = memory.user("ana").recall(ASKED, **mode)
+    assert {fact.room for fact in alone.facts} == {None}
+
+
+def test_what_speaks_against_an_act_may_be_a_teams_decision(tmp_path: Path) -> None:
+    risk = {"claim": "It is forbidden", "examples": ["Pelicans are never shipped"]}
+    answers: Any = {
+        "GoalPlan": {"intent": "act", "sure": False, "risks": [risk]},
+        "Consequences": {"against": [{"fact": "f1", "why": "It is forbidden."}]},
+    }
+    few = Settings(reasoning=ReasoningSettings(plan_facts=1, subgoals=1))
+    memory = opened(tmp_path, model=ScriptedChatModel(answers=answers), settings=few)
+    asked = "Ana ships pelicans by train"  # her own fact is nearest: the plan sees no other
+    found = memory.user("ana", shared=["team"]).recall(asked, k=1, mode="reason")
+    assert found.reasoning is not None
+    against = [risk for risk in found.reasoning.risks if risk.basis == "memory"]
+    assert [risk.facts for risk in against] == [['record@"team":r1']]
+    assert "(shared room team, added by bob)" in found.context.split("Check this")[1]
+    let_go(memory)
+
+
+def test_a_newer_statement_of_a_shared_room_does_not_win_by_being_newer() -> None:
+    def fact(room: str | None, year: int) -> Fact:
+        at = datetime(year, 1, 1, tzinfo=UTC)
+        about: Any = {"subject": "Ana", "attribute": "home", "room": room}
+        return Fact(id=f"{room}{year}", text="", at=at, record_id="r", **about)
+
+    assert decide({"Porto": [fact(None, 2024)], "Berlin": [fact(None, 2025)]}) == "Berlin"
+    assert decide({"Porto": [fact(None, 2024)], "Berlin": [fact("team", 2025)]}) is None

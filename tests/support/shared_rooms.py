@@ -1,0 +1,166 @@
+"""Shared rooms whose texts say where they are from, and an application that answers anything."""
+
+import asyncio
+import json
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from langmem_graph.errors import RoomRefusedError
+from langmem_graph.memory import Memory, UserMemory
+from langmem_graph.settings import Settings
+from langmem_graph.tools import create_memory_tools
+from tests.conftest import let_go, said
+
+USERS, ROOMS = ("ana", "bob", "team"), ("team", "shop", "ana")  # two rooms have users' names
+ODD: dict[str, Any] = {
+    "one": 1, "text": "yes", "none": None, "list": [True], "numpy": np.True_, "type": bool
+}  # fmt: skip
+MOODS = ("yes", "yes", "later yes", "no", "later no", "raises", "later raises", "exits", *ODD)
+SETTINGS = Settings(authorize_seconds=0.5)
+Key = tuple[str, str, str]
+
+
+class Application:
+    """An `authorize` whose answer is drawn by chance for each question; some never answer."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance, self.moods, self.asked = chance, dict[Key, str](), list[Key]()
+        self.released = threading.Event()
+
+    def draw(self, hanging: float = 0.0) -> None:
+        keys = [(u, r, a) for u in USERS for r in ROOMS for a in ("read", "write")]
+        self.moods = {key: self.chance.choice(MOODS) for key in keys}
+        if self.chance.random() < hanging:
+            self.moods |= dict.fromkeys(keys, self.chance.choice(["hangs", "later hangs"]))
+
+    def allows(self, *key: str) -> bool:
+        return self.moods[key[0], key[1], key[2]] in ("yes", "later yes")
+
+    def __call__(self, user: str, room: str, action: str) -> Any:
+        self.asked.append((user, room, action))
+        mood = self.moods[user, room, action]
+        if mood.startswith("later"):
+            return self.later(mood.removeprefix("later "))
+        return self.answer(mood)
+
+    async def later(self, mood: str) -> Any:
+        await asyncio.sleep(0)
+        if mood == "hangs":
+            await asyncio.sleep(30)
+        return self.answer(mood)
+
+    def answer(self, mood: str) -> Any:
+        if mood == "hangs":
+            self.released.wait(30)
+        if mood == "raises":
+            raise PermissionError("no idea")
+        if mood == "exits":
+            raise SystemExit
+        return ODD.get(mood, mood in ("yes", "hangs"))
+
+
+@contextmanager
+def opening(path: Path) -> Iterator[Callable[..., Memory]]:
+    """Opens memories with members: ana and bob in `team`, ana in `shop`."""
+    memories: list[Memory] = []
+
+    def members(user: str, room: str, action: str) -> bool:
+        return user in {"team": ("ana", "bob"), "shop": ("ana",)}.get(room, ())
+
+    def open_memory(authorize: Any = members, **options: Any) -> Memory:
+        memories.append(Memory(path, authorize=authorize, **{"embeddings": "hash", **options}))
+        return memories[-1]
+
+    yield open_memory
+    let_go(*memories)
+
+
+def told(memory: Memory) -> Memory:
+    """With one message in `team` and one of ana's own, both with the same id."""
+    team = memory.shared("team", as_user="bob")
+    team.add([said("we ship the pelicans on Friday", id="m1")], session_id="plans")
+    memory.user("ana").add([said("I am afraid of pelicans", id="m1")], session_id="mine")
+    return memory
+
+
+def fill(memory: Memory, application: Application) -> None:
+    """Each user and each room get messages and a record with a word that is nowhere else."""
+    for user in USERS:
+        _fill(memory.user(user), f"own-{user}")
+    for room in ROOMS:
+        application.moods = {("bob", room, action): "yes" for action in ("read", "write")}
+        _fill(memory.shared(room, as_user="bob"), f"room-{room}")
+
+
+def _fill(user: UserMemory, word: str) -> None:
+    texts = [f"the meeting of {word} is on day {n}" for n in range(3)]
+    rows = [said(text, id=f"m{n}") for n, text in enumerate(texts)]  # the same ids in all
+    user.add(rows, session_id="s")
+    fact = {"text": f"{word} has meetings", "record_id": "r1", "source_message_ids": ["m1"]}
+    user.add_records(fact)
+
+
+def _tool(memory: Memory, user: str, rooms: Sequence[str], name: str, asked: Any) -> Any:
+    tools = create_memory_tools(memory, user_id=user, shared=rooms)
+    return next(one for one in tools if one.name == name).invoke(asked)
+
+
+READERS: dict[str, Callable[[Memory, str, Sequence[str]], Any]] = {
+    "recall": lambda m, u, r: m.user(u, shared=r).recall("meeting", k=30, max_tokens=4_000),
+    "arecall": lambda m, u, r: asyncio.run(
+        m.user(u, shared=r).arecall("meeting", k=30, max_tokens=4_000)
+    ),
+    "messages": lambda m, u, r: m.user(u, shared=r).search_conversation("meeting", k=30),
+    "sessions": lambda m, u, r: m.user(u, shared=r).search_conversation("day", 30, "session"),
+    "records": lambda m, u, r: m.user(u, shared=r).search_records("meetings", k=30),
+    "ids": lambda m, u, r: m.user(u, shared=r).get_conversation(["m0", "m1"]),
+    "record ids": lambda m, u, r: m.user(u, shared=r).get_records("r1"),
+    "retriever": lambda m, u, r: m.user(u, shared=r).as_retriever(k=30).invoke("meeting"),
+    "a tool": lambda m, u, r: _tool(m, u, r, "get_records", {"record_ids": ["r1"]}),
+}
+
+
+def check(memory: Memory, application: Application, count: int, hanging: float) -> int:
+    """Ask at random; returns how many foreign rows were shown, and checks what has to be seen."""
+    chance, foreign, seen = application.chance, 0, 0
+    for _ in range(count):
+        application.draw(hanging)
+        user, rooms = chance.choice(USERS), chance.sample(ROOMS, chance.randint(1, 3))
+        read = chance.choice([*READERS])
+        shown = plain(READERS[read](memory, user, rooms))
+        open_rooms = {room for room in rooms if application.allows(user, room, "read")}
+        allowed = {f"own-{user}", *(f"room-{room}" for room in open_rooms)}
+        every = {*(f"own-{one}" for one in USERS), *(f"room-{one}" for one in ROOMS)}
+        foreign += sum(shown.count(word) for word in every - allowed)
+        assert all(word in shown for word in allowed), (read, allowed)
+        seen += len(open_rooms)
+        foreign += _used_by_one(memory, application, user, chance.choice(ROOMS))
+    assert seen > count / 10
+    return foreign
+
+
+def _used_by_one(memory: Memory, application: Application, user: str, room: str) -> int:
+    """Read and write a room as one user; 1 for each that was let through though it is refused."""
+    shared, through = memory.shared(room, as_user=user), 0
+    calls: dict[str, Callable[[], Any]] = {
+        "read": lambda: shared.recall("meeting"),
+        "write": lambda: shared.undo(message="m0"),  # changes nothing: no record was made of it
+    }
+    for action, call in calls.items():
+        try:
+            call()
+            through += not application.allows(user, room, action)
+        except RoomRefusedError:
+            assert not application.allows(user, room, action)
+    return through
+
+
+def plain(shown: Any) -> str:
+    """All that is shown, as text."""
+    return json.dumps(shown, default=lambda one: getattr(one, "__dict__", repr(one)))
