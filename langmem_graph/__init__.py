@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from langmem_graph.middleware import MemoryMiddleware
     from langmem_graph.reports import (
         AddReport,
+        ExpiryReport,
         FlushForecast,
         FlushProgress,
         FlushReport,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from langmem_graph.settings import (
         ContextSettings,
         ExtractionSettings,
+        KeepDays,
         RankingSettings,
         ReasoningSettings,
         Settings,
@@ -54,6 +56,7 @@ __all__ = [
     "ChromaStore",
     "Conflict",
     "ContextSettings",
+    "ExpiryReport",
     "ExtractionSettings",
     "Fact",
     "FlushForecast",
@@ -64,6 +67,7 @@ __all__ = [
     "Grounding",
     "Health",
     "HistoryEntry",
+    "KeepDays",
     "Label",
     "LangMemGraphError",
     "Memory",

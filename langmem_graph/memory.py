@@ -17,6 +17,7 @@ from langmem_graph.metadata import Value
 from langmem_graph.model_methods import ModelMethods
 from langmem_graph.redaction import Redact
 from langmem_graph.reports import AddReport, EraseReport, Health, Usage, UserSummary
+from langmem_graph.retention_methods import MemoryRetention, UserRetention
 from langmem_graph.retrieval import fast_recall, record_search
 from langmem_graph.schemas import MessageHit, Origin, Record, RecordHit, SearchBy
 from langmem_graph.settings import RankingMethod, Settings
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 Id = str | int
 
 
-class Memory(Closing):
+class Memory(MemoryRetention, Closing):
     """Long-term memory of many users in one directory.
 
     Example:
@@ -162,7 +163,7 @@ class Memory(Closing):
             self._services.close(until)
 
 
-class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
+class UserMemory(EditingMethods, InspectionMethods, ModelMethods, UserRetention):
     """The memory of one user, from `memory.user(id)`. Asynchronous twins begin with `a` (`aadd`).
 
     Times are given as a datetime, ISO text or epoch seconds; naive ones are UTC. All methods raise

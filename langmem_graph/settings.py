@@ -1,9 +1,9 @@
 """All settings, in groups, each with its default, its unit and the origin of its number."""
 
-from typing import Literal
+from typing import Literal, Self
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 EVENT_MINUTES = 60
 RankingMethod = Literal["hybrid", "rrf", "dense", "words"]
@@ -146,6 +146,22 @@ class StorageSettings(_Group):
     """How long `close` works on what is due, and with `erase` waits for calls."""
 
 
+class KeepDays(_Group):
+    """How long memory keeps; None is for ever. See docs/scopes.md."""
+
+    messages: int | None = Field(None, ge=1, strict=True)
+    """Days after which a message expires, from when it was said."""
+    records: int | None = Field(None, ge=1, strict=True)
+    """Days after which a record expires, from when a message last said it; at most as long as
+    messages, since a record goes with the last message that says it."""
+
+    @model_validator(mode="after")
+    def _fit(self) -> Self:
+        if self.records and self.messages and self.records > self.messages:
+            raise ValueError("a record rests on messages: keep these at least as long")
+        return self
+
+
 class Settings(_Group):
     """Settings of a `Memory`. Frozen; unknown names are refused.
 
@@ -161,6 +177,8 @@ class Settings(_Group):
     extraction: ExtractionSettings = ExtractionSettings()
     reasoning: ReasoningSettings = ReasoningSettings()
     storage: StorageSettings = StorageSettings()
+    keep_days: KeepDays = KeepDays()
+    """For users who have no `keep_days` of their own."""
 
     embed_seconds: float = Field(20.0, gt=0)
     """Time limit of one call of the embedder; then words alone find."""

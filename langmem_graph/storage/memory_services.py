@@ -24,7 +24,7 @@ from langmem_graph.errors import (
 from langmem_graph.filters import Filter, both
 from langmem_graph.redaction import Redact
 from langmem_graph.reports import CallNote
-from langmem_graph.settings import Settings
+from langmem_graph.settings import KeepDays, Settings
 from langmem_graph.storage import call_log, pending_messages
 from langmem_graph.storage.memory_directory import MemoryDirectory
 from langmem_graph.storage.outbox_worker import Drained, DueWork
@@ -59,11 +59,14 @@ class Services:
     """What all that is read has to pass; what is written is not looked at."""
     on_opened: Callable[[str], None] | None = None
     on_embedded: Callable[[int], None] | None = None
+    keep_days: KeepDays = field(init=False)
+    """How long is kept what is of users without limits of their own."""
     _with_traces: set[str] = field(default_factory=set)
     _closed: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         self.directory.on_due = self._do_due_work
+        self.keep_days = self.settings.keep_days
 
     def within(self, where: Filter | None) -> Self:
         """The same for reading, where all that is read passes this filter too."""

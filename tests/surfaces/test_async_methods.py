@@ -119,6 +119,8 @@ _CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("drain", (1.0,), {}),
     ("files", (), {}),
     ("forget", (), {"message": "3"}),
+    ("keep_days", (), {"messages": 30_000}),
+    ("expire", (), {}),
     ("doctor", (), {"sample": 0}),
     ("rebuild", (), {}),
     ("overview", (), {}),
