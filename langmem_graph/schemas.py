@@ -310,7 +310,7 @@ class Recall(FrozenModel):
 Kind = Literal["fact", "event", "instruction", "preference"]
 Facet = Literal["none", "persona", "project_state", "schedule"]
 Confirmation = Literal["confirmed", "draft", "inferred"]
-Status = Literal["active", "superseded", "discarded", "expired"]
+Status = Literal["active", "superseded", "discarded", "expired", "hidden"]
 
 
 class RecordChange(FrozenModel):

@@ -26,7 +26,7 @@ from langmem_graph.storage.tables_and_migrations import (
     records,
 )
 
-UNDO, RESTORE = "undo", "restore"
+UNDO, RESTORE, HIDE = "undo", "restore", "hide"
 EXPIRE = "expire"
 """What had ended a record has expired: the entry's reason is when the record ended, and its change
 the one that ended it. So the record goes on being ended."""

@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, Row, Select, delete, insert, select
+from sqlalchemy import Connection, Row, Select, case, delete, insert, select
 
 from langmem_graph.errors import explain
 from langmem_graph.schemas import ChangeRelation, RecordChange
 from langmem_graph.storage import record_queries
 from langmem_graph.storage.record_queries import aware
-from langmem_graph.storage.record_writes import REFINES, SUPERSEDES, Change, naive, now
+from langmem_graph.storage.record_writes import HIDDEN, REFINES, SUPERSEDES, Change, naive, now
 from langmem_graph.storage.sqlite_database import rows_where_in
 from langmem_graph.storage.tables_and_migrations import (
     MESSAGES,
@@ -119,7 +119,7 @@ def _told() -> Select[Any]:
             record_changes,
             older.c.record_id.label("record_id"),
             by.c.record_id.label("by_record_id"),
-            by.c.text.label("by_text"),
+            case((by.c.status != HIDDEN, by.c.text)).label("by_text"),
             said.c.message_id.label("message_id"),
             agreed.c.message_id.label("agreed_message_id"),
         )

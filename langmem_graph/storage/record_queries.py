@@ -13,6 +13,7 @@ from langmem_graph.schemas import NO_LONGER, Record
 from langmem_graph.storage.full_text import RECORD_WORDS
 from langmem_graph.storage.record_writes import (
     DISCARDED,
+    HIDDEN,
     REFINES,
     SUPERSEDED,
     SUPERSEDES,
@@ -159,7 +160,9 @@ def outdated(connection: Connection, items: Iterable[int]) -> set[int]:
     """Those of these messages that records cite, where none of these records holds now."""
     s = record_sources.c
     made: dict[int, set[int]] = defaultdict(set)
-    for row in rows_where_in(connection, select(s.message, s.record), s.message, items):
+    shown = select(s.message, s.record).join(records, records.c.n == s.record)
+    shown = shown.where(records.c.status != HIDDEN)
+    for row in rows_where_in(connection, shown, s.message, items):
         made[row.message].add(row.record)
     holding = current(connection, {n for numbers in made.values() for n in numbers})
     return {message for message, numbers in made.items() if not numbers & holding}
@@ -169,7 +172,7 @@ def replaced_by_message(connection: Connection, ids: Iterable[str]) -> dict[str,
     """The texts of records that no longer hold, by the ids of the messages they cite."""
     s, r, m = record_sources.c, records.c, messages.c
     query = select(m.message_id, r.n, r.text).join(record_sources, s.message == m.n)
-    query = query.where(*within(connection, RECORDS, r.n))
+    query = query.where(r.status != HIDDEN, *within(connection, RECORDS, r.n))
     rows = list(rows_where_in(connection, query.join(records, r.n == s.record), m.message_id, ids))
     holding = current(connection, {row.n for row in rows})
     replaced: dict[str, list[str]] = defaultdict(list)

@@ -35,7 +35,7 @@ TO_COME = "to_come"
 _ALWAYS = "9999-12-31"
 """The value of that key where the records that hold are no longer told by their status alone."""
 SUPERSEDES, REFINES = "supersedes", "refines"
-SUPERSEDED, DISCARDED = "superseded", "discarded"
+SUPERSEDED, DISCARDED, HIDDEN = "superseded", "discarded", "hidden"
 BY_HAND = "user"
 Columns = dict[str, Any]
 _PLAIN = (
@@ -240,8 +240,9 @@ def _index_again(connection: Connection, n: int) -> None:
 
 
 def active_with_hash(connection: Connection, content_hash: str) -> int | None:
-    """The number of the active record with this content hash, if there is one."""
-    same = select(records.c.n).filter_by(content_hash=content_hash, status=ACTIVE)
+    """The number of the active record with this content hash, or of the hidden one, if any."""
+    same = select(records.c.n).filter_by(content_hash=content_hash)
+    same = same.where(records.c.status.in_((ACTIVE, HIDDEN)))
     return connection.scalar(same.order_by(records.c.n.desc()).limit(1))
 
 

@@ -59,7 +59,12 @@ class Call:
 
     def sees(self, record_id: str) -> bool:
         """Whether there is such a record, as far as the filter shows."""
-        return bool(self.user.get_records([record_id], where=self.where))
+        return bool(self.records([record_id]))
+
+    def records(self, ids: Sequence[str]) -> list[Record]:
+        """The records with these ids that the model may see."""
+        found = self.user.get_records(ids, where=self.where)
+        return [record for record in found if record.status != "hidden"]
 
 
 @dataclass(frozen=True)
@@ -118,7 +123,7 @@ def get_conversation(call: Call, message_ids: MessageIds) -> Answer:
 
 def get_records(call: Call, record_ids: RecordIds) -> Answer:
     """Records in the order asked, with their sources and what they superseded."""
-    records = call.user.get_records(record_ids[:MAX_IDS], where=call.where)
+    records = call.records(record_ids[:MAX_IDS])
     data = {"records": [record.model_dump(mode="json") for record in records]}
     known = {record.record_id for record in records}
     unknown = [record_id for record_id in record_ids[:MAX_IDS] if record_id not in known]

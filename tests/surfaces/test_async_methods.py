@@ -113,6 +113,8 @@ _CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("calls", (), {"since": "2024-01-01", "limit": 5}),
     ("usage", (), {}),
     ("remember", ("My locker code is 4711.",), {}),
+    ("hide", ("r1",), {}),
+    ("unhide", ("r1",), {}),
     ("export_records", (), {}),
     ("flush_forecast", (), {}),
     ("flush", (), {}),
