@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from langmem_graph.errors import LangMemGraphError, TokenCountWarning
     from langmem_graph.memory import Memory, UserMemory
     from langmem_graph.middleware import MemoryMiddleware
+    from langmem_graph.reading import Reading, TypedRecord
     from langmem_graph.reports import (
         AddReport,
         ExpiryReport,
@@ -77,6 +78,7 @@ __all__ = [
     "MissingSlot",
     "ModelCall",
     "RankingSettings",
+    "Reading",
     "Reasoning",
     "ReasoningSettings",
     "Recall",
@@ -88,11 +90,19 @@ __all__ = [
     "Settings",
     "StorageSettings",
     "TokenCountWarning",
+    "TypedRecord",
     "UserMemory",
 ]
 
 
-_HOMES = ("errors", "settings", "schemas", "reports", "memory")  # fast imports come first
+_HOMES = (
+    "errors",
+    "settings",
+    "schemas",
+    "reports",
+    "reading",
+    "memory",
+)  # fast imports come first
 _OTHER_HOMES = {"ChromaStore": "store", "MemoryMiddleware": "middleware"}
 
 

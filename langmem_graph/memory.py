@@ -15,6 +15,7 @@ from langmem_graph.inspection_methods import InspectionMethods
 from langmem_graph.messages import message_ids, to_utc, user_key
 from langmem_graph.metadata import Value
 from langmem_graph.model_methods import ModelMethods
+from langmem_graph.reading import Readings, check_reading
 from langmem_graph.redaction import Redact
 from langmem_graph.reports import AddReport, EraseReport, Health, Usage, UserSummary
 from langmem_graph.retention_methods import MemoryRetention, UserRetention
@@ -73,6 +74,8 @@ class Memory(MemoryRetention, Closing):
         causal_scorer: `verifier` (the model judges), `none`, or one of `langmem_graph.causal`.
         settings: everything else, see `Settings`.
         redact: takes a text and returns what of it may be stored; see docs/scopes.md.
+        reading: what a model shall look for beside its own rules, in which forms, and what never;
+            a `Reading`, or a function that gives one for a user's id; see docs/scopes.md.
         read_only: read beside a process that writes, without Chroma: searches compare every vector.
 
     Raises:
@@ -92,11 +95,13 @@ class Memory(MemoryRetention, Closing):
         settings: Settings | None = None,
         read_only: bool = False,
         redact: Redact | None = None,
+        reading: Readings | None = None,
     ) -> None:
         if not isinstance(settings, Settings | None):
             raise InvalidInputError(f"settings must be a Settings() object, not {settings!r}.")
         if redact is not None and not callable(redact):
             raise InvalidInputError(f"redact must be a function of a text, not {redact!r}.")
+        check_reading(reading)
         self.settings = settings or Settings()
         self.has_model = model is not None
         given: Any = path
@@ -104,7 +109,7 @@ class Memory(MemoryRetention, Closing):
         embedder = load_embedder(embeddings)
         embedder.seconds = self.settings.embed_seconds
         rooms = open_rooms(path, self.settings, chroma, read_only)
-        self._services = Services(rooms, embedder, self.settings, read_only, redact)
+        self._services = Services(rooms, embedder, self.settings, read_only, redact, reading)
         self._pipelines: Pipelines | None = None
         self._closed = False
         observe_due(self)

@@ -368,6 +368,8 @@ class Record(RecordStatement):
     values: list[dict[str, Any]] = Field(default_factory=list)
     """Numbers, dates, codes and the like: `value` as in the text, `raw` as in a message, and of
     those that a model read, a grade: `verbatim`, `resolved` or `unsupported`."""
+    data: dict[str, dict[str, Any]] | None = None
+    """The application's form that it fills, by its name; see `Reading.schemas`."""
     message_ids: list[str] = Field(min_length=1)
     """The messages it was extracted from; never empty."""
     supporting_ids: list[str] = Field(default_factory=list)

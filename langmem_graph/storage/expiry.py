@@ -5,8 +5,9 @@ records stays done, and a record that a younger message says, too, stays with th
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, delete, exists, select, update
 
@@ -16,6 +17,7 @@ from langmem_graph.storage import call_log, record_queries, record_writes
 from langmem_graph.storage.change_log import Numbers, expire_changes
 from langmem_graph.storage.deletion import drop_files, drop_messages, drop_records
 from langmem_graph.storage.memory_services import Services
+from langmem_graph.storage.record_writes import FORM
 from langmem_graph.storage.tables_and_migrations import (
     get_meta,
     messages,
@@ -145,8 +147,32 @@ def _let_carry(connection: Connection, kept: Sequence[int]) -> None:
     alone = s.record.in_(kept) & s.record.not_in(carried)
     connection.execute(update(record_sources).where(alone).values(supporting=False))
     cited = record_queries.citing(connection, kept)
-    for n, values in connection.execute(select(r.n, r.verbatim).where(r.n.in_(kept))).all():
-        texts = list(connection.scalars(select(messages.c.text).where(messages.c.n.in_(cited[n]))))
-        left = [one for one in values if any(str(one.get("raw", "")) in text for text in texts)]
+    for n, own, values in connection.execute(
+        select(r.n, r.text, r.verbatim).where(r.n.in_(kept))
+    ).all():
+        said = connection.scalars(select(messages.c.text).where(messages.c.n.in_(cited[n])))
+        texts = [own, *said]
+        left = [one for one in values if all(_stands(word, texts) for word in _words(one))]
         if left != values:
             record_writes.set_columns(connection, n, {"verbatim": left})
+
+
+def _words(value: Any) -> list[str]:
+    """The words of a message that a value repeats: what was read, and all texts of a form."""
+    if isinstance(value, Mapping):
+        parts = value["data"].values() if FORM in value else [value.get("raw", "")]
+        return [word for part in parts for word in _texts(part)]
+    return []
+
+
+def _texts(value: Any) -> list[str]:
+    several = value.values() if isinstance(value, Mapping) else value
+    if isinstance(several, str):
+        return [several]
+    return (
+        [text for one in several for text in _texts(one)] if isinstance(several, Iterable) else []
+    )
+
+
+def _stands(word: str, texts: Sequence[str]) -> bool:
+    return any(word in text for text in texts)

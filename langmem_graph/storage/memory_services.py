@@ -22,6 +22,7 @@ from langmem_graph.errors import (
     for_log,
 )
 from langmem_graph.filters import Filter, both
+from langmem_graph.reading import Readings
 from langmem_graph.redaction import Redact
 from langmem_graph.reports import CallNote
 from langmem_graph.settings import KeepDays, Settings
@@ -55,6 +56,8 @@ class Services:
     read_only: bool
     redact: Redact | None = None
     """What is stored passes it before."""
+    reading: Readings | None = None
+    """What the application adds to the rules of reading."""
     where: Filter | None = None
     """What all that is read has to pass; what is written is not looked at."""
     on_opened: Callable[[str], None] | None = None

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, exists, func, select
+from sqlalchemy import ColumnElement, Connection, Row, String, cast, exists, func, select
 
 from langmem_graph.metadata import shared
 from langmem_graph.schemas import NO_LONGER, Record
 from langmem_graph.storage.full_text import RECORD_WORDS
 from langmem_graph.storage.record_writes import (
     DISCARDED,
+    FORM,
     HIDDEN,
     REFINES,
     SUPERSEDED,
@@ -239,7 +240,8 @@ def _record(row: Row[Any], sources: Sequence[Row[Any]], related: dict[str, list[
         **{name: aware(getattr(row, name)) for name in times},
         "attribute": row.attribute_name or None,
         "event_time": row.event,
-        "values": row.verbatim,
+        "values": [one for one in row.verbatim if FORM not in one],
+        "data": {one[FORM]: one["data"] for one in row.verbatim if FORM in one} or None,
         "message_ids": [one.message_id for one in sources],
         "supporting_ids": [one.message_id for one in sources if one.supporting],
         "metadata": shared(
@@ -276,6 +278,16 @@ class ScheduledRow:
     since: datetime | None
     """None where it holds from the moment it was said."""
     until: datetime | None
+
+
+def filling(connection: Connection, form: str) -> list[Record]:
+    """The records that hold now and fill this form of the application's, the newest first."""
+    r = records.c
+    filled = cast(r.verbatim, String).like(f'%"{FORM}": "{form}"%')
+    numbers = connection.scalars(select(r.n).where(filled).order_by(r.n.desc())).all()
+    holding = current(connection, numbers)
+    found = records_by_number(connection, holding)
+    return [found[n] for n in numbers if n in holding and form in (found[n].data or {})]
 
 
 def newest_instructions(connection: Connection, most: int) -> list[int]:

@@ -37,6 +37,8 @@ _ALWAYS = "9999-12-31"
 SUPERSEDES, REFINES = "supersedes", "refines"
 SUPERSEDED, DISCARDED, HIDDEN = "superseded", "discarded", "hidden"
 BY_HAND = "user"
+FORM = "form"
+"""The key of those of a record's values that are data in a form of the application's."""
 Columns = dict[str, Any]
 _PLAIN = (
     *("text", "kind", "facet", "project", "confirmation", "status"),
@@ -101,7 +103,8 @@ def insert_record(connection: Connection, new: Draft, by: Change) -> int:
     row = {name: getattr(record, name) for name in _PLAIN}
     row |= {name: naive(getattr(record, name)) for name in ("said_at", "valid_from", "valid_to")}
     row |= {name: naive(getattr(record, name)) for name in ("created_at", "updated_at")}
-    row |= {"event": record.event_time, "verbatim": record.values}
+    forms = [{FORM: name, "data": one} for name, one in (record.data or {}).items()]
+    row |= {"event": record.event_time, "verbatim": [*record.values, *forms]}
     row |= {"record_id": free_id(connection, record.record_id), "content_hash": new.content_hash}
     row["attribute"] = attribute_number(connection, record.subject, record.attribute)
     made = insert(records).values(**row).returning(records.c.n)
