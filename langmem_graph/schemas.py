@@ -175,6 +175,8 @@ class Fact(Labelled):
     subject: str | None = None
     attribute: str | None = None
     confirmation: str = ""
+    origin: Origin = "user"
+    """Whose words it is; of a record, the weakest origin of the messages that carry it."""
     day: date | None = None
     """The day on which what it states takes place, where that is known."""
     likeness: float = 0.0
@@ -351,6 +353,8 @@ class RecordStatement(Labelled):
     confirmation: Confirmation = "confirmed"
     """`draft`: proposed, not agreed; `inferred`: not said in these words."""
     status: Status = "active"
+    origin: Origin = "user"
+    """Whose words it rests on: the least trusted origin of the messages that carry it."""
 
 
 class Record(RecordStatement):

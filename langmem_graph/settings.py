@@ -39,6 +39,10 @@ class ContextSettings(_Group):
     """Budget of `Recall.context`; ours."""
     excerpt_tokens: int = Field(220, ge=20)
     """Longest quote of one message in a context; about one piece."""
+    others_share: float = Field(0.8, ge=0, le=1)
+    """Of the budget, what words of others than the user may take, the assistant included; ours."""
+    foreign_share: float = Field(0.5, ge=0, le=1)
+    """Of the budget, and of the messages considered, what tools and imports may take; ours."""
 
 
 class ExtractionSettings(_Group):

@@ -30,6 +30,7 @@ from langmem_graph.topics.track_and_profile_files import (
     TopicFile,
     parse,
 )
+from langmem_graph.trust import FOREIGN
 
 MAX_NARRATIVES = 6  # tracks whose narrative one call shows; own figure, as are the following
 NEARLY_FULL = 1_500  # characters of a narrative from which the model is told how long it is
@@ -210,6 +211,7 @@ def _narrative(track: TopicFile) -> str:
 
 def _record_line(record: Record, zone: str | None) -> str:
     draft = "; only considered" if record.confirmation == "draft" else ""
+    draft += f"; from: {record.origin}" if record.origin in FOREIGN else ""
     matter, said = about(record.subject, record.attribute), record.said_at.astimezone(zone_of(zone))
     return f"{said:%Y-%m-%d} ({record.kind}; {matter}{draft}) {as_data(record.text)}"
 

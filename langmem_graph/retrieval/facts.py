@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 Search = Callable[[str, int, Relation, "StepRun"], Awaitable[list[Fact]]]
 """Searches a memory: query, number of facts, relation, run."""
 
+_OF_RECORD = set("record_id message_ids kind subject attribute confirmation origin".split())
 LONGEST = 600  # characters of a fact; a longer message is cut to its best part
 
 
@@ -47,7 +48,8 @@ def find_facts(
     """
     settings, depth = search.settings, 2 * k if relation == "temporal" else k
     signal: Literal["words"] | None = "words" if relation == "entity" else None
-    hits, ranked = search_different(search.by(signal), query, depth, past=True)
+    foreign = settings.context.foreign_share
+    hits, ranked = search_different(search.by(signal), query, depth, past=True, foreign=foreign)
     near = dict(zip(ranked.numbers, ranked.signals.get("dense", ()), strict=False))
     with search.room.database.read_transaction() as connection:
         chains = ranked_chains(connection, ranked, depth, signal)
@@ -134,9 +136,7 @@ def fact_of_record(record: Record, likeness: float = 0.0) -> Fact:
         labels=record.labels,
         likeness=likeness,
         day=event.start.astimezone(zone_of(event.time_zone)).date() if event else None,
-        **record.model_dump(
-            include={"record_id", "message_ids", "kind", "subject", "attribute", "confirmation"}
-        ),
+        **record.model_dump(include=_OF_RECORD),
     )
 
 
@@ -147,6 +147,7 @@ def fact_of_message(hit: MessageHit) -> Fact:
         text=hit.text if len(hit.text) <= LONGEST else f"… {hit.excerpt[:LONGEST]} …",
         at=hit.at,
         speaker=hit.name or hit.role,
+        origin=hit.origin,
         message_ids=[hit.message_id],
         likeness=(hit.signals or {}).get("dense", 0.0),
         labels=hit.labels,

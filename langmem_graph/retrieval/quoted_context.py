@@ -13,6 +13,7 @@ from typing import Any
 from langmem_graph.schedule.times import with_weekday
 from langmem_graph.schemas import ChangeRelation, Fact, Label, Message, MessageHit
 from langmem_graph.tokens import TokenCounter, estimate
+from langmem_graph.trust import Allowance, note_of
 
 OPENING = "<memory>\nQuotes from this user's earlier conversations"  # how a context begins
 NOTED = "\nNote from memory:\n"  # how a note below a tool's answer begins; its lines have a dash
@@ -51,6 +52,7 @@ def build_context(
     budget: int,
     per_quote: int,
     before: Sequence[str] = (),
+    allowance: Allowance | None = None,
 ) -> tuple[str, list[MessageHit]]:
     """Quote the best hits that fit into a context.
 
@@ -59,6 +61,7 @@ def build_context(
         budget: tokens of the whole text.
         per_quote: tokens of one quote; longer messages are cut to their best part.
         before: lines that precede the quotes.
+        allowance: how much of it may be words of others than the user; None is all.
     """
     order, also = (URGENT, [ALSO]) if before else ("oldest first", [])
     left = budget - counter.count(framed([*before, *also], order))
@@ -66,7 +69,7 @@ def build_context(
     for hit in hits:
         line = quote(hit, counter, per_quote)
         cost = counter.count(line) + 1
-        if cost <= left:
+        if cost <= left and (allowance is None or allowance.take(hit, cost)):
             quotes[hit.message_id] = line
             left -= cost
     quoted = [hit for hit in hits if hit.message_id in quotes]
@@ -92,7 +95,7 @@ def quote(message: MessageHit | Message, counter: TokenCounter, limit: int) -> s
     else:
         message_id, best = message.id, message.text
     speaker = (message.name or message.role)[:LONGEST_NAME]
-    label = label_words(message.labels)
+    label = note_of(message, speaker) + label_words(message.labels)
     head = f"- {message.at:%Y-%m-%d %H:%M} {plain_id(speaker)} [{plain_id(message_id)}]{label}: "
     words = as_data(message.text)
     room = max(limit - counter.count(label), limit // 2) if label else limit
@@ -179,6 +182,8 @@ class ContextBuilder:
 
     counter: TokenCounter
     left: int
+    allowance: Allowance | None = None
+    """How much of it may be words of others than the user; None is all."""
     lines: list[str] = field(default_factory=list)
     quoted: dict[str, Fact] = field(default_factory=dict)
 
@@ -195,13 +200,15 @@ class ContextBuilder:
             if not fresh:
                 self._write(head)
             for fact in fresh:  # as many as fit
-                if self._write([*head, indent + fact_line(fact)]):
+                if self._write([*head, indent + fact_line(fact)], fact):
                     self.quoted[fact.id], head = fact, []
 
-    def _write(self, lines: Sequence[str]) -> bool:
-        """Write these lines if all of them fit."""
+    def _write(self, lines: Sequence[str], fact: Fact | None = None) -> bool:
+        """Write these lines if all of them fit, and the fact's words are allowed."""
         cost = sum(self.counter.count(line) + 1 for line in lines)
         if cost > self.left:
+            return False
+        if fact and self.allowance and not self.allowance.take(fact, cost):
             return False
         self.left -= cost
         self.lines += lines
@@ -219,7 +226,7 @@ def fact_line(fact: Fact) -> str:
     when = f"{fact.at:%Y-%m-%d %H:%M} " if fact.at else ""
     who = f"{plain_id(fact.speaker[:LONGEST_NAME])} " if fact.speaker else ""
     ids = ", ".join(map(plain_id, fact.message_ids or [fact.id]))
-    note = label_words(fact.labels)
+    note = note_of(fact, fact.speaker) + label_words(fact.labels)
     note += f" ({fact.confirmation})" if fact.confirmation in ("draft", "inferred") else ""
     return f"- {when}{who}[{ids}]{note}: {as_data(fact.text)}"
 
@@ -264,7 +271,7 @@ def line_of(fact: Fact) -> str:
     date += f"(for {with_weekday(fact.day)}) " if fact.day else ""
     speaker = f"{as_data(fact.speaker[:LONGEST_NAME])} said " if fact.speaker else ""
     note = f" ({fact.confirmation})" if fact.confirmation in ("draft", "inferred") else ""
-    note = f"{note}{label_words(fact.labels)} ".lstrip()
+    note = f"{note}{note_of(fact, fact.speaker)}{label_words(fact.labels)} ".lstrip()
     return f"{date}{note}{speaker}{as_data(fact.text)}"
 
 

@@ -37,7 +37,7 @@ from langmem_graph.storage.words import query_terms, telling_terms
 
 _SHOWN = set(
     "record_id kind text message_ids facet subject attribute confirmation status metadata".split()
-)
+) | {"origin"}
 MOST_PAST = 2_048  # records that no longer hold whose vectors are compared; ours
 
 

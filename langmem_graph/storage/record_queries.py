@@ -35,6 +35,7 @@ from langmem_graph.storage.tables_and_migrations import (
     records,
 )
 from langmem_graph.storage.where_conditions import within
+from langmem_graph.trust import FOREIGN, weakest
 
 _NEWEST = select(func.max(records.c.n))
 
@@ -206,7 +207,7 @@ def _sources(connection: Connection, items: Sequence[int]) -> dict[int, list[Row
     """For each record its messages: their ids, metadata, and whether they are only supporting."""
     s = record_sources.c
     named = (
-        select(s.record, messages.c.message_id, s.supporting, messages.c.extra)
+        select(s.record, messages.c.message_id, s.supporting, messages.c.extra, messages.c.origin)
         .join(messages, messages.c.n == s.message)
         .where(*within(connection, MESSAGES, messages.c.n))
         .order_by(s.record, s.message)
@@ -247,6 +248,7 @@ def _record(row: Row[Any], sources: Sequence[Row[Any]], related: dict[str, list[
         "metadata": shared(
             (one.extra or {}).get("metadata", {}) for one in sources if not one.supporting
         ),
+        "origin": weakest(one.origin for one in sources if not one.supporting),
         "supersedes": related[SUPERSEDES],
         "superseded_by": related["superseded_by"] if row.status == SUPERSEDED else [],
         "refines": related[REFINES],
@@ -350,6 +352,21 @@ def subjects_and_attributes(
     query = select(records.c.n, a.subject, a.name).join(attributes, a.n == records.c.attribute)
     rows = rows_where_in(connection, query.where(a.name != ""), records.c.n, items)
     return {row.n: (row.subject, row.name) for row in rows}
+
+
+def of_the_user(connection: Connection, items: Iterable[int]) -> set[int]:
+    """Those of these records that a message of the user's own words carries."""
+    s, m = record_sources.c, messages.c
+    own = select(s.record).join(messages, m.n == s.message)
+    own = own.where(m.origin == "user", s.supporting.is_(False))
+    return {row.record for row in rows_where_in(connection, own, s.record, items)}
+
+
+def foreign(connection: Connection, items: Iterable[int]) -> set[int]:
+    """Those of these messages that hold words of a tool or an import."""
+    m = messages.c
+    query = select(m.n).where(m.origin.in_(FOREIGN))
+    return {row.n for row in rows_where_in(connection, query, m.n, items)}
 
 
 NumberedMessages = dict[str, tuple[int, datetime, str]]

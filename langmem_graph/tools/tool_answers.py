@@ -17,6 +17,7 @@ from langmem_graph.retrieval.message_search import different
 from langmem_graph.retrieval.quoted_context import as_data, framed, label_words, plain_id, quote
 from langmem_graph.schemas import Kind, Message, MessageHit, Record, RecordHit
 from langmem_graph.tokens import token_counter
+from langmem_graph.trust import note_of
 
 MAX_TURNS = 4
 """Turns with memory calls since the user's last message (NapMem 5.3)."""
@@ -188,7 +189,7 @@ def _record_line(record: Record | RecordHit, dates: str) -> str:
     sources = ", ".join(map(as_data, record.message_ids[:MAX_HITS]))
     kind = record.kind if record.confirmation == "confirmed" else record.confirmation
     record_id = plain_id(record.record_id)
-    label = label_words(record.labels)
+    label = note_of(record, "") + label_words(record.labels)
     return f"- {dates} {kind} [{record_id}]{label}: {as_data(record.text)} (from {sources})"
 
 
