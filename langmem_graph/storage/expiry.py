@@ -47,18 +47,18 @@ def set_keep_days(services: Services, user_id: str, keep: KeepDays) -> None:
 
 def expire(services: Services, user_id: str) -> ExpiryReport:
     """Delete what of a user is older than the user's limits, or else the memory's, allow."""
-    report = ExpiryReport(user_id=user_id)
+    report, kept = ExpiryReport(user_id=user_id), set[int]()
     with services.known_room(user_id) as room:
         if room is None:
             return report
         since = _limits(room.database.read(lambda c: get_meta(c, _KEEP_DAYS)), services.keep_days)
-        while (done := _some(services, room, since)) is not None:
+        while (done := _some(services, room, since, kept)) is not None:
             report = _sum(report, done)
         if report.messages or report.records:
             room.finish_deletion()
             services.drain(room, at_least=services.settings.storage.index_batch)
             left = room.traces_left is not None
-            report = report.model_copy(update={"traces_left": left})
+            report = report.model_copy(update={"traces_left": left, "kept": len(kept)})
             text = "%s: %d messages and %d records expired"
             _log.info(text, room.name, report.messages, report.records)
     return report
@@ -80,14 +80,17 @@ def _limits(own: str | None, default: KeepDays) -> tuple[datetime | None, dateti
 
 
 def _sum(report: ExpiryReport, done: ExpiryReport) -> ExpiryReport:
-    names = ("messages", "records", "kept", "files")
+    names = ("messages", "records", "files")
     return report.model_copy(update={n: getattr(report, n) + getattr(done, n) for n in names})
 
 
 def _some(
-    services: Services, room: Room, since: tuple[datetime | None, datetime | None]
+    services: Services, room: Room, since: tuple[datetime | None, datetime | None], kept: set[int]
 ) -> ExpiryReport | None:
-    """Let some messages, or else some records, expire; None where nothing is too old."""
+    """Let some messages, or else some records, expire; None where nothing is too old.
+
+    The records that stay without some of their messages are added to `kept`.
+    """
     services.check_open()
     with room.working, room.database.write_transaction() as connection:
         gone = _too_old(connection, since[0]) if since[0] else []
@@ -97,7 +100,9 @@ def _some(
         if not gone and not items:
             return None
         note_deletion(connection)
-        return _expire(connection, items, gone, room.user_id)
+        report, left = _expire(connection, items, gone, room.user_id)
+        kept.update(left)
+        return report
 
 
 def _too_old(connection: Connection, since: datetime) -> list[int]:
@@ -125,7 +130,10 @@ def _unsaid(
     )
 
 
-def _expire(connection: Connection, items: Numbers, gone: Numbers, user_id: str) -> ExpiryReport:
+def _expire(
+    connection: Connection, items: Numbers, gone: Numbers, user_id: str
+) -> tuple[ExpiryReport, list[int]]:
+    """The report, and the records that stay without some of their messages."""
     s = record_sources.c
     said = select(s.record).where(s.message.in_(gone), s.record.not_in(items)).distinct()
     kept = list(connection.scalars(said))
@@ -136,8 +144,8 @@ def _expire(connection: Connection, items: Numbers, gone: Numbers, user_id: str)
     call_log.forget_messages(connection, gone)
     drop_messages(connection, gone)
     _let_carry(connection, kept)
-    counts = {"messages": len(gone), "records": len(items), "kept": len(kept), "files": files}
-    return ExpiryReport(user_id=user_id, **counts)
+    counts = {"messages": len(gone), "records": len(items), "files": files}
+    return ExpiryReport(user_id=user_id, **counts), kept
 
 
 def _let_carry(connection: Connection, kept: Sequence[int]) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from langmem_graph import Memory
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.settings import KeepDays, Settings
+from langmem_graph.storage import expiry
 from langmem_graph.storage.message_queries import damage
 from tests.conftest import let_go
 from tests.support.changes import Talk
@@ -54,6 +55,16 @@ def test_old_messages_go_with_the_records_that_nobody_says_again(talk: Talk) -> 
     assert talk.user.get_records("b")[0].message_ids == ["young"]
     assert talk.user.doctor(sample=0).ok
     assert talk.user.expire().messages == 0
+
+
+def test_a_record_that_loses_several_messages_is_counted_once(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expiry, "_AT_ONCE", 1)
+    talk.record("a", "old", "late", "young")
+    talk.user.keep_days(messages=30)
+    report = talk.user.expire()
+    assert (report.messages, report.records, report.kept) == (2, 0, 1)
 
 
 def test_a_record_that_a_younger_message_confirms_stays_with_that_message(talk: Talk) -> None:
@@ -220,7 +231,7 @@ def statuses(talk: Talk) -> dict[str, str]:
     return {row.record_id: row.status for row in talk.user.records(limit=1_000)}
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     ages=st.lists(DAYS, min_size=2, max_size=6),
     events=st.lists(EVENT, max_size=10),
