@@ -10,8 +10,10 @@ if TYPE_CHECKING:
     from langmem_graph.errors import LangMemGraphError, TokenCountWarning
     from langmem_graph.memory import Memory, UserMemory
     from langmem_graph.middleware import MemoryMiddleware
+    from langmem_graph.reading import Reading, TypedRecord
     from langmem_graph.reports import (
         AddReport,
+        ExpiryReport,
         FlushForecast,
         FlushProgress,
         FlushReport,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from langmem_graph.settings import (
         ContextSettings,
         ExtractionSettings,
+        KeepDays,
         RankingSettings,
         ReasoningSettings,
         Settings,
@@ -54,6 +57,7 @@ __all__ = [
     "ChromaStore",
     "Conflict",
     "ContextSettings",
+    "ExpiryReport",
     "ExtractionSettings",
     "Fact",
     "FlushForecast",
@@ -64,6 +68,7 @@ __all__ = [
     "Grounding",
     "Health",
     "HistoryEntry",
+    "KeepDays",
     "Label",
     "LangMemGraphError",
     "Memory",
@@ -73,6 +78,7 @@ __all__ = [
     "MissingSlot",
     "ModelCall",
     "RankingSettings",
+    "Reading",
     "Reasoning",
     "ReasoningSettings",
     "Recall",
@@ -84,11 +90,19 @@ __all__ = [
     "Settings",
     "StorageSettings",
     "TokenCountWarning",
+    "TypedRecord",
     "UserMemory",
 ]
 
 
-_HOMES = ("errors", "settings", "schemas", "reports", "memory")  # fast imports come first
+_HOMES = (
+    "errors",
+    "settings",
+    "schemas",
+    "reports",
+    "reading",
+    "memory",
+)  # fast imports come first
 _OTHER_HOMES = {"ChromaStore": "store", "MemoryMiddleware": "middleware"}
 
 

@@ -12,6 +12,7 @@ from langmem_graph.schemas import Kind, Record, RecordChange
 from langmem_graph.storage import (
     call_log,
     deletion,
+    hiding,
     record_changes,
     record_history,
     record_queries,
@@ -89,6 +90,40 @@ class EditingMethods(AsyncMethods):
         return deletion.forget(self._services, self.id, **named)
 
     aforget = twin(forget)
+
+    @traced
+    def hide(self, record: str) -> Record:
+        """Take a record out of all that is shown: recall, searches, contexts, profile and topics.
+
+        It is kept with its history, as status `hidden`; `unhide` or `undo` shows it again. Topic
+        tracks and the profile are written anew without it. Its messages stay what they are, and are
+        found: `forget` takes words out.
+
+        Returns:
+            The record as it is now; unchanged where it was hidden already.
+
+        Raises:
+            InvalidInputError: no such record, or one that was taken back.
+        """
+        self._check_writable("hide")
+        return hiding.hide(self._services, self.id, record)
+
+    ahide = twin(hide)
+
+    @traced
+    def unhide(self, record: str) -> Record:
+        """Show a hidden record again.
+
+        Returns:
+            The record as it is now: as it was before, or ended by what was said meanwhile.
+
+        Raises:
+            InvalidInputError: no such record, or one that was taken back.
+        """
+        self._check_writable("unhide")
+        return hiding.unhide(self._services, self.id, record)
+
+    aunhide = twin(unhide)
 
     def history(self, record_id: str) -> list[HistoryEntry]:
         """Every change of a record and of those it replaced or was replaced by, oldest first."""

@@ -1,11 +1,15 @@
 """The methods of `UserMemory` with which people look around in a memory, page by page."""
 
+import logging
 from collections.abc import Sequence
 from itertools import chain
+
+from pydantic import ValidationError
 
 from langmem_graph.async_methods import AsyncMethods, Closing, twin
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.messages import message_ids, to_utc
+from langmem_graph.reading import Form, TypedRecord
 from langmem_graph.reports import (
     Comparison,
     ForgetPreview,
@@ -18,10 +22,11 @@ from langmem_graph.reports import (
 from langmem_graph.retrieval.agenda import agenda
 from langmem_graph.room_keys import shared_name
 from langmem_graph.schemas import Message, Record
-from langmem_graph.storage import deletion, inspection_queries, usage
+from langmem_graph.storage import deletion, inspection_queries, record_queries, usage
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.threads import in_thread
+from langmem_graph.threads import in_thread, in_thread_of
 
+_log = logging.getLogger(__name__)
 LARGEST_PAGE = 1_000
 
 
@@ -84,6 +89,25 @@ class InspectionMethods(AsyncMethods):
         return self._read(inspection_queries.record_page, *_page(start, limit))
 
     arecords = twin(records)
+
+    def records_of(self, form: type[Form]) -> list[TypedRecord[Form]]:
+        """What holds now in a form of the application's (`Reading.schemas`), the newest first.
+
+        What was stored under an earlier version of the form, and does not fit it any more, is left
+        out with a warning in the log.
+        """
+        found = list[TypedRecord[Form]]()
+        for record in self._read(record_queries.filling, form.__name__):
+            try:
+                data = form.model_validate((record.data or {})[form.__name__])
+                found.append(TypedRecord(data=data, record=record))
+            except ValidationError:
+                _log.warning("%s does not fit %s any more", record.record_id, form.__name__)
+        return found
+
+    async def arecords_of(self, form: type[Form]) -> list[TypedRecord[Form]]:
+        """Async twin of `records_of`."""
+        return await in_thread_of(self.id, lambda: self.records_of(form))
 
     def made_of(self, messages: str | Sequence[str]) -> list[MessageUse]:
         """What was made of these messages: records, changes, or nothing yet; by their ids."""

@@ -15,8 +15,10 @@ from langmem_graph.inspection_methods import AllUsersMethods, InspectionMethods
 from langmem_graph.messages import message_ids, to_utc, user_key
 from langmem_graph.metadata import Value
 from langmem_graph.model_methods import ModelMethods
+from langmem_graph.reading import Readings, check_reading
 from langmem_graph.redaction import Redact
 from langmem_graph.reports import AddReport, EraseReport, Health
+from langmem_graph.retention_methods import MemoryRetention, UserRetention
 from langmem_graph.retrieval import fast_recall, joined_search
 from langmem_graph.room_access import Authorize, RoomAccess
 from langmem_graph.room_keys import room_names
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
 Id = str | int
 
 
-class Memory(AllUsersMethods):
+class Memory(MemoryRetention, AllUsersMethods):
     """Long-term memory of many users in one directory.
 
     Example:
@@ -75,6 +77,8 @@ class Memory(AllUsersMethods):
         redact: takes a text and returns what of it may be stored; see docs/scopes.md.
         authorize: a function of user, room and action (`read`, `write`), sync or async, which says
             who may use which shared room; it is asked at every call. None: nobody.
+        reading: what a model shall look for beside its own rules, in which forms, and what never;
+            a `Reading`, or a function that gives one for a user's id; see docs/scopes.md.
         read_only: read beside a process that writes, without Chroma: searches compare every vector.
 
     Raises:
@@ -95,11 +99,13 @@ class Memory(AllUsersMethods):
         read_only: bool = False,
         redact: Redact | None = None,
         authorize: Authorize | None = None,
+        reading: Readings | None = None,
     ) -> None:
         if not isinstance(settings, Settings | None):
             raise InvalidInputError(f"settings must be a Settings() object, not {settings!r}.")
         if redact is not None and not callable(redact):
             raise InvalidInputError(f"redact must be a function of a text, not {redact!r}.")
+        check_reading(reading)
         self.settings = settings or Settings()
         self.has_model = model is not None
         given: Any = path
@@ -108,7 +114,7 @@ class Memory(AllUsersMethods):
         embedder = load_embedder(embeddings)
         embedder.seconds = self.settings.embed_seconds
         rooms = open_rooms(path, self.settings, chroma, read_only)
-        self._services = Services(rooms, embedder, self.settings, read_only, redact)
+        self._services = Services(rooms, embedder, self.settings, read_only, redact, reading)
         self._pipelines: Pipelines | None = None
         self._closed = False
         observe_due(self)
@@ -166,7 +172,7 @@ class Memory(AllUsersMethods):
             self._services.close(until)
 
 
-class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
+class UserMemory(EditingMethods, InspectionMethods, ModelMethods, UserRetention):
     """The memory of one user, from `memory.user(id)`. Asynchronous twins begin with `a` (`aadd`).
 
     Times are given as a datetime, ISO text or epoch seconds; naive ones are UTC. All methods raise

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, Self, cast
@@ -21,6 +22,7 @@ from langmem_graph.reasoning.graph import ReasoningRunner
 from langmem_graph.reports import FlushReport, OnProgress
 from langmem_graph.runtime import LoopThread
 from langmem_graph.schemas import GroundedCall
+from langmem_graph.settings import KeepDays
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.threads import in_thread
 
@@ -41,9 +43,13 @@ class Pipelines:
         self.reasoning = ReasoningRunner(services, self.model)
         self.grounding = GroundingRunner(services, self.model)
         debounce = services.settings.extraction.debounce_seconds
-        self.worker = BackgroundWorker(self.loop, self.extraction, debounce)
-        if not services.read_only:
-            services.on_opened = self.worker.notify  # an earlier process may have left work due
+        self.worker = BackgroundWorker(self.loop, services, self.extraction, debounce)
+        self._expiring: Future[None] | None = None
+        if services.read_only:
+            return
+        services.on_opened = self.worker.notify  # an earlier process may have left work due
+        if services.keep_days != KeepDays():
+            self.expire_daily()
 
     @classmethod
     def open(cls, services: Services, model: Any, causal: CausalScorer | str) -> Self:
@@ -56,6 +62,12 @@ class Pipelines:
         except BaseException:
             services.close()
             raise
+
+    def expire_daily(self) -> None:
+        """Delete what is older than it is to be kept, of all users: now, and once a day."""
+        if self._expiring is not None:
+            self._expiring.cancel()
+        self._expiring = self.loop.submit(self.worker.expire_daily())
 
     def flush(self, user_id: str, on_progress: OnProgress | None = None) -> FlushReport:
         """Run extraction on all pending messages of a user."""

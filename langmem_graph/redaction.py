@@ -11,7 +11,7 @@ Redact = Callable[[str], str]
 _IDS = frozenset(
     "record_id message_ids source_message_ids supporting_ids supersedes refines".split()
 )
-_TEXTS = "text subject attribute project scene entities values".split()
+_TEXTS = "text subject attribute project scene entities values data".split()
 
 
 def redacted_text(text: str, redact: Redact | None) -> str:

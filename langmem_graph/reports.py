@@ -163,6 +163,20 @@ class ForgetReport(FrozenModel):
     """Deleted words may still be in files: of a log or of tables that others use, or large ones."""
 
 
+class ExpiryReport(FrozenModel):
+    """What of one user was deleted for good, since it is older than it is to be kept."""
+
+    user_id: str
+    messages: int = 0
+    records: int = 0
+    kept: int = 0
+    """Records that lost a message and stay, since a younger one says them, too."""
+    files: int = 0
+    """Topic tracks and profile; they are written anew."""
+    traces_left: bool = False
+    """As in `ForgetReport`."""
+
+
 class ForgetPreview(FrozenModel):
     """What `forget` would do; nothing was changed."""
 

@@ -179,6 +179,8 @@ class Fact(Labelled):
     subject: str | None = None
     attribute: str | None = None
     confirmation: str = ""
+    origin: Origin = "user"
+    """Whose words it is; of a record, the weakest origin of the messages that carry it."""
     day: date | None = None
     """The day on which what it states takes place, where that is known."""
     likeness: float = 0.0
@@ -314,7 +316,7 @@ class Recall(FrozenModel):
 Kind = Literal["fact", "event", "instruction", "preference"]
 Facet = Literal["none", "persona", "project_state", "schedule"]
 Confirmation = Literal["confirmed", "draft", "inferred"]
-Status = Literal["active", "superseded", "discarded", "expired"]
+Status = Literal["active", "superseded", "discarded", "expired", "hidden"]
 
 
 class RecordChange(FrozenModel):
@@ -355,6 +357,8 @@ class RecordStatement(Labelled):
     confirmation: Confirmation = "confirmed"
     """`draft`: proposed, not agreed; `inferred`: not said in these words."""
     status: Status = "active"
+    origin: Origin = "user"
+    """Whose words it rests on: the least trusted origin of the messages that carry it."""
 
 
 class Record(RecordStatement):
@@ -372,6 +376,8 @@ class Record(RecordStatement):
     values: list[dict[str, Any]] = Field(default_factory=list)
     """Numbers, dates, codes and the like: `value` as in the text, `raw` as in a message, and of
     those that a model read, a grade: `verbatim`, `resolved` or `unsupported`."""
+    data: dict[str, dict[str, Any]] | None = None
+    """The application's form that it fills, by its name; see `Reading.schemas`."""
     message_ids: list[str] = Field(min_length=1)
     """The messages it was extracted from; never empty."""
     supporting_ids: list[str] = Field(default_factory=list)

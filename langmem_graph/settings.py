@@ -1,9 +1,9 @@
 """All settings, in groups, each with its default, its unit and the origin of its number."""
 
-from typing import Literal
+from typing import Literal, Self
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 EVENT_MINUTES = 60
 RankingMethod = Literal["hybrid", "rrf", "dense", "words"]
@@ -39,6 +39,10 @@ class ContextSettings(_Group):
     """Budget of `Recall.context`; ours."""
     excerpt_tokens: int = Field(220, ge=20)
     """Longest quote of one message in a context; about one piece."""
+    others_share: float = Field(0.8, ge=0, le=1)
+    """Of the budget, what words of others than the user may take, the assistant included; ours."""
+    foreign_share: float = Field(0.5, ge=0, le=1)
+    """Of the budget, and of the messages considered, what tools and imports may take; ours."""
 
 
 class ExtractionSettings(_Group):
@@ -146,6 +150,22 @@ class StorageSettings(_Group):
     """How long `close` works on what is due, and with `erase` waits for calls."""
 
 
+class KeepDays(_Group):
+    """How long memory keeps; None is for ever. See docs/scopes.md."""
+
+    messages: int | None = Field(None, ge=1, strict=True)
+    """Days after which a message expires, from when it was said."""
+    records: int | None = Field(None, ge=1, strict=True)
+    """Days after which a record expires, from when a message last said it; at most as long as
+    messages, since a record goes with the last message that says it."""
+
+    @model_validator(mode="after")
+    def _fit(self) -> Self:
+        if self.records and self.messages and self.records > self.messages:
+            raise ValueError("a record rests on messages: keep these at least as long")
+        return self
+
+
 class Settings(_Group):
     """Settings of a `Memory`. Frozen; unknown names are refused.
 
@@ -161,6 +181,8 @@ class Settings(_Group):
     extraction: ExtractionSettings = ExtractionSettings()
     reasoning: ReasoningSettings = ReasoningSettings()
     storage: StorageSettings = StorageSettings()
+    keep_days: KeepDays = KeepDays()
+    """For users who have no `keep_days` of their own."""
 
     embed_seconds: float = Field(20.0, gt=0)
     """Time limit of one call of the embedder; then words alone find."""

@@ -18,10 +18,10 @@ from langmem_graph.threads import in_thread
 _ACTIONS: dict[Action, str] = {
     "read": """recall search_conversation search_records get_records get_conversation sessions
         export export_records files read_file history changes held_changes calls usage overview
-        conversation records made_of neighbours schedule compare forget_preview flush_forecast
-        doctor""",
+        conversation records records_of made_of neighbours schedule compare forget_preview
+        flush_forecast doctor""",
     "write": """add add_records remember correct confirm undo flush flush_soon drain rebuild
-        erase""",
+        hide unhide keep_days expire erase""",
 }
 _ACTION_OF = {name: action for action, names in _ACTIONS.items() for name in names.split()}
 

@@ -30,6 +30,9 @@ MODULES = {
     "reliability/test_cascades::test_nothing_that_was_made_of_it_is_left storage/test_index_faults "
     "storage/test_erase_and_close::test_a_damaged_ledger_is_a_clear_error_and_can_be_erased "
     "storage/test_erase_and_close::test_reading_of_nobody_makes_nobody",
+    "storage/expiry.py": "storage/test_expiry",
+    "storage/hiding.py": "extraction/test_hide",
+    "trust.py": "extraction/test_hostile_texts",
     "storage/user_room.py": "reliability/test_forget_beside_readers reliability/test_signals "
     "storage/test_index_faults storage/test_erase_and_close",
     "storage/memory_directory.py": "storage/test_users_beside_each_other "

@@ -13,6 +13,7 @@ from langmem_graph.cli import demo as demo_command
 from langmem_graph.cli import printing, read_backlog
 from langmem_graph.cli import show as show_command
 from langmem_graph.cli.databases import migrate, move
+from langmem_graph.cli.expire import expire
 from langmem_graph.cli.import_files import import_file
 from langmem_graph.cli.inspect import inspect
 from langmem_graph.cli.options import (
@@ -316,7 +317,7 @@ def undo(
     print_json(touched) if as_json else printing.show_records(touched)
 
 
-for _command in (inspect, mcp, migrate, move, users, usage):
+for _command in (expire, inspect, mcp, migrate, move, users, usage):
     app.command()(_command)
 
 

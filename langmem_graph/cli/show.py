@@ -39,7 +39,7 @@ def show_record(room: UserMemory, record_id: str, as_json: bool) -> None:
         printing.console.print(head)
         until = f" to {record.valid_to:%Y-%m-%d}" if record.valid_to else ""
         since = f"{record.valid_from:%Y-%m-%d}{until}"
-        note(f"{record.kind}, {record.confirmation}, {record.status}: {since}")
+        note(f"{record.kind}, {record.confirmation}, {record.status}, {record.origin}: {since}")
         for entry in history:
             note(f"  {_history_line(entry)}")
         printing.note_messages(room.get_conversation(record.message_ids), "  ")

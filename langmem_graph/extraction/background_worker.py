@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from dataclasses import replace
+from datetime import UTC, date, datetime
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,7 +26,7 @@ from langmem_graph.extraction.state import (
 from langmem_graph.llm.structured_calls import Usage, model_runner
 from langmem_graph.reports import FlushProgress, FlushReport, OnProgress
 from langmem_graph.runtime import LoopThread, configured_user
-from langmem_graph.storage import pending_messages
+from langmem_graph.storage import expiry, pending_messages
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.threads import in_thread
 from langmem_graph.tracing import labelled
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
 _log = logging.getLogger(__name__)
+SECONDS_OF_DAY = 86_400
 MAX_BATCHES = 10_000  # of one flush: a fault must not loop for ever
 
 
@@ -203,13 +205,17 @@ class BackgroundWorker:
     It waits `debounce` seconds for more turns.
     """
 
-    def __init__(self, loop: LoopThread, runner: ExtractionRunner, debounce: float) -> None:
+    def __init__(
+        self, loop: LoopThread, services: Services, runner: ExtractionRunner, debounce: float
+    ) -> None:
         self._loop = loop
+        self._services = services
         self._runner = runner
         self._debounce = debounce
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._notified: set[str] = set()  # with new messages since their task began its flush
         self._urgent: set[str] = set()  # for whom the debounce is cut short
+        self._expired: dict[str, date] = {}  # when limits were last applied to a user's memory
 
     def notify(self, user_id: str) -> None:
         """Tell the worker that the ledger holds new messages of this user."""
@@ -242,6 +248,7 @@ class BackgroundWorker:
         while True:
             await self._pause(user_id)
             self._notified.discard(user_id)
+            await self._expire(user_id)
             try:
                 await self._runner.flush(user_id, force=False)
             except Exception as error:  # noqa: BLE001  # nobody awaits the task; the batch stays due
@@ -249,6 +256,25 @@ class BackgroundWorker:
             if user_id not in self._notified:
                 self._urgent.discard(user_id)
                 return
+
+    async def _expire(self, user_id: str) -> None:
+        """Delete what is older than it is to be kept, unless that was done today."""
+        today = datetime.now(UTC).date()
+        if self._expired.get(user_id) == today:
+            return
+        self._expired[user_id] = today
+        try:
+            await in_thread(expiry.expire, self._services, user_id)
+        except Exception as error:  # noqa: BLE001  # it must not keep messages from being read
+            _log.warning("what is too old could not be deleted: %s", for_log(error))
+
+    async def expire_daily(self) -> None:
+        """Do so for all users, and again every day."""
+        while True:
+            self._expired.clear()
+            for user_id in await in_thread(self._services.directory.users):
+                await self._expire(user_id)
+            await asyncio.sleep(SECONDS_OF_DAY)
 
     async def _pause(self, user_id: str) -> None:
         """Wait for the debounce, in small steps, so that `drained` need not wait for all of it."""

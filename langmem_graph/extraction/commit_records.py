@@ -151,6 +151,7 @@ def _draft(
     fields = {name: value for name, value in given.items() if value}
     fields |= {"confirmation": candidate.confirmation, "event_time": candidate.event_time}
     fields |= {"source_message_ids": candidate.source_ids, "values": candidate.values}
+    fields |= {"data": candidate.data}
     if begins is not None:
         fields["valid_from"] = begins
     new = draft(fields, messages, services.settings.storage.max_record_chars, MADE_BY)

@@ -23,8 +23,16 @@ from langmem_graph.extraction.state import (
     ShownMessage,
     usage_of,
 )
-from langmem_graph.llm.answer_schemas import MOST_MEMORIES, Extraction, NewMemory, ProposedChange
+from langmem_graph.llm.answer_schemas import (
+    MOST_MEMORIES,
+    Extraction,
+    FormedExtraction,
+    FormedMemory,
+    NewMemory,
+    ProposedChange,
+)
 from langmem_graph.llm.structured_calls import Usage, load_prompt
+from langmem_graph.reading import Reading, reading_of
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.model_written_times import read_day, written_event
 from langmem_graph.storage import pending_messages
@@ -36,11 +44,14 @@ _ALIAS = re.compile(r"([bmn]?)(\d+)")
 async def extract(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
     """Propose records and changes for the batch; one that is too much for an answer is halved."""
     batch, usage, services = state["batch"], usage_of(state), deps.services
+    reading = reading_of(services.reading, run.user)
+    schema = FormedExtraction if reading.schemas else Extraction
+    prompt = extract_prompt("extract") + reading_prompt(reading)
     while batch is not None:
         show = partial(read_view, services=services, batch=batch, first_alias=deps.first_alias)
         view = await services.in_room(run.user, show)
         question = batch_question(view, services.settings.extraction.message_chars)
-        answer = await deps.runner.ask(Extraction, extract_prompt("extract"), question, usage)
+        answer = await deps.runner.ask(schema, prompt, question, usage)
         half = _half(batch, view) if _is_too_much(answer, view, usage) else None
         if half is not None:
             await services.in_room(run.user, partial(_free_rest, whole=batch, half=half))
@@ -48,13 +59,30 @@ async def extract(deps: Dependencies, state: ExtractionState, run: StepRun) -> E
         elif answer is None:
             return {"usage": usage, "failed": "extract", "batch": batch}
         else:
-            return {"batch": batch, "view": view, "usage": usage, **_read(answer, view)}
+            return {"batch": batch, "view": view, "usage": usage, **_read(answer, view, reading)}
     return {}
 
 
 def extract_prompt(name: str) -> str:
     """The prompt of this name with the rules of changes, which two calls have in common."""
     return f"{load_prompt(name)}\n{load_prompt('changes')}"
+
+
+def reading_prompt(reading: Reading) -> str:
+    """What the application adds to the rules, each in a line of its own; empty without any."""
+    given = {
+        "{instructions}": reading.instructions,
+        "{never}": reading.never,
+        "{forms}": reading.forms(),
+    }
+    head, *lines = load_prompt("reading").splitlines()
+    told = [
+        line.replace(name, " ".join(text.split()))
+        for line in lines
+        for name, text in given.items()
+        if name in line and text.strip()
+    ]
+    return "\n".join(["", head, *told]) if told else ""
 
 
 def _is_too_much(answer: Extraction | None, view: BatchView, usage: Usage) -> bool:
@@ -84,10 +112,10 @@ def _free_rest(room: Room, whole: Batch, half: Batch) -> None:
         pending_messages.free(connection, rest)
 
 
-def _read(answer: Extraction, view: BatchView) -> ExtractionState:
+def _read(answer: Extraction, view: BatchView, reading: Reading) -> ExtractionState:
     """What of the answer can be used, and why the rest cannot."""
     reasons: list[str] = []
-    candidates = [_candidate(memory, view, reasons) for memory in answer.memories]
+    candidates = [_candidate(memory, view, reading, reasons) for memory in answer.memories]
     proposals = list(read_changes(_placed(answer, reasons), view, reasons))
     refused = sum(candidate is None for candidate in candidates)
     counts = Counts(refused=refused, reasons=reasons)
@@ -116,7 +144,9 @@ def _placed_record(answer: Extraction, change: ProposedChange) -> str:
     return change.record if place is None else str(place)
 
 
-def _candidate(memory: NewMemory, view: BatchView, reasons: list[str]) -> Candidate | None:
+def _candidate(
+    memory: NewMemory, view: BatchView, reading: Reading, reasons: list[str]
+) -> Candidate | None:
     """The proposal as a candidate; None where it says nothing or cites no new message."""
     cited = list(_cited(memory.sources, view))
     if not _is_usable(memory.text) or not any(one.is_new for one in cited):
@@ -130,7 +160,19 @@ def _candidate(memory: NewMemory, view: BatchView, reasons: list[str]) -> Candid
         said_at=max(one.message.at for one in cited),
         event_time=_event_time(memory, cited, view.zone, reasons),
         confirmation="draft" if memory.draft else "confirmed",
+        data=_data(memory, reading, reasons),
     )
+
+
+def _data(memory: NewMemory, reading: Reading, reasons: list[str]) -> dict[str, Any] | None:
+    """The form that the statement fills; one that does not fit is left out, not the statement."""
+    if not isinstance(memory, FormedMemory) or not memory.form:
+        return None
+    try:
+        return reading.form(memory.form, memory.data)
+    except InvalidInputError as error:
+        reasons.append(f"A form cannot be used: {error}")
+        return None
 
 
 def _cited(aliases: Sequence[str], view: BatchView) -> Iterator[ShownMessage]:

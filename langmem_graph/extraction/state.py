@@ -51,6 +51,7 @@ class Candidate(BaseModel, frozen=True, extra="forbid"):
     said_at: datetime  # when the last of these messages was sent
     event_time: dict[str, Any] | None = None  # as JSON; None without a usable day or time
     confirmation: Confirmation = "confirmed"
+    data: dict[str, Any] | None = None  # the application's form that it fills, by its name
     values: list[dict[str, Any]] = Field(default_factory=list)
     """Each value of the text with the words of the message it comes from; set by `verify`."""
 

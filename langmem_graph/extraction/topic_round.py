@@ -30,11 +30,12 @@ from langmem_graph.topics.track_and_profile_files import (
     TopicFile,
     parse,
 )
+from langmem_graph.trust import FOREIGN
 
 MAX_NARRATIVES = 6  # tracks whose narrative one call shows; own figure, as are the following
 NEARLY_FULL = 1_500  # characters of a narrative from which the model is told how long it is
 VECTORS_OF_TRACK = 50  # of a track's evidence, the latest, whose mean says what it is about
-TAKEN_BACK = "discarded"
+TAKEN_BACK = ("discarded", "hidden")
 _ENDED = {"ended": "ended", "cancels": "cancelled", "completes": "done"}
 _ENDED |= {"reschedules": "moved", "replaces": "replaced"}
 
@@ -70,7 +71,7 @@ class TopicsRound:
     def shown(self) -> ShownToModel:
         """What the model may build on."""
         ids = {alias: self.records[n].record_id for alias, n in self.numbers.items()}
-        taken_back = {r.record_id for r in self.records.values() if r.status == TAKEN_BACK}
+        taken_back = {r.record_id for r in self.records.values() if r.status in TAKEN_BACK}
         known = (self.files.known | set(ids.values())) - taken_back
         return ShownToModel(ids, frozenset(self.narratives), known)
 
@@ -83,7 +84,7 @@ def stored_files(connection: Connection) -> StoredFiles:
     cited = [record for track in tracks for record in track.evidence]
     numbers = record_queries.numbers_of(connection, cited)
     facts = record_queries.facts_of(connection, numbers.values())
-    counting = {n for n, one in facts.items() if one.status != TAKEN_BACK}
+    counting = {n for n, one in facts.items() if one.status not in TAKEN_BACK}
     known = frozenset(record for record, n in numbers.items() if n in counting)
     kept = [
         track.model_copy(update={"evidence": [r for r in track.evidence if r in known]})
@@ -111,7 +112,9 @@ def read_round(room: Room) -> TopicsRound:
         cited = set(files.evidence.values())
         # a record that was taken back matters only to the tracks that tell it
         told = [
-            n for n in numbers if n in records and (n in cited or records[n].status != TAKEN_BACK)
+            n
+            for n in numbers
+            if n in records and (n in cited or records[n].status not in TAKEN_BACK)
         ]
         records = {n: records[n] for n in told}
         return TopicsRound(
@@ -208,6 +211,7 @@ def _narrative(track: TopicFile) -> str:
 
 def _record_line(record: Record, zone: str | None) -> str:
     draft = "; only considered" if record.confirmation == "draft" else ""
+    draft += f"; from: {record.origin}" if record.origin in FOREIGN else ""
     matter, said = about(record.subject, record.attribute), record.said_at.astimezone(zone_of(zone))
     return f"{said:%Y-%m-%d} ({record.kind}; {matter}{draft}) {as_data(record.text)}"
 
@@ -220,7 +224,7 @@ def _state(
     zone: str | None,
 ) -> str:
     """What has become of a record since the last round."""
-    if record.status == TAKEN_BACK:
+    if record.status in TAKEN_BACK:
         return "was taken back: it never counted"
     if record.status != "superseded":
         return "has changed; it holds now" if is_cited else "new"

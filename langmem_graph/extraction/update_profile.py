@@ -37,6 +37,7 @@ from langmem_graph.topics.track_and_profile_files import (
     render,
     render_index,
 )
+from langmem_graph.trust import FOREIGN
 
 MAX_LASTING = 40  # lasting records that are shown, the newest; own figure, as are the following
 MAX_NARRATIVES = 8  # changed tracks whose whole narrative is shown: those that changed last
@@ -103,7 +104,12 @@ def _lasting(connection: Connection) -> list[Record]:
     holding = record_queries.current(connection, every)
     newest = [n for n in every if n in holding][-MAX_LASTING:]
     records = record_queries.records_by_number(connection, newest)
-    return [records[n] for n in newest if records[n].confirmation != "draft"]
+    return [records[n] for n in newest if is_settled(records[n])]
+
+
+def is_settled(record: Record) -> bool:
+    """Whether it may be told as what the user is like: no draft, and no tool's or import's word."""
+    return record.confirmation != "draft" and record.origin not in FOREIGN
 
 
 def _question(begun: ProfileRound, zone: str | None) -> str:

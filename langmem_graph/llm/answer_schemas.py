@@ -7,7 +7,7 @@ be stored.
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, create_model
 
 from langmem_graph.llm.forgiving_answers import NEVER_CUT, Answer, normal_alias
 from langmem_graph.schemas import ChangeRelation, Relation
@@ -45,6 +45,11 @@ class _Brief(Answer):
     model_config = ConfigDict(json_schema_extra=_brief)
 
 
+def _as_json(value: object) -> object:
+    """Text for an object: models give either."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value
+
+
 class StatedValue(_Brief):
     """A number, date, time, code or amount in text."""
 
@@ -67,6 +72,15 @@ class NewMemory(_Brief):
     recurrence: Annotated[str, Field(max_length=120, description="RRULE"), NEVER_CUT] = ""
     draft: Annotated[bool, Field(description="considered, or conditional")] = False
     project: Annotated[Name, Field(description="plan it belongs to")] = ""
+
+
+class FormedMemory(NewMemory):
+    """A statement worth remembering."""
+
+    form: Annotated[Name, Field(description="name of the form it fills")] = ""
+    data: Annotated[str, BeforeValidator(_as_json), NEVER_CUT] = Field(
+        "", max_length=8_000, description="that form, as one JSON object"
+    )
 
 
 class ProposedChange(_Brief):
@@ -95,6 +109,15 @@ class Extraction(_Brief):
         description="empty, unless they hint at an earlier state that no record shown has:"
         " what its record may say",
     )
+
+
+FormedExtraction: type[Extraction] = create_model(
+    "Extraction",
+    __base__=Extraction,
+    __doc__=Extraction.__doc__,
+    memories=(Annotated[list[FormedMemory], Field(max_length=MOST_MEMORIES)], ...),
+)
+"""The same where the application has forms of its own."""
 
 
 class Reconciliation(_Brief):
@@ -273,11 +296,6 @@ class ProfileText(_Brief):
     topics: list[Name] = Field(
         [], max_length=20, description="names of the tracks that it rests on"
     )
-
-
-def _as_json(value: object) -> object:
-    """Text for an object: models give either."""
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value
 
 
 class Taken(_Brief):

@@ -37,12 +37,14 @@ from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.model_written_times import read_day
 from langmem_graph.schedule.times import between
 from langmem_graph.schemas import Fact, Label, MessageHit, Reasoning, Recall, RecallReport
+from langmem_graph.settings import Settings
 from langmem_graph.storage import record_queries
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.superseded_labels import labels_of_records
 from langmem_graph.storage.user_room import Room
 from langmem_graph.threads import in_thread
 from langmem_graph.tokens import TokenCounter, token_counter
+from langmem_graph.trust import Allowance, bounded
 
 UNUSABLE = "Not found, as an answer of the model could not be used:"
 _WITH_VALUES = frozenset(
@@ -71,12 +73,11 @@ async def context(
         warnings.append(run.problem("the context is made without what is stored", error))
     found = _Found.of(state, facts, stored)
     counter = await in_thread(token_counter, settings.encoding)  # loads a table
+    budget = state["max_tokens"] or settings.context.max_tokens
+    allowance = Allowance.of(settings.context, budget)
     order = URGENT + (ROOMS if any(fact.room for fact in found.facts.values()) else "")
-    builder = ContextBuilder(
-        counter,
-        (state["max_tokens"] or settings.context.max_tokens) - counter.count(framed([], order)),
-    )
-    _write(builder, found, state, state["k"] or settings.context.k)
+    builder = ContextBuilder(counter, budget - counter.count(framed([], order)), allowance)
+    _write(builder, found, state, settings)
     text = framed(builder.lines, order) if builder.lines else ""
     quoted = list(builder.quoted.values())
     kept = [e for e in state["trace"] if not stored.gone or e["event"] not in _WITH_VALUES]
@@ -162,8 +163,11 @@ def spans(proof: Proof) -> list[str]:
     return [between(*sorted(day for day in days if day))]
 
 
-def _write(builder: ContextBuilder, found: _Found, state: ReasoningState, others: int) -> None:
-    """Write the sections; of the first look-up's facts at most `others`."""
+def _write(
+    builder: ContextBuilder, found: _Found, state: ReasoningState, settings: Settings
+) -> None:
+    """Write the sections; of the first look-up's facts the best `k`, not all of them foreign."""
+    k, share = state["k"] or settings.context.k, settings.context.foreign_share
     builder.add(AGAINST, _against(found))
     builder.add(_proved_title(found), _proved(found))
     unresolved = map(as_data, found.reasoning.unresolved)
@@ -175,7 +179,10 @@ def _write(builder: ContextBuilder, found: _Found, state: ReasoningState, others
     if not found.proof.sufficient:
         recalled = [fact.id for fact in state["recalled"]]
         retrieved = (fact.id for fact in found.proof.facts if fact.id not in recalled)
-        looked = found.named([*recalled[:others], *retrieved])
+        named = found.named(recalled)
+        dropped = {one.id for one in named} - {one.id for one in bounded(named, k, share)}
+        first = [fact_id for fact_id in recalled if fact_id not in dropped][:k]
+        looked = found.named([*first, *retrieved])
         builder.add(ALSO, [("", [fact]) for fact in first_chains(looked, len(looked))])
     if not vague_first:
         found.vague.write(builder, state["in_view"])

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 Search = Callable[[str, int, Relation, "StepRun"], Awaitable[list[Fact]]]
 """Searches a memory: query, number of facts, relation, run."""
 
-_OF_RECORD = set("record_id message_ids kind subject attribute confirmation room author".split())
+_OF_RECORD = set(
+    "record_id message_ids kind subject attribute confirmation origin room author".split()
+)
 Placed = tuple[str | None, str]
 """A shared room, or None, and the id of a message there."""
 LONGEST = 600  # characters of a fact; a longer message is cut to its best part
@@ -62,7 +64,8 @@ def find_facts(
     """
     settings, depth = search.settings, 2 * k if relation == "temporal" else k
     signal: Literal["words"] | None = "words" if relation == "entity" else None
-    hits, ranked = search_different(search.by(signal), query, depth, past=True)
+    foreign = settings.context.foreign_share
+    hits, ranked = search_different(search.by(signal), query, depth, past=True, foreign=foreign)
     own = {id(one): found for one, found in ranked}
     causes = relation == "causal" and settings.reasoning.use_causal_edges
 
@@ -187,6 +190,7 @@ def fact_of_message(hit: MessageHit) -> Fact:
         text=hit.text if len(hit.text) <= LONGEST else f"… {hit.excerpt[:LONGEST]} …",
         at=hit.at,
         speaker=hit.name or hit.role,
+        origin=hit.origin,
         message_ids=[hit.message_id],
         likeness=(hit.signals or {}).get("dense", 0.0),
         labels=hit.labels,

@@ -44,6 +44,7 @@ from langmem_graph.schemas import MessageHit, Reasoning, Recall, RecallReport, S
 from langmem_graph.settings import RankingMethod
 from langmem_graph.storage.memory_services import Services, own_room
 from langmem_graph.tokens import token_counter
+from langmem_graph.trust import Allowance
 
 
 def search_conversation(
@@ -97,7 +98,8 @@ def fast_recall(
         if rooms:
             search = UserSearch.over(services, rooms, notes)
             most = k + len(seen) + NEAR_MISSES
-            found, _ = joined_search.search_different(search, query, most)
+            share = settings.context.foreign_share
+            found, _ = joined_search.search_different(search, query, most, foreign=share)
             found = [hit for hit in found if not {hit.text, hit.message_id} & seen]
         room = own_room(rooms, user_id)
         if room is not None:
@@ -112,14 +114,21 @@ def fast_recall(
     hits = found[:k]
     with notes.stage("context"):
         counter = token_counter(settings.encoding)
-        builder = ContextBuilder(counter, budget - counter.count(framed([ALSO], URGENT)))
+        allowance = Allowance.of(settings.context, budget)
+        left = budget - counter.count(framed([ALSO], URGENT))
+        builder = ContextBuilder(counter, left, allowance)
         builder.add(AGAINST, [(one.line, not_in_view([one.fact], seen)) for one in conflicts])
         vague.write(builder, seen)
         shown = {(i, fact.text) for fact in builder.quoted.values() for i in fact.message_ids}
         rest = [hit for hit in hits if (hit.message_id, hit.text) not in shown]
         per_quote = settings.context.excerpt_tokens
         context, quoted = build_context(
-            rest, counter, budget=budget, per_quote=per_quote, before=builder.lines
+            rest,
+            counter,
+            budget=budget,
+            per_quote=per_quote,
+            before=builder.lines,
+            allowance=allowance,
         )
     overlaps = [conflict.text for conflict in conflicts]
     behind = evidence(builder.quoted.values(), messages)

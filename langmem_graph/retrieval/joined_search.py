@@ -36,6 +36,7 @@ from langmem_graph.storage.record_writes import naive
 from langmem_graph.storage.tables_and_migrations import get_meta
 from langmem_graph.storage.vector_rows import Centroids
 from langmem_graph.storage.words import TermCounts, query_terms
+from langmem_graph.trust import bounded
 
 T = TypeVar("T")
 InRoom = tuple[UserSearch, T]
@@ -56,18 +57,21 @@ def search_best(search: UserSearch, query: str, k: int, by: SearchBy) -> list[Me
 
 
 def search_different(
-    search: UserSearch, query: str, k: int, *, past: bool = False
+    search: UserSearch, query: str, k: int, *, past: bool = False, foreign: float = 1.0
 ) -> tuple[list[MessageHit], list[InRoom[RankedRecords]]]:
-    """The `k` best messages with different texts, and the ranked records of each room."""
+    """The `k` best messages with different texts, and the ranked records of each room.
+
+    At most the share `foreign` of the messages holds words of tools and imports.
+    """
     if search.others is None:
-        hits, ranked = message_search.search_different(search, query, k, past=past)
+        hits, ranked = message_search.search_different(search, query, k, past=past, foreign=foreign)
         return hits, [(search, ranked)]
     found = _gathered(search, query, search.depths(k, past=past))
     ranking = rank_messages(found.all, search.settings)
     best, hits, read = ranking.best(), list[MessageHit](), 0
     while read < len(best) and len(hits) < k:
         more = best[read : read + max(k, read)]
-        hits = different([*hits, *found.hits(ranking, more)])
+        hits = bounded(different([*hits, *found.hits(ranking, more)]), k, foreign)
         read += len(more)
     return hits[:k], [(one, part.ranked_records) for one, part in found.parts]
 

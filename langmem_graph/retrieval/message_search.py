@@ -20,6 +20,7 @@ from langmem_graph.storage.tables_and_migrations import MESSAGES
 from langmem_graph.storage.vector_rows import Pieces
 from langmem_graph.storage.where_conditions import Passes, numbers_within, passing
 from langmem_graph.storage.words import TermCounts, query_terms, telling_terms
+from langmem_graph.trust import bounded
 
 _SAME = set("session_id role origin name at text agent_id metadata room author".split())
 ATTEMPTS, DEEPER = 3, 8  # searches where most texts are equal, each so many times as deep
@@ -44,12 +45,13 @@ def search_best(search: UserSearch, query: str, k: int, by: SearchBy) -> list[Me
 
 
 def search_different(
-    search: UserSearch, query: str, k: int, *, past: bool = False
+    search: UserSearch, query: str, k: int, *, past: bool = False, foreign: float = 1.0
 ) -> tuple[list[MessageHit], RankedRecords]:
     """The `k` best messages with different texts, and the records as they were ranked beside them.
 
     Used for prompts: a question that was asked often would otherwise take up all places. With
-    `past` records that no longer hold are ranked too; the messages are ranked without them.
+    `past` records that no longer hold are ranked too; the messages are ranked without them. Of the
+    messages at most the share `foreign` holds words of tools and imports.
     """
     vector, depths = search.vector(query), search.depths(k, past=past)
     for _ in range(ATTEMPTS):
@@ -57,7 +59,7 @@ def search_different(
             found, ranking = _ranked(search, connection, query, vector, depths)
             best = ranking.best()
             with search.notes.stage("texts"):
-                hits = _different_hits(connection, found, ranking, best, k)
+                hits = _different_hits(connection, found, ranking, best, k, foreign)
         all_seen = len(best) < depths.dense or ranking.scores[best[-1]] == NOT_FOUND
         if len(hits) == k or all_seen or search.notes.warnings:
             break
@@ -66,14 +68,20 @@ def search_different(
 
 
 def _different_hits(
-    connection: Connection, found: Candidates, ranking: Ranking, best: Sequence[int], k: int
+    connection: Connection,
+    found: Candidates,
+    ranking: Ranking,
+    best: Sequence[int],
+    k: int,
+    foreign: float,
 ) -> list[MessageHit]:
-    """Read the texts in growing portions, until `k` of them differ."""
+    """Read the texts in growing portions, until `k` of them differ, and few enough are foreign."""
     hits: list[MessageHit] = []
     read = 0
     while read < len(best) and len(hits) < k:
         more = best[read : read + max(k, read)]
-        hits = different([*hits, *hits_of(connection, found, ranking, more).values()])
+        own = hits_of(connection, found, ranking, more).values()
+        hits = bounded(different([*hits, *own]), k, foreign)
         read += len(more)
     return hits[:k]
 

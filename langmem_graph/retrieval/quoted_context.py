@@ -13,6 +13,7 @@ from typing import Any
 from langmem_graph.schedule.times import with_weekday
 from langmem_graph.schemas import ChangeRelation, Fact, Label, Labelled, Message, MessageHit
 from langmem_graph.tokens import TokenCounter, estimate
+from langmem_graph.trust import Allowance, note_of
 
 OPENING = "<memory>\nQuotes from this user's earlier conversations"  # how a context begins
 NOTED = "\nNote from memory:\n"  # how a note below a tool's answer begins; its lines have a dash
@@ -52,6 +53,7 @@ def build_context(
     budget: int,
     per_quote: int,
     before: Sequence[str] = (),
+    allowance: Allowance | None = None,
 ) -> tuple[str, list[MessageHit]]:
     """Quote the best hits that fit into a context.
 
@@ -60,6 +62,7 @@ def build_context(
         budget: tokens of the whole text.
         per_quote: tokens of one quote; longer messages are cut to their best part.
         before: lines that precede the quotes.
+        allowance: how much of it may be words of others than the user; None is all.
     """
     order, also = (URGENT, [ALSO]) if before else ("oldest first", [])
     order += ROOMS if any(hit.room for hit in hits) else ""
@@ -68,7 +71,7 @@ def build_context(
     for hit in hits:
         line = quote(hit, counter, per_quote)
         cost = counter.count(line) + 1
-        if cost <= left:
+        if cost <= left and (allowance is None or allowance.take(hit, cost)):
             quotes[hit.room, hit.message_id] = line
             left -= cost
     quoted = [hit for hit in hits if (hit.room, hit.message_id) in quotes]
@@ -95,7 +98,7 @@ def quote(message: MessageHit | Message, counter: TokenCounter, limit: int) -> s
     else:
         message_id, best = message.id, message.text
     speaker = (message.name or message.role)[:LONGEST_NAME]
-    label = label_words(message.labels)
+    label = note_of(message, speaker) + label_words(message.labels)
     who = f"{plain_id(speaker)}{of_room(message, speaker)}"
     head = f"- {message.at:%Y-%m-%d %H:%M} {who} [{plain_id(message_id)}]{label}: "
     words = as_data(message.text)
@@ -192,6 +195,8 @@ class ContextBuilder:
 
     counter: TokenCounter
     left: int
+    allowance: Allowance | None = None
+    """How much of it may be words of others than the user; None is all."""
     lines: list[str] = field(default_factory=list)
     quoted: dict[str, Fact] = field(default_factory=dict)
 
@@ -208,13 +213,15 @@ class ContextBuilder:
             if not fresh:
                 self._write(head)
             for fact in fresh:  # as many as fit
-                if self._write([*head, indent + fact_line(fact)]):
+                if self._write([*head, indent + fact_line(fact)], fact):
                     self.quoted[fact.id], head = fact, []
 
-    def _write(self, lines: Sequence[str]) -> bool:
-        """Write these lines if all of them fit."""
+    def _write(self, lines: Sequence[str], fact: Fact | None = None) -> bool:
+        """Write these lines if all of them fit, and the fact's words are allowed."""
         cost = sum(self.counter.count(line) + 1 for line in lines)
         if cost > self.left:
+            return False
+        if fact and self.allowance and not self.allowance.take(fact, cost):
             return False
         self.left -= cost
         self.lines += lines
@@ -233,7 +240,7 @@ def fact_line(fact: Fact) -> str:
     who = plain_id(fact.speaker[:LONGEST_NAME]) if fact.speaker else ""
     who = f"{who}{of_room(fact, fact.speaker)} ".lstrip()
     ids = ", ".join(map(plain_id, fact.message_ids or [fact.id]))
-    note = label_words(fact.labels)
+    note = note_of(fact, fact.speaker) + label_words(fact.labels)
     note += f" ({fact.confirmation})" if fact.confirmation in ("draft", "inferred") else ""
     return f"- {when}{who}[{ids}]{note}: {as_data(fact.text)}"
 
@@ -279,7 +286,7 @@ def line_of(fact: Fact) -> str:
     speaker = f"{as_data(fact.speaker[:LONGEST_NAME])} said " if fact.speaker else ""
     speaker = f"{of_room(fact, fact.speaker)} {speaker}".lstrip()
     note = f" ({fact.confirmation})" if fact.confirmation in ("draft", "inferred") else ""
-    note = f"{note}{label_words(fact.labels)} ".lstrip()
+    note = f"{note}{note_of(fact, fact.speaker)}{label_words(fact.labels)} ".lstrip()
     return f"{date}{note}{speaker}{as_data(fact.text)}"
 
 

@@ -32,7 +32,7 @@ from langmem_graph.storage.words import TermCounts, query_terms, telling_terms
 
 _SHOWN = {
     *"record_id kind text message_ids facet subject attribute".split(),
-    *"confirmation status metadata room author".split(),
+    *"confirmation status metadata origin room author".split(),
 }
 MOST_PAST = 2_048  # records that no longer hold whose vectors are compared; ours
 

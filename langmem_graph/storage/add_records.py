@@ -24,7 +24,10 @@ from langmem_graph.storage.tables_and_migrations import RECORDS
 
 _RECORD_ID = re.compile("[!-~]{1,100}")
 """Ids of this form can be cited in topic tracks."""
-_DERIVED = frozenset("labels superseded_by created_at updated_at metadata room author".split())
+FOREIGN_WORDS = "words of a tool or an import end nothing of the user's"
+_DERIVED = frozenset(
+    "labels superseded_by created_at updated_at metadata origin room author".split()
+)
 _ALLOWED = frozenset(Record.model_fields) - _DERIVED
 
 
@@ -231,7 +234,13 @@ def _store(connection: Connection, new: Draft, change: Change, report: RecordsRe
     old = _related(connection, new.record)
     report.stored.append(record_writes.free_id(connection, name))
     n = record_writes.insert_record(connection, new, change)
-    for target in old["supersedes"] if new.record.status != "discarded" else []:
+    ended = old["supersedes"] if new.record.status != "discarded" else []
+    if record_queries.foreign(connection, new.sources) >= set(new.sources):
+        own = record_queries.of_the_user(connection, ended)
+        ended = [n for n in ended if n not in own]
+        if own:
+            report.warnings.append(f"{name} is kept beside what the user said: {FOREIGN_WORDS}")
+    for target in ended:
         record_writes.supersede(connection, target, n, new.record.valid_from, change)
     for target in old["refines"]:
         record_writes.add_link(connection, n, target, REFINES)

@@ -76,6 +76,12 @@ def forget_calls(connection: Connection, items: Collection[int]) -> None:
     connection.execute(delete(calls).where(calls.c.n.in_(numbers)))
 
 
+def forget_messages(connection: Connection, items: Collection[int]) -> None:
+    """Keep the costs of the calls that read these messages, which expire, without any word."""
+    forget_words(connection, items)
+    connection.execute(delete(call_messages).where(call_messages.c.message.in_(items)))
+
+
 def forget_words(connection: Connection, items: Collection[int] | None) -> None:
     """Keep the costs of the calls that read these messages, without any word of a model.
 

@@ -6,7 +6,7 @@ a record ends is not taken from the log: it is the first of the ends that are to
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise, product
 from typing import Any
@@ -26,7 +26,10 @@ from langmem_graph.storage.tables_and_migrations import (
     records,
 )
 
-UNDO, RESTORE = "undo", "restore"
+UNDO, RESTORE, HIDE = "undo", "restore", "hide"
+EXPIRE = "expire"
+"""What had ended a record has expired: the entry's reason is when the record ended, and its change
+the one that ended it. So the record goes on being ended."""
 _REASON = "what had changed it was forgotten"
 Numbers = Collection[int]
 Entry = Row[Any]
@@ -115,6 +118,11 @@ def _ends(connection: Connection, n: int, *, by_links: bool) -> list[tuple[datet
         )
         for row in rows
     ]
+    ends += [
+        (datetime.fromisoformat(entry.reason), Change(entry.by, None, entry.change))
+        for entry in effective_entries(connection, n)
+        if entry.op == EXPIRE
+    ]
     if not by_links:
         return ends
     newer = (
@@ -134,17 +142,12 @@ def forget_changes(connection: Connection, items: Numbers, gone: Numbers) -> lis
     The records that hold again are returned.
     """
     _bridge(connection, items)
-    c = record_changes.c
-    concerned = or_(
-        c.message.in_(gone), c.agreed_message.in_(gone), c.record.in_(items), c.by_record.in_(items)
-    )
-    rows = connection.execute(select(record_changes).where(concerned)).all()
+    rows = _concerned(connection, items, gone)
     freed = ended_by(connection, rows, items) - set(items)
     held = record_queries.active(connection, freed)
     _leave_out_changes(connection, rows, items)
-    connection.execute(delete(record_changes).where(c.n.in_([row.n for row in rows])))
+    _drop_changes(connection, rows, items)
     unlink(connection, rows)
-    connection.execute(delete(links).where(links.c.source.in_(items) | links.c.target.in_(items)))
     _drop_history(connection, items, {row.change for row in rows})
     change = Change.new("forget", _REASON)
     settle(connection, freed, change, by_links=True)
@@ -153,6 +156,43 @@ def forget_changes(connection: Connection, items: Numbers, gone: Numbers) -> lis
     for n in sorted(restored - set(connection.scalars(logged))):
         record_writes.log_entry(connection, n, RESTORE, change, {})
     return sorted(restored)
+
+
+def expire_changes(connection: Connection, items: Numbers, kept: Numbers, gone: Numbers) -> None:
+    """Delete what tells how `items` and `gone`, which expire next, have changed other records.
+
+    What they did stays done, and so does what the records did that are `kept` without a message of
+    `gone` that said them: a record that was ended so does not hold again, whatever is forgotten.
+    """
+    _bridge(connection, items)
+    rows, newer = _concerned(connection, items, gone), [*items, *kept]
+    made = select(history.c.change).where(history.c.record.in_(newer), history.c.op == "create")
+    lost = {*connection.scalars(made), *(row.change for row in rows)}
+    ended = ended_by(connection, rows, newer) - set(items)
+    for n in sorted(ended - record_queries.active(connection, ended)):
+        marked = {one.change for one in effective_entries(connection, n) if one.op == EXPIRE}
+        for end, cause in _ends(connection, n, by_links=True):
+            if cause.id in lost - marked:
+                told = Change(cause.by, end.isoformat(), cause.id)
+                record_writes.log_entry(connection, n, EXPIRE, told, {})
+    _drop_changes(connection, rows, items)
+    _drop_history(connection, items, {row.change for row in rows})
+
+
+def _concerned(connection: Connection, items: Numbers, gone: Numbers) -> Sequence[Entry]:
+    """What these messages did to records, and what was done to these records or by them."""
+    c = record_changes.c
+    concerned = or_(
+        c.message.in_(gone), c.agreed_message.in_(gone), c.record.in_(items), c.by_record.in_(items)
+    )
+    return connection.execute(select(record_changes).where(concerned)).all()
+
+
+def _drop_changes(connection: Connection, rows: Iterable[Entry], items: Numbers) -> None:
+    """Delete these changes, and all links of these records."""
+    numbers = [row.n for row in rows]
+    connection.execute(delete(record_changes).where(record_changes.c.n.in_(numbers)))
+    connection.execute(delete(links).where(links.c.source.in_(items) | links.c.target.in_(items)))
 
 
 def _leave_out_changes(connection: Connection, rows: Iterable[Entry], items: Numbers) -> None:
@@ -228,7 +268,7 @@ def _drop_history(connection: Connection, items: Numbers, changes: set[str]) -> 
     h = history.c
     touched = select(h.change).where(h.record.in_(items))
     shared = or_(h.change.in_(touched), h.change.in_(changes)) & h.record.not_in(items)
-    shared &= h.op != UNDO  # its reason is the id of the change that was undone
+    shared &= h.op.not_in((UNDO, EXPIRE))  # their reason is an id and a time, and no words
     connection.execute(update(history).where(shared).values(reason=None))
     connection.execute(delete(history).where(h.record.in_(items)))
 

@@ -104,13 +104,19 @@ def _forget(
 
 def forget_messages(connection: Connection, items: Numbers) -> ForgetReport:
     """Delete messages with everything derived from them."""
-    affected = select(messages.c.session).where(messages.c.n.in_(items)).distinct()
-    affected_sessions = list(connection.scalars(affected))
     sources = record_sources.c
     carried = select(sources.record).where(sources.message.in_(items), ~sources.supporting)
     done = forget_records(connection, list(connection.scalars(carried.distinct())), items)
-    connection.execute(delete(record_sources).where(sources.message.in_(items)))
     call_log.forget_calls(connection, items)
+    drop_messages(connection, items)
+    return done.model_copy(update={"messages": len(items)})
+
+
+def drop_messages(connection: Connection, items: Numbers) -> None:
+    """Delete the rows of messages; what they did to records was taken care of."""
+    affected = select(messages.c.session).where(messages.c.n.in_(items)).distinct()
+    affected_sessions = list(connection.scalars(affected))
+    connection.execute(delete(record_sources).where(record_sources.c.message.in_(items)))
     _drop_layer(connection, MESSAGES, items)
     connection.execute(delete(unread).where(unread.c.message.in_(items)))
     connection.execute(delete(message_values).where(message_values.c.message.in_(items)))
@@ -118,7 +124,6 @@ def forget_messages(connection: Connection, items: Numbers) -> ForgetReport:
     MESSAGE_WORDS.drop(connection, items)
     for session in affected_sessions:
         _update_session(connection, session)
-    return done.model_copy(update={"messages": len(items)})
 
 
 def forget_records(connection: Connection, items: Numbers, gone: Numbers = ()) -> ForgetReport:
@@ -127,15 +132,16 @@ def forget_records(connection: Connection, items: Numbers, gone: Numbers = ()) -
     `gone` are messages that are being forgotten: what they did to other records is taken back, and
     the other messages of the deleted records are extracted again.
     """
-    files = _drop_files(connection) if items or gone else 0
+    files = drop_files(connection) if items or gone else 0
     again = _read_again(connection, items, gone) if items and gone else 0
     restored = forget_changes(connection, items, gone)
     if items:
-        _drop_records(connection, items)
+        drop_records(connection, items)
     return ForgetReport(records=len(items), restored=len(restored), files=files, read_again=again)
 
 
-def _drop_records(connection: Connection, items: Numbers) -> None:
+def drop_records(connection: Connection, items: Numbers) -> None:
+    """Delete the rows of records; what they did to others was taken care of."""
     cited = select(record_sources.c.message).where(record_sources.c.record.in_(items))
     call_log.forget_words(connection, list(connection.scalars(cited)))
     connection.execute(delete(record_sources).where(record_sources.c.record.in_(items)))
@@ -165,7 +171,7 @@ def _read_again(connection: Connection, items: Numbers, gone: Numbers) -> int:
     return len(rows)
 
 
-def _drop_files(connection: Connection) -> int:
+def drop_files(connection: Connection) -> int:
     """Delete all topic tracks and the profile: they may repeat more than they cite."""
     pending_messages.next_generation(connection)  # answers still under way must not be stored
     keys = ("scene", *FILE_KEYS)

@@ -22,10 +22,11 @@ from langmem_graph.errors import (
     for_log,
 )
 from langmem_graph.filters import Filter, both
+from langmem_graph.reading import Readings
 from langmem_graph.redaction import Redact
 from langmem_graph.reports import CallNote
 from langmem_graph.room_keys import described
-from langmem_graph.settings import Settings
+from langmem_graph.settings import KeepDays, Settings
 from langmem_graph.storage import call_log, pending_messages
 from langmem_graph.storage.memory_directory import MemoryDirectory
 from langmem_graph.storage.outbox_worker import Drained, DueWork
@@ -56,6 +57,8 @@ class Services:
     read_only: bool
     redact: Redact | None = None
     """What is stored passes it before."""
+    reading: Readings | None = None
+    """What the application adds to the rules of reading."""
     where: Filter | None = None
     """What all that is read has to pass; what is written is not looked at."""
     author: str | None = None
@@ -66,11 +69,14 @@ class Services:
     """What a recall says of shared rooms that may not be read."""
     on_opened: Callable[[str], None] | None = None
     on_embedded: Callable[[int], None] | None = None
+    keep_days: KeepDays = field(init=False)
+    """How long is kept what is of users without limits of their own."""
     _with_traces: set[str] = field(default_factory=set)
     _closed: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         self.directory.on_due = self._do_due_work
+        self.keep_days = self.settings.keep_days
 
     def within(self, where: Filter | None) -> Self:
         """The same for reading, where all that is read passes this filter too."""

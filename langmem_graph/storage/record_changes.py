@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, Row, Select, delete, insert, select
+from sqlalchemy import Connection, Row, Select, case, delete, insert, select
 
 from langmem_graph.errors import explain
 from langmem_graph.schemas import ChangeRelation, RecordChange
 from langmem_graph.storage import record_queries
 from langmem_graph.storage.record_queries import aware
-from langmem_graph.storage.record_writes import REFINES, SUPERSEDES, Change, naive, now
+from langmem_graph.storage.record_writes import HIDDEN, REFINES, SUPERSEDES, Change, naive, now
 from langmem_graph.storage.sqlite_database import rows_where_in
 from langmem_graph.storage.tables_and_migrations import (
     MESSAGES,
@@ -119,7 +119,7 @@ def _told() -> Select[Any]:
             record_changes,
             older.c.record_id.label("record_id"),
             by.c.record_id.label("by_record_id"),
-            by.c.text.label("by_text"),
+            case((by.c.status != HIDDEN, by.c.text)).label("by_text"),
             said.c.message_id.label("message_id"),
             agreed.c.message_id.label("agreed_message_id"),
         )
@@ -164,6 +164,8 @@ def add_changes(connection: Connection, rows: Sequence[object]) -> list[str]:
                 _add_change(connection, row, given)
             except ValidationError as error:
                 problems.append(explain(error))
+            except ValueError as problem:
+                problems.append(str(problem))
             except KeyError as missing:
                 problems.append(f"unknown record or message {missing}")
     return [f"a change was left out: {problem}" for problem in problems]
@@ -189,6 +191,11 @@ def _add_change(connection: Connection, row: Any, given: object) -> None:
         agreed_message=found[told.agreed_message_id][0] if told.agreed_message_id else None,
         agreed_quote=told.agreed_quote,
     )
+    said_by = {new.message} if new.agreed_message is None else {new.agreed_message}
+    if record_queries.foreign(connection, said_by) and record_queries.of_the_user(
+        connection, [new.record]
+    ):
+        raise ValueError("words of a tool or an import change nothing of the user's")
     c = record_changes.c
     names = ("record", "relation", "message", "quote", "by_record")
     same = [c[name].is_not_distinct_from(getattr(new, name)) for name in names]

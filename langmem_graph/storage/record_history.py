@@ -100,7 +100,7 @@ def message_row(message: Message) -> dict[str, Any]:
 
 def record_row(record: Record, changes: Sequence[RecordChange] = ()) -> dict[str, Any]:
     """A record, and what messages did to it, as the row that `add_records` takes."""
-    derived = {"superseded_by", "created_at", "updated_at", "metadata", "room", "author"}
+    derived = {"superseded_by", "created_at", "updated_at", "metadata", "origin", "room", "author"}
     fields = record.model_dump(mode="json", exclude=derived, exclude_defaults=True)
     row = {"text": fields.pop("text"), "source_message_ids": fields.pop("message_ids"), **fields}
     if changes:

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, exists, func, select
+from sqlalchemy import ColumnElement, Connection, Row, String, cast, exists, func, select
 
 from langmem_graph.metadata import shared
 from langmem_graph.schemas import NO_LONGER, Record
 from langmem_graph.storage.full_text import RECORD_WORDS
 from langmem_graph.storage.record_writes import (
     DISCARDED,
+    FORM,
+    HIDDEN,
     REFINES,
     SUPERSEDED,
     SUPERSEDES,
@@ -34,6 +36,7 @@ from langmem_graph.storage.tables_and_migrations import (
 )
 from langmem_graph.storage.where_conditions import within
 from langmem_graph.storage.words import TermCounts
+from langmem_graph.trust import FOREIGN, weakest
 
 _NEWEST = select(func.max(records.c.n))
 
@@ -167,7 +170,9 @@ def outdated(connection: Connection, items: Iterable[int]) -> set[int]:
     """Those of these messages that records cite, where none of these records holds now."""
     s = record_sources.c
     made: dict[int, set[int]] = defaultdict(set)
-    for row in rows_where_in(connection, select(s.message, s.record), s.message, items):
+    shown = select(s.message, s.record).join(records, records.c.n == s.record)
+    shown = shown.where(records.c.status != HIDDEN)
+    for row in rows_where_in(connection, shown, s.message, items):
         made[row.message].add(row.record)
     holding = current(connection, {n for numbers in made.values() for n in numbers})
     return {message for message, numbers in made.items() if not numbers & holding}
@@ -177,7 +182,7 @@ def replaced_by_message(connection: Connection, ids: Iterable[str]) -> dict[str,
     """The texts of records that no longer hold, by the ids of the messages they cite."""
     s, r, m = record_sources.c, records.c, messages.c
     query = select(m.message_id, r.n, r.text).join(record_sources, s.message == m.n)
-    query = query.where(*within(connection, RECORDS, r.n))
+    query = query.where(r.status != HIDDEN, *within(connection, RECORDS, r.n))
     rows = list(rows_where_in(connection, query.join(records, r.n == s.record), m.message_id, ids))
     holding = current(connection, {row.n for row in rows})
     replaced: dict[str, list[str]] = defaultdict(list)
@@ -210,7 +215,7 @@ def _sources(connection: Connection, items: Sequence[int]) -> dict[int, list[Row
     """For each record its messages: their ids, metadata, and whether they are only supporting."""
     s = record_sources.c
     named = (
-        select(s.record, messages.c.message_id, s.supporting, messages.c.extra)
+        select(s.record, messages.c.message_id, s.supporting, messages.c.extra, messages.c.origin)
         .join(messages, messages.c.n == s.message)
         .where(*within(connection, MESSAGES, messages.c.n))
         .order_by(s.record, s.message)
@@ -245,10 +250,12 @@ def _record(row: Row[Any], sources: Sequence[Row[Any]], related: dict[str, list[
         **{name: aware(getattr(row, name)) for name in times},
         "attribute": row.attribute_name or None,
         "event_time": row.event,
-        "values": row.verbatim,
+        "values": [one for one in row.verbatim if FORM not in one],
+        "data": {one[FORM]: one["data"] for one in row.verbatim if FORM in one} or None,
         "message_ids": [one.message_id for one in sources],
         "supporting_ids": [one.message_id for one in sources if one.supporting],
         "metadata": shared(about.get("metadata", {}) for about in carried),
+        "origin": weakest(one.origin for one in sources if not one.supporting),
         "room": next((about["room"] for about in carried if "room" in about), None),
         "author": ", ".join(sorted({one["author"] for one in carried if "author" in one})) or None,
         "supersedes": related[SUPERSEDES],
@@ -282,6 +289,16 @@ class ScheduledRow:
     since: datetime | None
     """None where it holds from the moment it was said."""
     until: datetime | None
+
+
+def filling(connection: Connection, form: str) -> list[Record]:
+    """The records that hold now and fill this form of the application's, the newest first."""
+    r = records.c
+    filled = cast(r.verbatim, String).like(f'%"{FORM}": "{form}"%')
+    numbers = connection.scalars(select(r.n).where(filled).order_by(r.n.desc())).all()
+    holding = current(connection, numbers)
+    found = records_by_number(connection, holding)
+    return [found[n] for n in numbers if n in holding and form in (found[n].data or {})]
 
 
 def newest_instructions(connection: Connection, most: int) -> list[int]:
@@ -344,6 +361,21 @@ def subjects_and_attributes(
     query = select(records.c.n, a.subject, a.name).join(attributes, a.n == records.c.attribute)
     rows = rows_where_in(connection, query.where(a.name != ""), records.c.n, items)
     return {row.n: (row.subject, row.name) for row in rows}
+
+
+def of_the_user(connection: Connection, items: Iterable[int]) -> set[int]:
+    """Those of these records that a message of the user's own words carries."""
+    s, m = record_sources.c, messages.c
+    own = select(s.record).join(messages, m.n == s.message)
+    own = own.where(m.origin == "user", s.supporting.is_(False))
+    return {row.record for row in rows_where_in(connection, own, s.record, items)}
+
+
+def foreign(connection: Connection, items: Iterable[int]) -> set[int]:
+    """Those of these messages that hold words of a tool or an import."""
+    m = messages.c
+    query = select(m.n).where(m.origin.in_(FOREIGN))
+    return {row.n for row in rows_where_in(connection, query, m.n, items)}
 
 
 NumberedMessages = dict[str, tuple[int, datetime, str]]

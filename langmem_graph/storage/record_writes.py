@@ -35,8 +35,10 @@ TO_COME = "to_come"
 _ALWAYS = "9999-12-31"
 """The value of that key where the records that hold are no longer told by their status alone."""
 SUPERSEDES, REFINES = "supersedes", "refines"
-SUPERSEDED, DISCARDED = "superseded", "discarded"
+SUPERSEDED, DISCARDED, HIDDEN = "superseded", "discarded", "hidden"
 BY_HAND = "user"
+FORM = "form"
+"""The key of those of a record's values that are data in a form of the application's."""
 Columns = dict[str, Any]
 _PLAIN = (
     *("text", "kind", "facet", "project", "confirmation", "status"),
@@ -101,7 +103,8 @@ def insert_record(connection: Connection, new: Draft, by: Change) -> int:
     row = {name: getattr(record, name) for name in _PLAIN}
     row |= {name: naive(getattr(record, name)) for name in ("said_at", "valid_from", "valid_to")}
     row |= {name: naive(getattr(record, name)) for name in ("created_at", "updated_at")}
-    row |= {"event": record.event_time, "verbatim": record.values}
+    forms = [{FORM: name, "data": one} for name, one in (record.data or {}).items()]
+    row |= {"event": record.event_time, "verbatim": [*record.values, *forms]}
     row |= {"record_id": free_id(connection, record.record_id), "content_hash": new.content_hash}
     row["attribute"] = attribute_number(connection, record.subject, record.attribute)
     made = insert(records).values(**row).returning(records.c.n)
@@ -240,8 +243,9 @@ def _index_again(connection: Connection, n: int) -> None:
 
 
 def active_with_hash(connection: Connection, content_hash: str) -> int | None:
-    """The number of the active record with this content hash, if there is one."""
-    same = select(records.c.n).filter_by(content_hash=content_hash, status=ACTIVE)
+    """The number of the active record with this content hash, or of the hidden one, if any."""
+    same = select(records.c.n).filter_by(content_hash=content_hash)
+    same = same.where(records.c.status.in_((ACTIVE, HIDDEN)))
     return connection.scalar(same.order_by(records.c.n.desc()).limit(1))
 
 

@@ -108,6 +108,7 @@ def _check_correctable(record: Record, words: str, event_time: Mapping[str, Any]
     if record.status != "active":
         newer = ", ".join(map(repr, record.superseded_by))
         hint = f"correct {newer} instead" if newer else "undo what ended it first"
+        hint = "unhide it first" if record.status == "hidden" else hint
         raise InvalidInputError(
             f"The record {record.record_id!r} is {record.status} and cannot be corrected: {hint}."
         )

@@ -12,6 +12,7 @@ from langmem_graph.errors import InvalidInputError
 from langmem_graph.schemas import Record
 from langmem_graph.storage import record_queries, record_writes
 from langmem_graph.storage.change_log import (
+    HIDE,
     UNDO,
     Entry,
     Numbers,
@@ -26,6 +27,7 @@ from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.record_changes import take_held
 from langmem_graph.storage.record_writes import BY_HAND, DISCARDED, SUPERSEDES, Change
 from langmem_graph.storage.tables_and_migrations import (
+    ACTIVE,
     links,
     record_changes,
     record_sources,
@@ -193,8 +195,14 @@ def take_back(connection: Connection, undone: ToUndo) -> None:
     if undone.message is not None:
         take_held(connection, undone.message)
     freed = ended_by(connection, undone.rows, made)
-    freed |= {e.record for e in undone.entries.values() if "status" in (e.before or {})}
+    freed |= {e.record for e in undone.entries.values() if _may_be_freed(e)}
     settle(connection, freed - made, change, by_links=False)
+
+
+def _may_be_freed(entry: Entry) -> bool:
+    """Whether taking the entry back may let its record hold; not that it was hidden as ended."""
+    status = (entry.before or {}).get("status")
+    return status is not None and not (entry.op == HIDE and status != ACTIVE)
 
 
 def _drop_support(

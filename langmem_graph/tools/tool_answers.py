@@ -25,6 +25,7 @@ from langmem_graph.retrieval.quoted_context import (
 )
 from langmem_graph.schemas import Kind, Labelled, Message, MessageHit, Record, RecordHit
 from langmem_graph.tokens import token_counter
+from langmem_graph.trust import note_of
 
 MAX_TURNS = 4
 """Turns with memory calls since the user's last message (NapMem 5.3)."""
@@ -67,8 +68,12 @@ class Call:
 
     def sees(self, record_id: str) -> bool:
         """Whether the user has such a record, as far as the filter shows."""
-        found = self.user.get_records([record_id], where=self.where)
-        return any(record.room is None for record in found)
+        return any(record.room is None for record in self.records([record_id]))
+
+    def records(self, ids: Sequence[str]) -> list[Record]:
+        """The records with these ids that the model may see."""
+        found = self.user.get_records(ids, where=self.where)
+        return [record for record in found if record.status != "hidden"]
 
 
 @dataclass(frozen=True)
@@ -128,7 +133,7 @@ def get_conversation(call: Call, message_ids: MessageIds) -> Answer:
 
 def get_records(call: Call, record_ids: RecordIds) -> Answer:
     """Records in the order asked, with their sources and what they superseded."""
-    records = call.user.get_records(record_ids[:MAX_IDS], where=call.where)
+    records = call.records(record_ids[:MAX_IDS])
     data = {"records": [record.model_dump(mode="json") for record in records]}
     known = {record.record_id for record in records}
     unknown = [record_id for record_id in record_ids[:MAX_IDS] if record_id not in known]
@@ -198,7 +203,7 @@ def _record_line(record: Record | RecordHit, dates: str) -> str:
     sources = ", ".join(map(as_data, record.message_ids[:MAX_HITS]))
     kind = record.kind if record.confirmation == "confirmed" else record.confirmation
     record_id = plain_id(record.record_id)
-    label = of_room(record) + label_words(record.labels)
+    label = note_of(record, "") + of_room(record) + label_words(record.labels)
     return f"- {dates} {kind} [{record_id}]{label}: {as_data(record.text)} (from {sources})"
 
 

@@ -129,3 +129,40 @@ def test_a_closed_memory_says_so(open_memory: Any) -> None:
     for call in (ana.flush, ana.drain, ana.flush_soon):
         with pytest.raises(ClosedMemoryError):
             call()
+
+
+def old(user: Any) -> None:
+    user.add({"role": "user", "content": "I row.", "id": "old"}, session_id="s", at="2020-01-01")
+
+
+def gone(user: Any) -> bool:
+    for _ in range(250):
+        if not user.export():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_what_is_too_old_expires_in_the_background_and_is_not_read(open_memory: Any) -> None:
+    model = AnswersBySchema(Extraction=echo)
+    memory = open_memory(None)
+    for name in ("ana", "bob", "cleo"):
+        old(memory.user(name))
+    memory.user("cleo").keep_days(messages=10_000)
+    memory = open_memory(model, extraction__debounce_seconds=60)
+    memory.keep_days(messages=30)
+    assert gone(memory.user("ana"))
+    assert gone(memory.user("bob"))
+    assert memory.user("cleo").export()
+    assert model.asked == []
+
+
+def test_a_users_own_limit_is_applied_before_the_next_reading(open_memory: Any) -> None:
+    model = AnswersBySchema(Extraction=echo)
+    memory = open_memory(model)
+    ana = memory.user("ana")
+    ana.keep_days(messages=30)
+    old(ana)
+    memory._pipelines.worker.notify("ana")
+    assert gone(ana)
+    assert model.asked == []

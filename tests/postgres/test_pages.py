@@ -63,6 +63,21 @@ def test_no_page_holds_a_forgotten_word(memory: Memory, database: str) -> None:
     assert memory.user("ana").doctor(sample=0).ok
 
 
+def test_no_page_holds_a_word_that_has_expired(memory: Memory, database: str) -> None:
+    own = memory.user("ana")
+    own.add(said("my papaya", id="old", at="2020-01-01"), session_id="t")
+    row = {"record_id": "r", "text": "Has a papaya.", "source_message_ids": ["old"]}
+    own.add_records([row, {**row, "record_id": "s", "text": "Has fruit.", "supersedes": ["r"]}])
+    assert {"messages", "records", "postings"} <= holding(database, "papaya")
+    memory.keep_days(messages=30)
+    (report,) = memory.expire()
+    assert (report.user_id, report.messages, report.records) == ("ana", 1, 2)
+    assert report.traces_left is False
+    assert holding(database, "papaya") == set()
+    assert len(own.export()) == 22
+    assert own.doctor(sample=0).ok
+
+
 def test_what_an_old_snapshot_keeps_is_told_and_removed_later(
     memory: Memory, database: str
 ) -> None:

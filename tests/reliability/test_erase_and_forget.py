@@ -1,4 +1,4 @@
-"""What is forgotten or erased is in no file any more: ledger, logs, indexes, Chroma's server.
+"""What is forgotten, expired or erased is in no file any more: ledger, logs, indexes, Chroma.
 
 The words looked for begin with letters that no other word here begins with: the full-text index
 stores a term without the letters that it shares with the one before.
@@ -108,10 +108,10 @@ def secret_message() -> dict[str, Any]:
 def fill(user: Any) -> None:
     """Common talk, and one message full of secrets, read by the model and by hand."""
     talk = [{"role": "user", "content": text, "id": f"m{n}"} for n, text in enumerate(COMMON)]
-    user.add(talk[:3], session_id="plain")
+    user.add(talk[:3], session_id="plain", at="2020-01-01")
     user.flush()
     agreed = {"role": "user", "content": AGREED, "id": "m9"}
-    user.add([*talk[3:], secret_message(), agreed], session_id=SECRETS["session"])
+    user.add([*talk[3:], secret_message(), agreed], session_id=SECRETS["session"], at="2020-01-02")
     report = user.flush()
     assert report.stored
     assert report.updated == 1
@@ -141,12 +141,26 @@ def forget_records(user: Any) -> list[str]:
     return [SECRETS["model"]]
 
 
+def expire(user: Any) -> list[str]:
+    """All of it is too old."""
+    user.keep_days(messages=30)
+    report = user.expire()
+    assert (report.messages, report.kept, report.traces_left) == (8, 0, False)
+    return list(SECRETS.values())
+
+
 def erase(user: Any) -> list[str]:
     assert user.erase().files > 0
     return list(SECRETS.values())
 
 
-WAYS: list[Callable[[Any], list[str]]] = [forget_message, forget_session, forget_records, erase]
+WAYS: list[Callable[[Any], list[str]]] = [
+    forget_message,
+    forget_session,
+    forget_records,
+    expire,
+    erase,
+]
 
 
 @contextmanager
@@ -239,7 +253,10 @@ def test_no_word_is_left_in_many_trials(tmp_path: Path, way: Callable[[Any], lis
     "way",
     [
         *(pytest.param(way, marks=pytest.mark.long) for way in (forget_session, erase)),
-        *(pytest.param(way, marks=pytest.mark.stress) for way in (forget_message, forget_records)),
+        *(
+            pytest.param(way, marks=pytest.mark.stress)
+            for way in (forget_message, forget_records, expire)
+        ),
     ],
 )
 def test_no_word_is_left_with_a_chroma_server(

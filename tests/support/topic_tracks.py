@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from langmem_graph.storage.add_messages import add_messages
 from tests.support.models import AnswersBySchema
 from tests.support.writing import echo, turn
 
@@ -56,9 +57,10 @@ def rows(*texts: str, **fields: Any) -> list[dict[str, Any]]:
 
 def user_with_source(memory: Any) -> Any:
     """Ana, with a message that no model reads."""
-    ana = memory.user("ana")
-    ana.add([{"role": "system", "content": "Be brief.", "id": "m0"}], session_id="s0")
-    return ana
+    told = {"role": "user", "content": "Be brief.", "id": "m0"}
+    services = memory._services
+    add_messages(services, "ana", told, "s0", None, whole_conversation=False, read=False)
+    return memory.user("ana")
 
 
 def questions(model: AnswersBySchema, schema: str) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from blockbuster import blockbuster_ctx
+from pydantic import BaseModel
 
 import langmem_graph
 from langmem_graph.memory import Memory, UserMemory
@@ -105,6 +106,9 @@ _CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("neighbours", ("r1",), {}),
     ("schedule", ("2024-01-01", "2024-02-01"), {}),
     ("compare", ("2024-01-01", "2024-02-01"), {}),
+    ("records_of", (BaseModel,), {}),
+    ("hide", ("r1",), {}),
+    ("unhide", ("r1",), {}),
     ("forget_preview", (), {"message": "1"}),
     ("export", (), {}),
     ("correct", ("r1", "The garden is damp."), {}),
@@ -119,6 +123,8 @@ _CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("drain", (1.0,), {}),
     ("files", (), {}),
     ("forget", (), {"message": "3"}),
+    ("keep_days", (), {"messages": 30_000}),
+    ("expire", (), {}),
     ("doctor", (), {"sample": 0}),
     ("rebuild", (), {}),
     ("overview", (), {}),

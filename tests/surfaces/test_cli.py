@@ -173,6 +173,18 @@ def test_rejected_messages_are_told(tmp_path: Path) -> None:
     assert "no text in the message" in run("import", str(file))
 
 
+def test_what_is_too_old_expires() -> None:
+    run("import", str(conversation_file()))
+    assert "No message is older" in run("expire")
+    report, *others = run_json("expire", "--messages", "30")
+    assert (report["user_id"], report["messages"], others) == ("me", 40, [])
+    run("import", str(conversation_file()), "--user", "you")
+    assert "you: 40 messages and 0 records expired" in run(
+        "expire", "-u", "you", "--messages", "30"
+    )
+    assert "keep these at least as long" in _failing("expire", "--messages", "3", "--records", "9")
+
+
 def test_erase_asks_first() -> None:
     run("import", str(conversation_file()))
     result = runner.invoke(commands.app, ["erase"], input="n\n")

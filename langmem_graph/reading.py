@@ -1,0 +1,90 @@
+"""What an application wants memory to look for, to keep in a form of its own, and never to keep."""
+
+import json
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from langmem_graph.errors import InvalidInputError, explain
+from langmem_graph.schemas import FrozenModel, Record
+
+
+class Reading(BaseModel):
+    """How a model reads messages, beside its own rules; see docs/scopes.md.
+
+    Example:
+        ```python
+        class Allergy(BaseModel):
+            substance: str
+            severe: bool = False
+
+
+        Memory("./memory", model=model, reading=Reading(schemas=[Allergy], never="anything sexual"))
+        ```
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    instructions: str = Field("", max_length=2_000)
+    """What it should look for, in plain words."""
+    schemas: tuple[type[BaseModel], ...] = Field((), max_length=20)
+    """Forms that it fills, such as `Allergy`; `user.records_of(Allergy)` gives what it filled."""
+    never: str = Field("", max_length=2_000)
+    """What it is told never to write down. It is a rule for a model: `redact` is certain."""
+
+    @field_validator("schemas")
+    @classmethod
+    def _named_differently(cls, given: tuple[type[BaseModel], ...]) -> tuple[type[BaseModel], ...]:
+        names = {one.__name__ for one in given}
+        if len(names) < len(given) or not all(name.isascii() for name in names):
+            raise ValueError("each form needs a name of its own, of ASCII letters and digits")
+        return given
+
+    def form(self, name: str, filled: str) -> dict[str, dict[str, Any]]:
+        """What a model filled in, as `Record.data` has it.
+
+        Raises:
+            InvalidInputError: there is no such form, or it does not fit.
+        """
+        schema = next((one for one in self.schemas if one.__name__ == name), None)
+        if schema is None:
+            raise InvalidInputError(f"there is no form {name[:80]!r}")
+        try:
+            return {name: schema.model_validate_json(filled).model_dump(mode="json")}
+        except ValidationError as error:
+            raise InvalidInputError(f"{name}: {explain(error)[:200]}") from None
+
+    def forms(self) -> str:
+        """The forms as text for a prompt."""
+        shown = {one.__name__: one.model_json_schema() for one in self.schemas}
+        return json.dumps(shown, ensure_ascii=False) if shown else ""
+
+
+Readings = Reading | Callable[[str], Reading | None]
+"""One for all users, or a function of a user's id."""
+
+
+def check_reading(given: object) -> None:
+    """Raise for what is neither of both."""
+    if not (given is None or isinstance(given, Reading) or callable(given)):
+        text = f"reading must be a Reading() or a function of a user, not {given!r}."
+        raise InvalidInputError(text)
+
+
+def reading_of(given: Readings | None, user_id: str) -> Reading:
+    """How this user's messages are read; without any, by memory's own rules alone."""
+    found = given if given is None or isinstance(given, Reading) else given(user_id)
+    if not isinstance(found, Reading | None):
+        raise InvalidInputError(f"reading must give a Reading() or None, not {found!r}.")
+    return found or Reading()
+
+
+Form = TypeVar("Form", bound=BaseModel)
+
+
+class TypedRecord(FrozenModel, Generic[Form]):
+    """What a record says in a form of the application's, and the record, with its sources."""
+
+    data: Form
+    record: Record

@@ -1,0 +1,186 @@
+"""Retention: deletes what is older than it is to be kept.
+
+A message expires with everything that quotes it, as if it were forgotten; but what it did to other
+records stays done, and a record that a younger message says, too, stays with that message.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, delete, exists, select, update
+
+from langmem_graph.reports import ExpiryReport
+from langmem_graph.settings import KeepDays
+from langmem_graph.storage import call_log, record_queries, record_writes
+from langmem_graph.storage.change_log import Numbers, expire_changes
+from langmem_graph.storage.deletion import drop_files, drop_messages, drop_records
+from langmem_graph.storage.memory_services import Services
+from langmem_graph.storage.record_writes import FORM
+from langmem_graph.storage.tables_and_migrations import (
+    get_meta,
+    messages,
+    meta,
+    record_sources,
+    records,
+    set_meta,
+)
+from langmem_graph.storage.user_room import Room, note_deletion
+
+_log = logging.getLogger(__name__)
+_KEEP_DAYS = "keep_days"
+_AT_ONCE = 500  # messages, or records, of one transaction; others may work between two of them
+
+
+def set_keep_days(services: Services, user_id: str, keep: KeepDays) -> None:
+    """Store a user's own limits in the ledger; without any, the memory's hold again."""
+    with (
+        services.room(user_id, create=True) as room,
+        room.database.write_transaction() as connection,
+    ):
+        if keep == KeepDays():
+            connection.execute(delete(meta).where(meta.c.key == _KEEP_DAYS))
+        else:
+            set_meta(connection, _KEEP_DAYS, keep.model_dump_json())
+
+
+def expire(services: Services, user_id: str) -> ExpiryReport:
+    """Delete what of a user is older than the user's limits, or else the memory's, allow."""
+    report, kept = ExpiryReport(user_id=user_id), set[int]()
+    with services.known_room(user_id) as room:
+        if room is None:
+            return report
+        since = _limits(room.database.read(lambda c: get_meta(c, _KEEP_DAYS)), services.keep_days)
+        while (done := _some(services, room, since, kept)) is not None:
+            report = _sum(report, done)
+        if report.messages or report.records:
+            room.finish_deletion()
+            services.drain(room, at_least=services.settings.storage.index_batch)
+            left = room.traces_left is not None
+            report = report.model_copy(update={"traces_left": left, "kept": len(kept)})
+            text = "%s: %d messages and %d records expired"
+            _log.info(text, room.name, report.messages, report.records)
+    return report
+
+
+def expire_all(services: Services) -> list[ExpiryReport]:
+    """Do so for every user; the reports of those of whom something was deleted."""
+    reports = [expire(services, user_id) for user_id in services.directory.users()]
+    return [report for report in reports if report.messages or report.records]
+
+
+def _limits(own: str | None, default: KeepDays) -> tuple[datetime | None, datetime | None]:
+    """Since when messages and records are kept, as the ledger stores times."""
+    keep = KeepDays.model_validate_json(own) if own else KeepDays()
+    now = datetime.now(UTC).replace(tzinfo=None)
+    days = (keep.messages or default.messages, keep.records or default.records)
+    first, second = (now - timedelta(days=one) if one else None for one in days)
+    return first, second
+
+
+def _sum(report: ExpiryReport, done: ExpiryReport) -> ExpiryReport:
+    names = ("messages", "records", "files")
+    return report.model_copy(update={n: getattr(report, n) + getattr(done, n) for n in names})
+
+
+def _some(
+    services: Services, room: Room, since: tuple[datetime | None, datetime | None], kept: set[int]
+) -> ExpiryReport | None:
+    """Let some messages, or else some records, expire; None where nothing is too old.
+
+    The records that stay without some of their messages are added to `kept`.
+    """
+    services.check_open()
+    with room.working, room.database.write_transaction() as connection:
+        gone = _too_old(connection, since[0]) if since[0] else []
+        items = _unsaid(connection, since[0], gone) if since[0] and gone else []
+        if not gone and since[1]:
+            items = _unsaid(connection, since[1])
+        if not gone and not items:
+            return None
+        note_deletion(connection)
+        report, left = _expire(connection, items, gone, room.user_id)
+        kept.update(left)
+        return report
+
+
+def _too_old(connection: Connection, since: datetime) -> list[int]:
+    m = messages.c
+    oldest = select(m.n).where(m.at < since).order_by(m.session, m.n).limit(_AT_ONCE)
+    return list(connection.scalars(oldest))
+
+
+def _unsaid(
+    connection: Connection, since: datetime, gone: Sequence[int] | None = None
+) -> list[int]:
+    """Records that no message says since then: of those that `gone` say, all; else some."""
+    s, m = record_sources.c, messages.c
+    said: ColumnElement[bool] = exists(
+        select(s.message).join(messages, m.n == s.message).where(s.record == records.c.n)
+        .where(m.at >= since)
+    )  # fmt: skip
+    query = select(records.c.n).where(~said).order_by(records.c.n)
+    if gone is None:
+        return list(connection.scalars(query.limit(_AT_ONCE)))
+    return list(
+        connection.scalars(
+            query.where(records.c.n.in_(select(s.record).where(s.message.in_(gone))))
+        )
+    )
+
+
+def _expire(
+    connection: Connection, items: Numbers, gone: Numbers, user_id: str
+) -> tuple[ExpiryReport, list[int]]:
+    """The report, and the records that stay without some of their messages."""
+    s = record_sources.c
+    said = select(s.record).where(s.message.in_(gone), s.record.not_in(items)).distinct()
+    kept = list(connection.scalars(said))
+    files = drop_files(connection)
+    expire_changes(connection, items, kept, gone)
+    if items:
+        drop_records(connection, items)
+    call_log.forget_messages(connection, gone)
+    drop_messages(connection, gone)
+    _let_carry(connection, kept)
+    counts = {"messages": len(gone), "records": len(items), "files": files}
+    return ExpiryReport(user_id=user_id, **counts), kept
+
+
+def _let_carry(connection: Connection, kept: Sequence[int]) -> None:
+    """Let the messages that are left of records carry them, without words of the others."""
+    s, r = record_sources.c, records.c
+    carried = select(s.record).where(s.record.in_(kept), s.supporting.is_(False))
+    alone = s.record.in_(kept) & s.record.not_in(carried)
+    connection.execute(update(record_sources).where(alone).values(supporting=False))
+    cited = record_queries.citing(connection, kept)
+    for n, own, values in connection.execute(
+        select(r.n, r.text, r.verbatim).where(r.n.in_(kept))
+    ).all():
+        said = connection.scalars(select(messages.c.text).where(messages.c.n.in_(cited[n])))
+        texts = [own, *said]
+        left = [one for one in values if all(_stands(word, texts) for word in _words(one))]
+        if left != values:
+            record_writes.set_columns(connection, n, {"verbatim": left})
+
+
+def _words(value: Any) -> list[str]:
+    """The words of a message that a value repeats: what was read, and all texts of a form."""
+    if isinstance(value, Mapping):
+        parts = value["data"].values() if FORM in value else [value.get("raw", "")]
+        return [word for part in parts for word in _texts(part)]
+    return []
+
+
+def _texts(value: Any) -> list[str]:
+    several = value.values() if isinstance(value, Mapping) else value
+    if isinstance(several, str):
+        return [several]
+    return (
+        [text for one in several for text in _texts(one)] if isinstance(several, Iterable) else []
+    )
+
+
+def _stands(word: str, texts: Sequence[str]) -> bool:
+    return any(word in text for text in texts)

@@ -1,0 +1,180 @@
+"""What the application adds to the rules of reading: what to look for, own forms, never what."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from langmem_graph import Memory, Reading
+from langmem_graph.errors import InvalidInputError
+from tests.conftest import let_go, said
+from tests.support.models import AnswersBySchema
+from tests.support.settings import nested
+from tests.support.writing import lines_of, memories
+
+SETTINGS = nested(extraction__debounce_seconds=3_600, storage__closing_seconds=0.01)
+
+
+class Allergy(BaseModel):
+    """Something that makes the user ill."""
+
+    substance: str
+    severity: Literal["mild", "severe"] = "mild"
+
+
+class Medication(BaseModel):
+    name: str
+    milligrams: float
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Any:
+    made: list[Memory] = []
+
+    def make(model: Any, reading: Any = None) -> Memory:
+        options = {"model": model, "reading": reading, "settings": SETTINGS}
+        made.append(Memory(tmp_path / "m", embeddings="hash", **options))
+        return made[-1]
+
+    yield make
+    let_go(*made)
+
+
+def filling(*forms: dict[str, Any]) -> AnswersBySchema:
+    """A memory of each message, each with the next form."""
+
+    def extract(question: str) -> dict[str, Any]:
+        said_in = lines_of(question).items()
+        return memories(
+            *(
+                {"text": text, "sources": [alias], "attribute": text[:20], **form}
+                for (alias, (_, text)), form in zip(said_in, forms, strict=False)
+            )
+        )
+
+    return AnswersBySchema(Extraction=extract)
+
+
+def tell(user: Any, *texts: str) -> None:
+    for number, text in enumerate(texts):
+        user.add(said(text, id=f"m{number}", at=f"2025-01-0{number + 1}"), session_id="s")
+
+
+def rules(model: AnswersBySchema) -> str:
+    return "\n".join(str(one.content) for messages in model.requests for one in messages)
+
+
+def test_records_come_back_in_the_applications_form(opened: Any) -> None:
+    bees = {"form": "Allergy", "data": '{"substance": "bee stings", "severity": "severe"}'}
+    nuts = {"form": "Allergy", "data": {"substance": "nuts"}}
+    pill = {"form": "Medication", "data": '{"name": "Zyrtec", "milligrams": "10"}'}
+    memory = opened(filling(bees, nuts, pill, {}), Reading(schemas=[Allergy, Medication]))
+    ana = memory.user("ana")
+    tell(ana, "Bee stings could kill me.", "Nuts itch.", "I take Zyrtec 10 mg.", "I row.")
+    assert ana.flush().stored == 4
+    found = ana.records_of(Allergy)
+    assert [one.data for one in found] == [
+        Allergy(substance="nuts"),
+        Allergy(substance="bee stings", severity="severe"),
+    ]
+    assert [one.record.message_ids for one in found] == [["m1"], ["m0"]]
+    (pill_found,) = ana.records_of(Medication)
+    assert pill_found.data.milligrams == 10.0
+    assert ana.search_records("row")[0].text == "I row."
+
+
+async def test_what_is_superseded_hidden_or_exported(opened: Any) -> None:
+    bees = {"form": "Allergy", "data": {"substance": "bees"}}
+    memory = opened(filling(bees, bees), Reading(schemas=[Allergy]))
+    ana, copy = memory.user("ana"), memory.user("copy")
+    tell(ana, "Bees kill me.", "Bees, I said.")
+    await ana.aflush()
+    first, second = [one.record.record_id for one in await ana.arecords_of(Allergy)]
+    ana.hide(first)
+    assert [one.record.record_id for one in ana.records_of(Allergy)] == [second]
+    ana.correct(second, "Wasps kill me.")
+    assert ana.records_of(Allergy) == []
+    assert ana.get_records(second)[0].data == {"Allergy": {"substance": "bees", "severity": "mild"}}
+    copy.add(ana.export(), session_id="s")
+    copy.add_records(ana.export_records(history=True))
+    copy.unhide(first)
+    assert [one.data for one in copy.records_of(Allergy)] == [Allergy(substance="bees")]
+
+
+@pytest.mark.parametrize(
+    ("form", "why"),
+    [
+        ({"form": "Illness", "data": "{}"}, "there is no form"),
+        ({"form": "Allergy", "data": '{"severity": "mild"}'}, "substance: Field required"),
+        ({"form": "Allergy", "data": "penicillin"}, "Invalid JSON"),
+    ],
+)
+def test_a_form_that_does_not_fit_is_left_out_and_told(opened: Any, form: Any, why: str) -> None:
+    ana = opened(filling(form), Reading(schemas=[Allergy])).user("ana")
+    tell(ana, "Bees kill me.")
+    report = ana.flush()
+    assert report.stored == 1
+    assert why in " ".join(report.reasons)
+    assert ana.records_of(Allergy) == []
+
+
+def test_what_fits_a_later_version_no_more_is_left_out(
+    opened: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    bees = {"form": "Allergy", "data": {"substance": "bees"}}
+    ana = opened(filling(bees), Reading(schemas=[Allergy])).user("ana")
+    tell(ana, "Bees kill me.")
+    ana.flush()
+    later = type("Allergy", (BaseModel,), {"__annotations__": {"since": int}})
+    assert ana.records_of(later) == []
+    assert "does not fit Allergy any more" in caplog.text
+
+
+def test_the_model_is_told_what_the_application_wants(opened: Any) -> None:
+    plain, told = filling({}), filling({})
+    tell(opened(plain).user("ana"), "I row.")
+    opened(plain).user("ana").flush()
+    assert "The application adds" not in rules(plain)
+    wanted = {"instructions": "which boats\nthey own", "never": "anything about religion"}
+
+    def reading(user_id: str) -> Reading | None:
+        return Reading(schemas=[Allergy], **wanted) if user_id == "bob" else None
+
+    memory = opened(told, reading)
+    for name, expected in (("cleo", False), ("bob", True)):
+        told.requests.clear()
+        tell(memory.user(name), "I row.")
+        memory.user(name).flush()
+        for words in ("which boats they own", "anything about religion", '"substance"'):
+            assert (words in rules(told)) is expected
+
+
+def test_unusable_readings_are_refused(opened: Any, tmp_path: Path) -> None:
+    twice = type("Allergy", (BaseModel,), {})
+    for fields in ({"schemas": [Allergy, twice]}, {"never": "x" * 3_000}, {"schemas": [int]}):
+        with pytest.raises(ValidationError):
+            Reading(**fields)
+    with pytest.raises(InvalidInputError, match="a function of a user"):
+        Memory(tmp_path / "other", embeddings="hash", reading="allergies")  # type: ignore[arg-type]
+    ana = opened(filling({}), lambda _: "allergies").user("ana")
+    tell(ana, "I row.")
+    with pytest.raises(InvalidInputError, match="must give a Reading"):
+        ana.flush()
+    assert ana.flush_forecast().messages == 1
+
+
+def test_forms_keep_no_words_of_a_message_that_has_expired(opened: Any) -> None:
+    memory = opened(None)
+    ana = memory.user("ana")
+    tell(ana, "Bees, says Dr Zqxv.")
+    ana.add(said("Bees kill me.", id="young"), session_id="s")
+    row = {"text": "Bees are deadly.", "source_message_ids": ["m0", "young"]}
+    for substance in ("Zqxv", "Bees"):
+        row |= {"text": f"{row['text']}!", "data": {"Allergy": {"substance": substance}}}
+        ana.add_records({**row, "subject": substance})
+    assert len(ana.records_of(Allergy)) == 2
+    ana.keep_days(messages=30)
+    ana.expire()
+    assert [one.data.substance for one in ana.records_of(Allergy)] == ["Bees"]
+    assert len(ana.export_records()) == 2
