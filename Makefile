@@ -2,6 +2,7 @@
 # make test          formatting, lint, types and the quick tests
 # make test-all      the same with the long tests
 # make stress        the long trials in full
+# make docs          the site of the documents, in build/site
 # make benchmarks    measure memory on the public data sets, in the folder that LANGMEM_GRAPH_DATA names
 # make constraints   take the newest releases that fit into constraints.txt
 # make clean         remove the environment and what was built
@@ -23,16 +24,16 @@ export PYTHONPYCACHEPREFIX ?= $(abspath $(VENV))/bytecode
 MEMORY := $(shell test "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 4000000 2>/dev/null && echo /dev/shm)
 PYTEST := $(if $(MEMORY),TMPDIR=$(MEMORY)) $(BIN)/python -m pytest --quiet --dist loadscope --no-loadscope-reorder
 
-.PHONY: demo test test-all check stress benchmarks constraints clean
+.PHONY: demo test test-all check docs stress benchmarks constraints clean
 
 demo: $(VENV)/.core
 	$(BIN)/langmem-graph demo
 
-test: check
+test: check docs
 	$(PYTEST) --numprocesses auto
 
 # Two workers a core: many of the long tests wait for other processes.
-test-all: check
+test-all: check docs
 	$(PYTEST) --numprocesses 4 -m "not stress"
 
 check: $(VENV)/.dev
@@ -40,6 +41,10 @@ check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Nothing is fetched; a link that leads nowhere, or a name that is not there, is an error.
+docs: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 stress: $(VENV)/.dev
 	LANGMEM_GRAPH_ALL_EXAMPLES=1 $(BIN)/python -m pytest -m "stress or hypothesis"
@@ -70,4 +75,4 @@ $(VENV)/.dev: $(VENV)/.core
 	touch $@
 
 clean:
-	rm -rf $(VENV) .benchmarks dist
+	rm -rf $(VENV) .benchmarks build dist

@@ -51,7 +51,7 @@ Id = str | int
 class Memory(Closing):
     """Long-term memory of many users in one directory.
 
-    Example:
+    Examples:
         ```python
         with Memory("./memory") as memory:
             alice = memory.user("alice")
