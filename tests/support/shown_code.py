@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from langmem_graph.async_methods import Closing
+
 BLOCK = re.compile(
     r"^(?P<indent> *)```(?P<kind>\w*)\n(?P<text>.*?)^ *```$\n?(?P<after>\n*```text\n)?",
     re.DOTALL | re.MULTILINE,
@@ -55,6 +57,9 @@ def run_page(page: Path, folder: Path, names: dict[str, Any] | None = None) -> l
         with contextlib.redirect_stdout(out):
             exec(compile(source, str(page), "exec"), known)
         printed.append(out.getvalue())
+    for one in list(known.values()):
+        if isinstance(one, Closing):  # a page may leave its memory open
+            one.close()
     for name, test in list(known.items()):
         if name.startswith("test_") and inspect.isfunction(test):
             (folder / name).mkdir()
