@@ -3,6 +3,7 @@
 # make test-all      the same with the long tests
 # make stress        the long trials in full
 # make docs          the site of the documents, in build/site
+# make release       the archives of a release in dist, checked and tried in a new environment
 # make benchmarks    measure memory on the public data sets, in the folder that LANGMEM_GRAPH_DATA names
 # make constraints   take the newest releases that fit into constraints.txt
 # make clean         remove the environment and what was built
@@ -24,7 +25,7 @@ export PYTHONPYCACHEPREFIX ?= $(abspath $(VENV))/bytecode
 MEMORY := $(shell test "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 4000000 2>/dev/null && echo /dev/shm)
 PYTEST := $(if $(MEMORY),TMPDIR=$(MEMORY)) $(BIN)/python -m pytest --quiet --dist loadscope --no-loadscope-reorder
 
-.PHONY: demo test test-all check docs stress benchmarks constraints clean
+.PHONY: demo test test-all check docs release stress benchmarks constraints clean
 
 demo: $(VENV)/.core
 	$(BIN)/langmem-graph demo
@@ -45,6 +46,13 @@ check: $(VENV)/.dev
 # Nothing is fetched; a link that leads nowhere, or a name that is not there, is an error.
 docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+# The wheel is built from the source archive, so both are complete or neither is. Nothing is uploaded.
+release: $(VENV)/.dev
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python tools/check_release.py dist --uv $(UV)
 
 stress: $(VENV)/.dev
 	LANGMEM_GRAPH_ALL_EXAMPLES=1 $(BIN)/python -m pytest -m "stress or hypothesis"
