@@ -4,8 +4,10 @@ The documents link to files of the repository, such as `../ARCHITECTURE.md`, as 
 shows them. The site gets a page for each file that is linked, below `repository/`.
 """
 
+import json
 import posixpath
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +59,19 @@ def shown(path: str) -> str:
     if file.is_dir():
         names = sorted(one.name for one in file.iterdir() if one.suffix in {".py", ".ipynb"})
         return f"# {path}\n\n" + "".join(f"- [{one}]({file.name}/{one})\n" for one in names)
-    kind = {".py": "python", ".ipynb": "json"}.get(file.suffix, "text")
+    if file.suffix == ".ipynb":
+        cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
+        return "\n\n".join(part for cell in cells for part in parts(cell))
+    kind = "python" if file.suffix == ".py" else "text"
     return f"# {path}\n\n```{kind}\n{file.read_text(encoding='utf-8')}\n```\n"
+
+
+def parts(cell: dict[str, Any]) -> Iterator[str]:
+    """A notebook's cell and what it printed, as Markdown."""
+    source = "".join(cell["source"])
+    yield f"```python\n{source}\n```" if cell["cell_type"] == "code" else source
+    for output in cell.get("outputs", []):
+        yield "```text\n" + "".join(output["text"]) + "```"
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -73,7 +86,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
                 continue
             texts[target] = shown(target)
             files.append(File.generated(config, place(target), content=texts[target]))
-            if target.endswith(".md") or (REPOSITORY / target).is_dir():
+            if target.endswith((".md", ".ipynb")) or (REPOSITORY / target).is_dir():
                 due.append((target, texts[target]))
     return files
 
