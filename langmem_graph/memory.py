@@ -6,7 +6,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
-from langmem_graph.async_methods import Closing, twin
+from langmem_graph.async_methods import Closing, no_attribute, twin
 from langmem_graph.editing_methods import EditingMethods
 from langmem_graph.embeddings.embedder import load_embedder
 from langmem_graph.errors import InvalidInputError
@@ -111,6 +111,14 @@ class Memory(Closing):
             from langmem_graph.pipelines import Pipelines as Opened
 
             self._pipelines = Opened.open(self._services, model, causal_scorer)
+
+    def __repr__(self) -> str:
+        return f"Memory({self._services.directory.place})"
+
+    if not TYPE_CHECKING:  # type checkers go on naming what is not there
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name, UserMemory)
 
     @classmethod
     def from_environment(cls) -> Self:
