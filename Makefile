@@ -2,6 +2,8 @@
 # make test          formatting, lint, types and the quick tests
 # make test-all      the same with the long tests
 # make stress        the long trials in full
+# make docs          the site of the documents, in build/site
+# make release       the archives of a release in dist, checked and tried in a new environment
 # make benchmarks    measure memory on the public data sets, in the folder that LANGMEM_GRAPH_DATA names
 # make constraints   take the newest releases that fit into constraints.txt
 # make clean         remove the environment and what was built
@@ -23,16 +25,16 @@ export PYTHONPYCACHEPREFIX ?= $(abspath $(VENV))/bytecode
 MEMORY := $(shell test "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 4000000 2>/dev/null && echo /dev/shm)
 PYTEST := $(if $(MEMORY),TMPDIR=$(MEMORY)) $(BIN)/python -m pytest --quiet --dist loadscope --no-loadscope-reorder
 
-.PHONY: demo test test-all check stress benchmarks constraints clean
+.PHONY: demo test test-all check docs release stress benchmarks constraints clean
 
 demo: $(VENV)/.core
 	$(BIN)/python examples/demo.py
 
-test: check
+test: check docs
 	$(PYTEST) --numprocesses auto
 
 # Two workers a core: many of the long tests wait for other processes.
-test-all: check
+test-all: check docs
 	$(PYTEST) --numprocesses 4 -m "not stress"
 
 check: $(VENV)/.dev
@@ -40,6 +42,17 @@ check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Nothing is fetched; a link that leads nowhere, or a name that is not there, is an error.
+docs: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+# The wheel is built from the source archive, so both are complete or neither is. Nothing is uploaded.
+release: $(VENV)/.dev
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python tools/check_release.py dist --uv $(UV)
 
 stress: $(VENV)/.dev
 	LANGMEM_GRAPH_ALL_EXAMPLES=1 $(BIN)/python -m pytest -m "stress or hypothesis"
@@ -70,4 +83,4 @@ $(VENV)/.dev: $(VENV)/.core
 	touch $@
 
 clean:
-	rm -rf $(VENV) .benchmarks dist
+	rm -rf $(VENV) .benchmarks build dist

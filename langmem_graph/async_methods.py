@@ -70,6 +70,14 @@ class Closing(NotCopied, ABC):
         await self.aclose()
 
 
+def no_attribute(owner: object, name: str, of_user: type) -> AttributeError:
+    """The error for a name that `Memory` lacks; what one user's memory has is shown there."""
+    text = f"{type(owner).__name__!r} object has no attribute {name!r}."
+    if not name.startswith("_") and hasattr(of_user, name):
+        text += f" It belongs to the memory of one user: memory.user('alice').{name}(…)."
+    return AttributeError(text, name=name, obj=owner)
+
+
 class AsyncMethods:
     """Base of `UserMemory`: what its methods work with and check."""
 
@@ -114,6 +122,9 @@ class AsyncMethods:
             except LangMemGraphError as error:
                 _log.warning("a shared room cannot be read: %s", for_log(error))
         return found
+
+    def __repr__(self) -> str:
+        return f"UserMemory({self.id!r}, in {self._services.directory.place})"
 
     def _read(
         self,

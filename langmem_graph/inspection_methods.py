@@ -22,7 +22,13 @@ from langmem_graph.reports import (
 from langmem_graph.retrieval.agenda import agenda
 from langmem_graph.room_keys import shared_name
 from langmem_graph.schemas import Message, Record
-from langmem_graph.storage import deletion, inspection_queries, record_queries, usage
+from langmem_graph.storage import (
+    deletion,
+    inspection_queries,
+    record_queries,
+    topic_file_rows,
+    usage,
+)
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.threads import in_thread, in_thread_of
 
@@ -56,7 +62,23 @@ class AllUsersMethods(Closing):
 
 
 class InspectionMethods(AsyncMethods):
-    """Base of `UserMemory`: sizes, pages, what came of what, two dates beside each other."""
+    """Base of `UserMemory`: files, sizes, pages, what came of what, two dates beside each other."""
+
+    def files(self) -> list[str]:
+        """The names of the profile, the index and the topic tracks, as `read_file` takes them."""
+        return self._read(lambda connection: list(topic_file_rows.all_files(connection)))
+
+    afiles = twin(files)
+
+    def read_file(self, name: str) -> str:
+        """The profile (`profile.md`), the index (`index.md`) or a topic track, as Markdown.
+
+        Raises:
+            InvalidInputError: a name that `files` does not list.
+        """
+        return topic_file_rows.read_file(self._services, self.id, name)
+
+    aread_file = twin(read_file)
 
     def overview(self) -> UserSummary:
         """How much is stored and what of it is due, as `memory.users` says it of every user."""

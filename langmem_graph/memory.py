@@ -6,7 +6,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
-from langmem_graph.async_methods import twin
+from langmem_graph.async_methods import no_attribute, twin
 from langmem_graph.editing_methods import EditingMethods
 from langmem_graph.embeddings.embedder import load_embedder
 from langmem_graph.errors import InvalidInputError
@@ -31,7 +31,6 @@ from langmem_graph.storage import (
     doctor_and_rebuild,
     message_queries,
     record_history,
-    topic_file_rows,
 )
 from langmem_graph.storage.memory_services import Services, is_database, open_rooms
 from langmem_graph.tracing import observe_due, traced
@@ -54,7 +53,7 @@ Id = str | int
 class Memory(MemoryRetention, AllUsersMethods):
     """Long-term memory of many users in one directory.
 
-    Example:
+    Examples:
         ```python
         with Memory("./memory") as memory:
             alice = memory.user("alice")
@@ -122,6 +121,14 @@ class Memory(MemoryRetention, AllUsersMethods):
             from langmem_graph.pipelines import Pipelines as Opened
 
             self._pipelines = Opened.open(self._services, model, causal_scorer)
+
+    def __repr__(self) -> str:
+        return f"Memory({self._services.directory.place})"
+
+    if not TYPE_CHECKING:  # type checkers go on naming what is not there
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name, UserMemory)
 
     @classmethod
     def from_environment(cls) -> Self:
@@ -348,22 +355,6 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods, UserRetention)
         return self._read(record_history.export_records, then, history=history)
 
     aexport_records = twin(export_records)
-
-    def files(self) -> list[str]:
-        """The names of the profile, the index and the topic tracks, as `read_file` takes them."""
-        return self._read(lambda connection: list(topic_file_rows.all_files(connection)))
-
-    afiles = twin(files)
-
-    def read_file(self, name: str) -> str:
-        """The profile (`profile.md`), the index (`index.md`) or a topic track, as Markdown.
-
-        Raises:
-            InvalidInputError: a name that `files` does not list.
-        """
-        return topic_file_rows.read_file(self._services, self.id, name)
-
-    aread_file = twin(read_file)
 
     def as_retriever(
         self, *, k: int = 5, by: SearchBy = "message", where: Where | None = None

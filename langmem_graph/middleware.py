@@ -66,7 +66,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     Give it as the last one of several, so that it stores and recalls what the others have redacted
     or trimmed, not the original.
 
-    Example:
+    Examples:
         ```python
         agent = create_agent("openai:gpt-4o-mini", middleware=[MemoryMiddleware(memory)])
         agent.invoke({"messages": "Hi, I'm vegan."}, {"configurable": {"user_id": "alice"}})

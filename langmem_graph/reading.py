@@ -13,7 +13,7 @@ from langmem_graph.schemas import FrozenModel, Record
 class Reading(BaseModel):
     """How a model reads messages, beside its own rules; see docs/scopes.md.
 
-    Example:
+    Examples:
         ```python
         class Allergy(BaseModel):
             substance: str

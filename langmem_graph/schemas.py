@@ -33,10 +33,7 @@ NO_LONGER: frozenset[ChangeRelation] = frozenset(get_args(_Ending))
 
 
 class Label(FrozenModel):
-    """Says that a statement does not hold now: since when, what holds instead, in whose words.
-
-    Labels are derived when something is read; undoing the change takes them away.
-    """
+    """Says that a statement does not hold now: since when, what holds instead, in whose words."""
 
     relation: ChangeRelation | None
     """What happened to it, as `RecordChange` has it; None where it does not hold yet."""
@@ -61,7 +58,7 @@ class Labelled(FrozenModel):
     """Base of what is shown together with labels."""
 
     labels: list[Label] = Field(default_factory=list)
-    """One for each of its statements that does not hold now."""
+    """One for each of its statements that does not hold now, as known when it was read."""
     room: str | None = Field(None, exclude_if=lambda own: own is None)
     """The shared room it is from; None for what is the user's own."""
     author: str | None = Field(None, exclude_if=lambda own: own is None)

@@ -169,7 +169,7 @@ class KeepDays(_Group):
 class Settings(_Group):
     """Settings of a `Memory`. Frozen; unknown names are refused.
 
-    Example:
+    Examples:
         ```python
         settings = Settings(context=ContextSettings(k=10), time_zone="Europe/Madrid")
         memory = Memory("./memory", settings=settings)

@@ -57,7 +57,7 @@ class ScriptedChatModel(BaseChatModel):
         requests: the messages of each call.
         asked: of each call that asked for a schema, the schema's name and the question.
 
-    Example:
+    Examples:
         >>> from langmem_graph.testing import ScriptedChatModel
         >>> model = ScriptedChatModel(script=["Noted.", ConnectionError("the server is down")])
         >>> model.invoke("I always take an aisle seat.").text
@@ -174,7 +174,7 @@ def alias_of(question: str, words: str, kind: str = "m") -> str:
     Raises:
         LookupError: no line of this kind says these words.
 
-    Example:
+    Examples:
         >>> from langmem_graph.testing import alias_of
         >>> alias_of('[m7] user: "I always take an aisle seat."', "an aisle seat")
         'm7'
@@ -194,7 +194,7 @@ def each_turn(*answers: Any) -> Callable[[Sequence[BaseMessage]], Any]:
     Args:
         answers: in order, the last one repeated.
 
-    Example:
+    Examples:
         >>> from langchain_core.messages import AIMessage
         >>> from langmem_graph.testing import ScriptedChatModel, each_turn
         >>> call = {"name": "weather", "args": {"city": "Oslo"}, "id": "1"}
@@ -226,7 +226,7 @@ def recite(messages: Sequence[BaseMessage], most: int = 3) -> str:
         messages: the request.
         most: the greatest number of quotes; the last ones are taken.
 
-    Example:
+    Examples:
         >>> from langmem_graph.testing import ScriptedChatModel, recite
         >>> ScriptedChatModel(script=recite).invoke("Which seat do I take?").text
         'I have nothing in memory about that yet.'
@@ -247,7 +247,7 @@ class HashEmbeddings(Embeddings):
     Args:
         size: numbers per vector.
 
-    Example:
+    Examples:
         >>> from langmem_graph.testing import HashEmbeddings
         >>> embedder = HashEmbeddings(size=64)
         >>> len(embedder.embed_query("an aisle seat"))

@@ -1,6 +1,6 @@
 """Scores for possible causal edges between records (ActMem 1.2, step 6); see docs/causal.md.
 
-Example:
+Examples:
     ```python
     scorer = create_causal_scorer(lm=LlamaServer("http://127.0.0.1:8080"))
     enough = calibrate(scorer, texts_of_this_users_records)

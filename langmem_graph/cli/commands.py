@@ -14,7 +14,7 @@ from langmem_graph.cli import printing, read_backlog
 from langmem_graph.cli import show as show_command
 from langmem_graph.cli.databases import migrate, move
 from langmem_graph.cli.expire import expire
-from langmem_graph.cli.import_files import import_file
+from langmem_graph.cli.import_files import embedding_bar, import_file
 from langmem_graph.cli.inspect import inspect
 from langmem_graph.cli.options import (
     DEFAULT_MEMORY,
@@ -235,8 +235,12 @@ def rebuild(
     as_json: JsonOption = False,
 ) -> None:
     """Make the index anew from the ledger."""
-    with opened(directory, chroma, embeddings) as memory, printing.errors.status("rebuilding"):
-        health = memory.user(user).rebuild(reembed=reembed)
+    with opened(directory, chroma, embeddings) as memory:
+        known = memory.user(user)
+        held = known.overview()  # without --reembed nothing is embedded, and the bar only lives
+        total = held.messages + held.records if reembed else None
+        with embedding_bar(known, "rebuilding", total, as_json):
+            health = known.rebuild(reembed=reembed)
     print_json(health) if as_json else printing.show_health(user, health)
 
 

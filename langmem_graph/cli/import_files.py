@@ -22,7 +22,8 @@ def import_file(user: UserMemory, file: Path, *, quiet: bool = False) -> dict[st
     conversations = [talk for talk in read_conversations(file) if talk.messages]
     totals: Counter[str] = Counter(sessions=len(conversations))
     reasons: list[str] = []
-    with _bar(user, sum(len(talk.messages) for talk in conversations), quiet) as advance_to:
+    total = sum(len(talk.messages) for talk in conversations)
+    with embedding_bar(user, "importing", total, quiet) as advance_to:
         done = 0
         for talk in conversations:
             try:
@@ -56,11 +57,13 @@ def _count(totals: Counter[str], report: AddReport) -> None:
 
 
 @contextmanager
-def _bar(user: UserMemory, total: int, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """A progress bar; it also moves while the messages of one long conversation are embedded."""
+def embedding_bar(
+    user: UserMemory, label: str, total: int | None, quiet: bool
+) -> Iterator[Callable[[int], None]]:
+    """A progress bar that moves with each batch that is embedded; with None its end is unknown."""
     services = user._services  # same package
     with progress_bar(quiet) as bar:
-        task = bar.add_task("importing", total=total)
+        task = bar.add_task(label, total=total)
         services.on_embedded = lambda count: bar.advance(task, count)
         try:
             yield lambda done: bar.update(task, completed=done)

@@ -129,14 +129,14 @@ def show_forecast(user: str, forecast: FlushForecast) -> None:
 
 
 def progress_bar(quiet: bool = False) -> Progress:
-    """A progress bar on standard error, which counts what is done of what."""
+    """A progress bar on standard error, which counts what is done of what; only on a terminal."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
         console=errors,
-        disable=quiet,
+        disable=quiet or not errors.is_terminal,
         transient=True,
     )
 

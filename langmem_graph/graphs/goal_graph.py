@@ -39,7 +39,7 @@ def create_goal_graph(
     already). Its output has `proof` (subgoals, bindings, facts, conflicts, status), `usage` and
     `trace`. It works under `invoke`, `ainvoke`, `stream` and `astream`.
 
-    Example:
+    Examples:
         ```python
         goals = create_goal_graph(retriever, model="openai:gpt-4o-mini")
         proof = goals.invoke({"query": "What gift did my brother's wife like?"})["proof"]

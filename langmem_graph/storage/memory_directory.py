@@ -130,6 +130,11 @@ class MemoryDirectory(NotCopied):
         """A function that gives the Chroma server's client; None if Chroma is embedded."""
         return None if self._chroma is None else self._connect
 
+    @property
+    def place(self) -> str:
+        """Where it is and which engine keeps it, for people."""
+        return f"{str(self.path)!r}, engine='SQLite'"
+
     def is_foreign(self) -> bool:
         """Whether this is a child process after `fork`, where nothing of this may be used."""
         return os.getpid() != self._pid

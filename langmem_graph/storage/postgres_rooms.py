@@ -147,6 +147,11 @@ class PostgresRooms(NotCopied):
         if not read_only:
             self._watcher.start()
 
+    @property
+    def place(self) -> str:
+        """The database without its password, for people."""
+        return f"'postgresql://{place_of(self._engine)}', engine='PostgreSQL'"
+
     def is_foreign(self) -> bool:
         """Whether this is a child process after `fork`, where nothing of this may be used."""
         return os.getpid() != self._pid

@@ -66,7 +66,7 @@ def _embedder_of(embeddings: "Embeddings | str | None", index: IndexConfig | Non
 class ChromaStore(Closing, BaseStore):
     """A LangGraph store that keeps items in SQLite and searches them by meaning and by words.
 
-    Example:
+    Examples:
         ```python
         with ChromaStore("./memory") as store:
             graph = builder.compile(store=store)

@@ -19,7 +19,7 @@ REPOSITORY = Path(__file__).parents[2]
 FOLDERS = ("langmem_graph", "tests", "benchmarks", "examples", "graphs", "tools")
 PAGES = sorted(
     page
-    for pattern in ("*.md", "docs/*.md", "benchmarks/*.md", "benchmarks/sets/*.md")
+    for pattern in ("*.md", "docs/**/*.md", "benchmarks/**/*.md")
     for page in REPOSITORY.glob(pattern)
 )
 MAP, GLOSSARY, UPGRADING = (
@@ -153,6 +153,15 @@ def test_lines_can_be_read_in_an_editor(page: Path) -> None:
 def test_the_map_and_the_glossary_stay_short() -> None:
     assert len(text_of(MAP).splitlines()) <= LONGEST_MAP
     assert len(re.findall(r"^\| \*\*", text_of(GLOSSARY), re.MULTILINE)) <= MOST_WORDS
+
+
+def test_the_methods_page_names_every_prompt_and_files_of_the_map() -> None:
+    page, rows = text_of(REPOSITORY / "docs/methods.md"), text_of(MAP)
+    prompts = (REPOSITORY / "langmem_graph/llm/prompts").glob("*.txt")
+    assert [one.name for one in prompts if f"prompts/{one.name})" not in page] == []
+    steps = re.findall(r"`(\w+/\w+\.py|test_\w+\.py)`", page)
+    assert len(steps) > 50
+    assert [path for path in steps if path not in rows] == []
 
 
 def test_every_page_is_in_the_order_to_read() -> None:

@@ -20,6 +20,7 @@ from langmem_graph.storage.chroma_index import connect
 from tests.conftest import said
 from tests.support.chroma_server import Server
 from tests.support.loopback import loopback_alone
+from tests.support.shown_code import blocks, run_page
 
 pytestmark = [pytest.mark.enable_socket, pytest.mark.long]
 SMALL = Settings(storage=StorageSettings(index_batch=4))
@@ -38,7 +39,8 @@ class Proxy:
     """Lets requests with one of the right headers through."""
 
     def __init__(self, target: str) -> None:
-        self.wanted = {("Authorization", BASIC), ("X-Chroma-Token", "t0ken")}
+        tokens = {("X-Chroma-Token", "t0ken"), ("Authorization", "Bearer t0ken")}
+        self.wanted = {("Authorization", BASIC)} | tokens
         self.refused = 0
         proxy, client = self, httpx.Client(base_url=target)
 
@@ -107,6 +109,20 @@ def test_a_client_with_a_token(proxy: Proxy, tmp_path: Path) -> None:
     )
     client = chromadb.HttpClient(host=proxy.host, port=proxy.port, settings=quiet)
     assert use(tmp_path / "m", client)[0] == "ok"
+    assert proxy.refused == 0
+
+
+def test_the_page_runs_as_printed(
+    proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    url = f"http://127.0.0.1:{proxy.port}"
+    monkeypatch.setenv("CHROMA_URL", url.replace("//", "//memory:s3cret%20p%40ss@"))
+    monkeypatch.setenv("CHROMA_HOST", url)
+    monkeypatch.setenv("CHROMA_TOKEN", "t0ken")
+    page = Path(__file__).parents[2] / "docs/security.md"
+    printed = [block.output or "" for block in blocks(page) if block.kind == "python"]
+    assert run_page(page, tmp_path) == printed
     assert proxy.refused == 0
 
 

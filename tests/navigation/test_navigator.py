@@ -2,11 +2,9 @@
 
 import asyncio
 import json
-import re
 import threading
 from collections.abc import Callable, Iterator
 from inspect import signature
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -248,18 +246,3 @@ def test_mistakes_of_the_caller_are_errors(known: Memory) -> None:
     known.close()
     with pytest.raises(ClosedMemoryError):
         run_navigator(ScriptedChatModel(script=[asking(call())]), ana, QUESTION)
-
-
-def test_the_page_shows_what_happens(memory: Memory, capsys: pytest.CaptureFixture[str]) -> None:
-    page = (Path(__file__).parents[2] / "docs/navigation.md").read_text(encoding="utf-8")
-    blocks = dict(re.findall(r"```python\n# (.+?)\n(.*?)```", page, re.DOTALL))
-    said = {"role": "user", "content": "I always take an aisle seat.", "id": "m1"}
-    memory.user("alice").add(said, session_id="s")
-    model = ScriptedChatModel(script=[asking(call()), DONE])
-    for title in ("run", "environment"):
-        exec(blocks[title], {"memory": memory, "model": model})
-    shown = capsys.readouterr().out.splitlines()
-    assert shown == [
-        "An aisle seat. answered [('search_conversation', 'messages')]",
-        "1.0 answered",
-    ]

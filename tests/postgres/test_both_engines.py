@@ -12,6 +12,7 @@ from langmem_graph.errors import LangMemGraphError
 from langmem_graph.memory import Memory, UserMemory
 from langmem_graph.settings import RankingSettings, Settings, StorageSettings
 from tests.conftest import said
+from tests.support.shown_code import blocks, run_page
 
 WORDS = """garden bees boat harbour trumpet café Überzug 京都 京都の 犬 сады लिखना Anna Bert knee
     allergy peanuts dentist Tuesday running runs ran apples apple 12 4711 o'clock""".split()
@@ -175,3 +176,13 @@ def test_both_engines_answer_alike(tmp_path: Path, database: str, seed: int) -> 
 @pytest.mark.timeout(1_800)
 def test_both_engines_answer_alike_for_long(tmp_path: Path, database: str) -> None:
     run(tmp_path, database, 7, 2_000)
+
+
+def test_the_page_runs_as_printed(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("POSTGRES_URI", database)
+    page = Path(__file__).parents[2] / "docs/hosts.md"
+    printed = [block.output or "" for block in blocks(page) if block.kind == "python"]
+    assert run_page(page, tmp_path) == printed

@@ -1,7 +1,6 @@
 """The scripted model and the hash embedder, as an application's own tests use them."""
 
 import doctest
-import re
 import time
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from langmem_graph.extraction import batch_view, reconcile_records
 from langmem_graph.memory import Memory
 from langmem_graph.testing import HashEmbeddings, ScriptedChatModel, alias_of, each_turn
 
-PAGE = Path(__file__).parents[2] / "docs/testing.md"
 METHODS = [None, "json_schema", "function_calling", "json_mode"]
 ASKED = [SystemMessage("Answer."), HumanMessage("How old?")]
 
@@ -50,18 +48,6 @@ def drawn_aliases(monkeypatch: pytest.MonkeyPatch) -> None:
     """Aliases as users see them, not those that are fixed for our own tests."""
     for module in (batch_view, reconcile_records):
         monkeypatch.setattr(module, "draw_first_alias", lambda: 417)
-
-
-@pytest.mark.usefixtures("drawn_aliases")
-@pytest.mark.parametrize(
-    ("title", "test"),
-    [("testing", "test_the_seat_is_remembered"), ("extraction", "test_memory_follows_a_move")],
-)
-def test_the_page_works_as_shown(title: str, test: str, tmp_path: Path) -> None:
-    blocks = dict(re.findall(r"```python\n# (\w+)\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL))
-    names: dict[str, Any] = {}
-    exec(blocks[title], names)
-    names[test](tmp_path)
 
 
 def test_the_alias_of_a_line_is_found_by_its_words() -> None:

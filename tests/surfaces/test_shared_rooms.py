@@ -230,7 +230,7 @@ def test_the_page_shows_what_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     page = (REPOSITORY / "docs/scopes.md").read_text(encoding="utf-8")
-    found = re.search(r"```python\n# shared\n(.*?)```\n\n```\n(.*?)```", page, re.DOTALL)
+    found = re.search(r"```python\n# shared\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)
     assert found is not None
     monkeypatch.chdir(tmp_path)
     exec(found[1], {})
