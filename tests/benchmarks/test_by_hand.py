@@ -51,7 +51,9 @@ def somebody(queue: Path, seen: dict[str, list[Any]], *, most: int = 99) -> Iter
                 for one in Queue(folder).claim(1, "ann"):
                     seen.setdefault(folder.name, []).append(one.body)
                     verdict = {"reason": "So.", "correct": '"beans"' in one.body["user"]}
-                    text = json.dumps(verdict) if folder.name == "judge" else "beans"
+                    plan = {"intent": "lookup", "facts": ["f1"], "sure": True}
+                    answers = {"judge": json.dumps(verdict), "plan": json.dumps(plan)}
+                    text = answers.get(folder.name, "beans")
                     Queue(folder).answer(one.name, text)
                     left -= 1
 
@@ -70,7 +72,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(by_hand.common, "OUTPUT", tmp_path)
     data = tiny.locomo(tmp_path / "data")
     words = ["--data", str(data), "--queue", str(tmp_path / "q"), "--limit", "4"]
-    return lambda: by_hand.main([str(tmp_path / "out"), *words])
+    return lambda *more: by_hand.main([str(tmp_path / "out"), *words, *more])
 
 
 def test_every_question_is_answered_once_for_each_system_and_judged(
@@ -90,6 +92,16 @@ def test_every_question_is_answered_once_for_each_system_and_judged(
     assert "| without category 5 | 3 | 3 | 3 | +0 (+0 to +0) |" in told
     by_hand.main([str(tmp_path / "out")])
     assert capsys.readouterr().out == told
+
+
+def test_a_model_plans_what_is_recalled_for_each_question(run: Any, tmp_path: Path) -> None:
+    seen: dict[str, list[Any]] = {}
+    with somebody(tmp_path / "q", seen):
+        run("--systems", f"{by_hand.REASONED},dense")
+    assert len(seen["plan"]) == len({one["tag"] for one in seen["plan"]}) == 4
+    rows = map(json.loads, (tmp_path / "out" / by_hand.ANSWERS).read_text().splitlines())
+    shown = [row["shown"] for row in rows if row["system"] == by_hand.REASONED]
+    assert [len(ids) for ids in shown] == [1] * 4  # what the plan named, and nothing else
 
 
 def test_what_is_kept_holds_no_text_of_the_data(run: Any, tmp_path: Path) -> None:
@@ -113,3 +125,11 @@ def test_a_stopped_run_asks_only_what_was_not_answered(run: Any, tmp_path: Path)
         run()
     assert sum(len(again[name]) for name in again if name != "judge") == 1
     assert len(file.read_text().splitlines()) == len(lines)
+
+
+def test_the_figures_in_the_documents_are_those_of_the_kept_verdicts() -> None:
+    repository = Path(__file__).parents[2]
+    told = by_hand.report(repository / "benchmarks" / "recorded" / "locomo_1")
+    assert "| all | 100 | 91 | 69 | +22 (+13 to +31) |" in told
+    page = (repository / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    assert "| all | 100 | **91** | 69 | **+22** (+13 to +31) |" in page
