@@ -43,6 +43,7 @@ def bench(tmp_path: Path, url: str, name: str, *words: str) -> tuple[str, Log]:
     return done.stdout, Log(folder / "items.jsonl")
 
 
+@pytest.mark.stress
 def test_questions_are_answered_and_judged(tmp_path, url):
     words = ("--judge", "same", "--systems", "bm25", "--limit", "2")
     text, log = bench(tmp_path, url, "locomo", *words)

@@ -16,7 +16,7 @@ from tests.support import shared_rooms
 from tests.support.shared_rooms import Application
 
 
-@pytest.mark.parametrize("count", [8, pytest.param(500, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [8, pytest.param(500, marks=pytest.mark.stress)])
 def test_no_foreign_row_whatever_the_application_answers(database: str, count: int) -> None:
     application = Application(random.Random(11))
     options: dict[str, Any] = {"embeddings": "hash", "settings": shared_rooms.SETTINGS}

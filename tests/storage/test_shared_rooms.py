@@ -41,7 +41,7 @@ def memory(opened: Callable[..., Memory]) -> Memory:
     return shared_rooms.told(opened())
 
 
-@pytest.mark.parametrize("count", [12, pytest.param(500, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [12, pytest.param(500, marks=pytest.mark.stress)])
 def test_no_foreign_row_whatever_the_application_answers(
     opened: Callable[..., Memory], count: int
 ) -> None:
