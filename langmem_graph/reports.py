@@ -167,6 +167,8 @@ class ExpiryReport(FrozenModel):
     """What of one user was deleted for good, since it is older than it is to be kept."""
 
     user_id: str
+    is_shared: bool = False
+    """True for a shared room, whose name then stands in `user_id`."""
     messages: int = 0
     records: int = 0
     kept: int = 0

@@ -58,7 +58,7 @@ class MemoryRetention:
     _pipelines: "Pipelines | None"
 
     def keep_days(self, *, messages: int | None = None, records: int | None = None) -> None:
-        """Set how long this `Memory` keeps what is of users without limits of their own.
+        """Set how long this `Memory` keeps what is of users and rooms without limits of their own.
 
         It replaces `Settings.keep_days`, and is not stored: say it at every start. With a model,
         the background worker applies it once a day to all users; else call `expire`.
@@ -75,7 +75,7 @@ class MemoryRetention:
         self.keep_days(messages=messages, records=records)
 
     def expire(self) -> list[ExpiryReport]:
-        """Apply the limits to all users; a report for each of whom something was deleted.
+        """Apply the limits to all users and shared rooms; a report where something was deleted.
 
         Raises:
             ReadOnlyError: the memory was opened with `read_only`.

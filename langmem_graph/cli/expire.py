@@ -36,7 +36,8 @@ def expire(
     for report in reports:
         counts = f"{report.messages:,} messages and {report.records:,} records expired"
         kept = f"{report.kept:,} records stay, said again since"
-        printing.console.print(f"[bold]{printing.escaped(report.user_id)}[/]: {counts}; {kept}.")
+        whose = f"{'shared room ' * report.is_shared}[bold]{printing.escaped(report.user_id)}[/]"
+        printing.console.print(f"{whose}: {counts}; {kept}.")
     if not any(report.messages for report in reports):
         printing.note("No message is older than it is to be kept.")
     if any(report.traces_left for report in reports):

@@ -269,11 +269,11 @@ class BackgroundWorker:
             _log.warning("what is too old could not be deleted: %s", for_log(error))
 
     async def expire_daily(self) -> None:
-        """Do so for all users, and again every day."""
+        """Do so for all users and shared rooms, and again every day."""
         while True:
             self._expired.clear()
-            for user_id in await in_thread(self._services.directory.users):
-                await self._expire(user_id)
+            for key in await in_thread(expiry.every_room, self._services):
+                await self._expire(key)
             await asyncio.sleep(SECONDS_OF_DAY)
 
     async def _pause(self, user_id: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, delete, exists, select, update
 
 from langmem_graph.reports import ExpiryReport
+from langmem_graph.room_keys import shared_name
 from langmem_graph.settings import KeepDays
 from langmem_graph.storage import call_log, record_queries, record_writes
 from langmem_graph.storage.change_log import Numbers, expire_changes
@@ -47,7 +48,9 @@ def set_keep_days(services: Services, user_id: str, keep: KeepDays) -> None:
 
 def expire(services: Services, user_id: str) -> ExpiryReport:
     """Delete what of a user is older than the user's limits, or else the memory's, allow."""
-    report, kept = ExpiryReport(user_id=user_id), set[int]()
+    room_name = shared_name(user_id)
+    report = ExpiryReport(user_id=room_name or user_id, is_shared=room_name is not None)
+    kept = set[int]()
     with services.known_room(user_id) as room:
         if room is None:
             return report
@@ -65,9 +68,14 @@ def expire(services: Services, user_id: str) -> ExpiryReport:
 
 
 def expire_all(services: Services) -> list[ExpiryReport]:
-    """Do so for every user; the reports of those of whom something was deleted."""
-    reports = [expire(services, user_id) for user_id in services.directory.users()]
+    """Do so for every user and shared room; the reports of those of whom something was deleted."""
+    reports = [expire(services, key) for key in every_room(services)]
     return [report for report in reports if report.messages or report.records]
+
+
+def every_room(services: Services) -> list[str]:
+    """The keys of all users' rooms and of all shared ones."""
+    return [key for one in (False, True) for key in services.directory.users(shared=one)]
 
 
 def _limits(own: str | None, default: KeepDays) -> tuple[datetime | None, datetime | None]:

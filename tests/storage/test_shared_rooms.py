@@ -229,3 +229,23 @@ def test_the_class_is_what_memory_gives(memory: Memory) -> None:
     shared = memory.shared("team", as_user="ana")
     assert isinstance(shared, SharedMemory)
     assert (shared.id, shared.as_user) == ("team", "ana")
+
+
+def test_a_shared_room_has_limits_of_its_own_and_those_of_the_memory(
+    opened: Callable[..., Memory],
+) -> None:
+    memory = opened(lambda user, room, action: user == "ana")
+    team, club = (memory.shared(room, as_user="ana") for room in ("team", "club"))
+    for room in (team, club):
+        room.add([said("We moved the heron.", id="old", at="2020-01-01")], session_id="s")
+        room.add([said("We ship today.", id="new")], session_id="s")
+    team.keep_days(messages=30)
+    (report,) = memory.expire()
+    assert (report.user_id, report.is_shared, report.messages) == ("team", True, 1)
+    assert [one["content"] for one in team.export()] == ["We ship today."]
+    assert len(club.export()) == 2
+    memory.keep_days(messages=60)
+    (report,) = memory.expire()
+    assert (report.user_id, report.messages) == ("club", 1)
+    with pytest.raises(RoomRefusedError):
+        memory.shared("club", as_user="eve").expire()
