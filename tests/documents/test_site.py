@@ -17,7 +17,7 @@ from tests.support.loopback import loopback_alone
 
 REPOSITORY = Path(__file__).parents[2]
 CHROMIUM = Path("/usr/bin/chromium")
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.stress
 
 
 @pytest.fixture(scope="module")

@@ -171,7 +171,7 @@ async def test_the_twin_and_a_read_only_memory(memory: Memory, tmp_path: Any) ->
         assert looking.user("ana").flush_forecast().model_copy(update=plain) == expected
 
 
-@pytest.mark.long
+@pytest.mark.stress
 def test_10_000_messages_are_forecast_in_seconds(memory: Memory) -> None:
     ana = memory.user("ana")
     with (

@@ -146,6 +146,7 @@ def test_a_backlog_of_fifteen_sessions_costs_few_calls(open_memory: Any) -> None
     assert report.llm_calls == len(model.asked) <= 6
 
 
+@pytest.mark.stress
 def test_a_dense_backlog_costs_at_most_one_and_a_half_calls_for_3_000_tokens(
     open_memory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

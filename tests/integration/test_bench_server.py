@@ -18,7 +18,7 @@ from tests.support.loopback import loopback_alone
 pytest.importorskip("xllamacpp", reason=f"no local model server: {NEEDED}", exc_type=ImportError)
 if weights() is None:
     pytest.skip(f"no local model: {NEEDED}", allow_module_level=True)
-pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(280), pytest.mark.long]
+pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(280), pytest.mark.stress]
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,6 @@ def bench(tmp_path: Path, url: str, name: str, *words: str) -> tuple[str, Log]:
     return done.stdout, Log(folder / "items.jsonl")
 
 
-@pytest.mark.stress
 def test_questions_are_answered_and_judged(tmp_path, url):
     words = ("--judge", "same", "--systems", "bm25", "--limit", "2")
     text, log = bench(tmp_path, url, "locomo", *words)

@@ -198,6 +198,7 @@ async def test_the_write_path_beside_the_applications_own_calls(url: str, tmp_pa
             assert [m["id"] for m in await ana.aexport()] == ["0", "1"]
 
 
+@pytest.mark.stress
 async def test_reasoning_over_the_wire(url: str, tmp_path: Path) -> None:
     """Whatever so small a model answers: the loop ends, is counted, and there is a context."""
     settings = Settings(

@@ -92,7 +92,7 @@ def assert_at_most_linear(seen: dict[int, dict[str, float]], *measured: str) -> 
     assert last["open_files"] <= first["open_files"] + 8
 
 
-@pytest.mark.long
+@pytest.mark.stress
 def test_growth_is_at_most_linear(tmp_path: Path) -> None:
     assert_at_most_linear(_one_user(tmp_path / "m", (1_000, 3_000)), "rss_mb")
 
@@ -121,7 +121,7 @@ def _many_users(path: Path, users: int, settings: Settings) -> None:
     assert most < 60 + 12 * settings.storage.max_open_users
 
 
-@pytest.mark.long
+@pytest.mark.stress
 def test_open_files_are_bounded(tmp_path: Path) -> None:
     _many_users(tmp_path / "m", 16, Settings(storage=StorageSettings(max_open_users=4)))
 

@@ -77,7 +77,7 @@ def test_full_batches_reach_chroma_while_adding(tmp_path: Path) -> None:
         assert (health.indexed, health.waiting_to_index, health.problems) == (50, 0, [])
 
 
-@pytest.mark.long
+@pytest.mark.stress
 def test_more_vectors_than_one_chroma_batch_takes(tmp_path: Path) -> None:
     with Memory(tmp_path / "m", embeddings=HashEmbeddings(8)) as memory:
         user = memory.user("u")
