@@ -28,7 +28,7 @@ def sampled(every: int) -> tuple[list[Any], list[Any]]:
 @pytest.mark.parametrize(
     "every",
     [
-        pytest.param(42, marks=pytest.mark.long),
+        pytest.param(42, marks=pytest.mark.stress),
         pytest.param(1, marks=[pytest.mark.stress, pytest.mark.timeout(900)]),
     ],
 )

@@ -9,7 +9,7 @@ from benchmarks.reasoning import Acts, Hops
 from langmem_graph.values.content_words import content
 from tests.support.marks import needs_model
 
-SIXTEENTH = pytest.param(16, marks=pytest.mark.long)
+SIXTEENTH = pytest.param(16, marks=pytest.mark.stress)
 WHOLE = pytest.param(1, marks=[pytest.mark.stress, pytest.mark.timeout(900)])
 
 
