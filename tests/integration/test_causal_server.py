@@ -13,7 +13,7 @@ from tests.support.loopback import free_port, loopback_alone
 pytest.importorskip("xllamacpp", reason=f"no local server: {NEEDED}", exc_type=ImportError)
 if weights() is None:
     pytest.skip(f"no local model: {NEEDED}", allow_module_level=True)
-pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(180), pytest.mark.long]
+pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(180), pytest.mark.stress]
 
 
 @pytest.fixture(scope="module")

