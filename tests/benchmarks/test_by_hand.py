@@ -129,7 +129,7 @@ def test_a_stopped_run_asks_only_what_was_not_answered(run: Any, tmp_path: Path)
 
 def test_the_figures_in_the_documents_are_those_of_the_kept_verdicts() -> None:
     repository = Path(__file__).parents[2]
-    told = by_hand.report(repository / "benchmarks" / "recorded" / "locomo_1")
+    told = by_hand.report(repository / "benchmarks" / "recorded" / "by_hand_1")
     assert "| all | 100 | 91 | 69 | +22 (+13 to +31) |" in told
     page = (repository / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     assert "| all | 100 | **91** | 69 | **+22** (+13 to +31) |" in page
