@@ -30,6 +30,10 @@ class _OneOf(FunctionElement[bool]):
     type = sa.Boolean()
     forms = "{} IN (SELECT value FROM json_each({}))", "{} = ANY ({})"  # SQLite's, PostgreSQL's
 
+    def self_group(self, against: Any = None) -> Any:
+        """Itself: SQLAlchemy would write `… = 1` for SQLite, which then reads every row."""
+        return self
+
 
 class _OneSelected(_OneOf):
     inherit_cache = True
