@@ -124,7 +124,7 @@ class WordTable:
             ]
             query = _summed(single) if len(single) > 1 else single[0]
         best = query.order_by(sa.desc("score"), sa.column("rowid")).limit(limit)
-        return [(n, bm25) for n, bm25 in connection.execute(best)]
+        return [(n, bm25) for n, bm25 in connection.execute(best).all()]
 
     def _scores(
         self, matching: str, among: sa.Select[tuple[int]] | None, share: float = 1.0

@@ -40,8 +40,7 @@ _FACTS = select(*(messages.c[name] for name in Facts._fields))
 
 def facts_of(connection: Connection, items: Iterable[int]) -> dict[int, Facts]:
     """What ranking needs to know of these messages, by number."""
-    own = _FACTS.where(*within(connection, MESSAGES, messages.c.n))
-    rows = rows_where_in(connection, own, messages.c.n, items)
+    rows = rows_where_in(connection, _passing(connection, _FACTS), messages.c.n, items)
     return {facts.n: facts for facts in map(Facts._make, rows)}
 
 
@@ -55,7 +54,12 @@ _whole = select(messages, sessions.c.session_id).join(sessions, sessions.c.n == 
 
 def _shown(connection: Connection) -> Select[Any]:
     """Whole messages, those that pass the connection's filter."""
-    return _whole.where(*within(connection, MESSAGES, messages.c.n))
+    return _passing(connection, _whole)
+
+
+def _passing(connection: Connection, query: Select[Any]) -> Select[Any]:
+    conditions = within(connection, MESSAGES, messages.c.n)
+    return query.where(*conditions) if conditions else query
 
 
 def messages_by_number(connection: Connection, items: Iterable[int]) -> dict[int, Message]:

@@ -56,3 +56,11 @@ def one_of(column: Any, numbers: Iterable[int] | sa.Select[Any]) -> ColumnElemen
     if isinstance(numbers, sa.Select):
         return _OneSelected(column, numbers.scalar_subquery())
     return _OneOf(column, sa.bindparam(None, list(numbers), _Numbers(), unique=True))
+
+
+NUMBERS = "numbers"
+
+
+def one_of_given(column: Any) -> ColumnElement[bool]:
+    """Whether a column is one of the numbers that are given as `NUMBERS` when it is asked."""
+    return _OneOf(column, sa.bindparam(NUMBERS, type_=_Numbers()))

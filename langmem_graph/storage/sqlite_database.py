@@ -9,7 +9,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain
 from pathlib import Path
 from time import monotonic, sleep
@@ -25,7 +25,7 @@ from langmem_graph.errors import ClosedMemoryError, StorageError
 from langmem_graph.filters import Filter
 from langmem_graph.messages import is_unicode
 from langmem_graph.storage import tables_and_migrations
-from langmem_graph.storage.number_lists import one_of
+from langmem_graph.storage.number_lists import NUMBERS, one_of, one_of_given
 
 T = TypeVar("T")
 _AT_ONCE = 5_000  # SQLite allows 32,766 variables in one statement
@@ -229,10 +229,19 @@ def rows_where_in(
     """
     distinct = list(dict.fromkeys(values))
     if distinct and isinstance(column.type, sa.Integer):
+        if query.whereclause is None:
+            asked = _having_numbers(query, column)
+            return iter(connection.execute(asked, {NUMBERS: distinct}).all())
         return iter(connection.execute(query.where(one_of(column, distinct))).all())
     usable = [value for value in distinct if not isinstance(value, str) or is_unicode(value)]
     found = (connection.execute(query.where(column.in_(some))) for some in portions(usable))
     return chain.from_iterable(rows.all() for rows in found)
+
+
+@lru_cache(maxsize=64)
+def _having_numbers(query: sa.Select[Any], column: Any) -> sa.Select[Any]:
+    """One statement for all numbers: to build it each time takes as long as to run it."""
+    return query.where(one_of_given(column))
 
 
 def _begin(connection: Connection) -> None:
