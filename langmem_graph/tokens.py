@@ -12,7 +12,7 @@ from typing import Any
 from langmem_graph.errors import TokenCountWarning
 
 _PIECE = re.compile(r"\w+|[^\w\s]|\s{2,}")
-_ASCII_CHARS_PER_TOKEN = 6.0  # of a word; the estimate must not be too low
+_ASCII_CHARS_PER_TOKEN = 6  # of a word; the estimate must not be too low
 _BYTES_PER_TOKEN = 2.2  # other scripts, in UTF-8 bytes
 LOAD_SECONDS = 5.0  # tiktoken downloads its table without a time-out
 
@@ -62,10 +62,13 @@ def _load(encoding: str) -> list[Any]:
 
 def estimate(text: str) -> int:
     """Estimate the tokens of a text, rather too high than too low (except for emoji)."""
-    return sum(map(_estimate_piece, _PIECE.findall(text)))
+    pieces = _PIECE.findall(text)
+    if text.isascii():
+        return sum([-(-len(piece) // _ASCII_CHARS_PER_TOKEN) for piece in pieces])
+    return sum(map(_estimate_piece, pieces))
 
 
 def _estimate_piece(piece: str) -> int:
     if piece.isascii():
-        return ceil(len(piece) / _ASCII_CHARS_PER_TOKEN)
+        return -(-len(piece) // _ASCII_CHARS_PER_TOKEN)
     return ceil(len(piece.encode("utf-8", "replace")) / _BYTES_PER_TOKEN)

@@ -132,8 +132,8 @@ def fast_recall(
         )
     overlaps = [conflict.text for conflict in conflicts]
     behind = evidence(builder.quoted.values(), messages)
-    known = {placed(hit) for hit in behind}
-    missed = [(hit, f"no room in {budget} tokens") for hit in rest if hit not in quoted]
+    known, told = {placed(hit) for hit in behind}, {placed(hit) for hit in quoted}
+    missed = [(hit, f"no room in {budget} tokens") for hit in rest if placed(hit) not in told]
     missed = [*missed, *((hit, why_missed(hit, hits[-1])) for hit in found[k:])][:NEAR_MISSES]
     notes.milliseconds["total"] = (perf_counter() - start) * 1_000
     return Recall(
