@@ -210,6 +210,21 @@ def kept_in(folder: Path) -> list[Row]:
     ]
 
 
+def keep(folder: Path, done: Sequence[Row], told: str) -> None:
+    """Write the outcomes, and the sheet that tells a judge of them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(done, ensure_ascii=False).encode()
+    (folder / KEPT).write_bytes(gzip.compress(text, mtime=0))
+    (folder / "answers.md").write_text(told, encoding="utf-8")
+
+
+def record(file: Path, named: str, all_watched: Sequence[Watched]) -> None:
+    """Write what was asked and answered, so that the run can be played again."""
+    calls = [call for watched in all_watched for call in as_rows(watched.calls)]
+    rules = {name: text for watched in all_watched for name, text in watched.rules.items()}
+    write_recording(file, named, calls, rules)
+
+
 def main(words: Sequence[str] | None = None) -> None:
     """The command line."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.unseen", description=__doc__)
@@ -227,19 +242,14 @@ def main(words: Sequence[str] | None = None) -> None:
         return
     items = [row for name in files for row in read_lines(options.set / f"{name}.jsonl")]
     embeddings = cached(MiniLMEmbeddings(), common.OUTPUT / "vectors.sqlite")
-    options.out.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as place, ThreadPoolExecutor(options.threads) as pool:
         fill(Path(place), read_lines(options.set / "memory.jsonl"), embeddings)
         asking = Asking(Path(place), models_of(options.model)[0], embeddings)
         played = list(pool.map(lambda item: asking.run(item, work), items))
     done = [row for row, _ in played]
-    text = json.dumps(done, ensure_ascii=False).encode()
-    (options.out / KEPT).write_bytes(gzip.compress(text, mtime=0))
-    (options.out / "answers.md").write_text(sheet(done), encoding="utf-8")
+    keep(options.out, done, sheet(done))
     if options.record:
-        calls = [call for _, watched in played for call in as_rows(watched.calls)]
-        rules = {name: text for _, watched in played for name, text in watched.rules.items()}
-        write_recording(options.record, options.named, calls, rules)
+        record(options.record, options.named, [watched for _, watched in played])
     common.console.print(report(done))
 
 

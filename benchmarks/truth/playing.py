@@ -55,9 +55,9 @@ class Setup:
     filled: dict[str, Path]
 
 
-def tag_of(case: Case) -> str:
+def tag_of(case_id: str) -> str:
     """A name that says nothing about the case, the same in every run."""
-    return hashlib.sha256(f"truth {case.id}".encode()).hexdigest()[:6]
+    return hashlib.sha256(f"truth {case_id}".encode()).hexdigest()[:6]
 
 
 def play(case: Case, setup: Setup) -> tuple[Row, dict[str, str]]:
@@ -69,13 +69,13 @@ def play(case: Case, setup: Setup) -> tuple[Row, dict[str, str]]:
     Raises:
         CaseFailedError: a recorded answer is missing, or messages were not read.
     """
-    tag = tag_of(case)
+    tag = tag_of(case.id)
     inner = setup.model_for(tag)
     watched, begun = Watched(inner=inner), datetime.now(UTC).replace(tzinfo=None)
     with TemporaryDirectory() as place:
         folder = Path(place) / "memory"
         shutil.copytree(setup.filled[case.language], folder)
-        with _opened(folder, watched, setup.embeddings, tag) as (memory, reports):
+        with opened(folder, watched, setup.embeddings, tag) as (memory, reports):
             _ADD[setup.mode](case, memory, watched)
             _check(case, inner, reports)
             found = outcome(case, memory, watched.calls, reports, begun)
@@ -83,21 +83,21 @@ def play(case: Case, setup: Setup) -> tuple[Row, dict[str, str]]:
 
 
 @contextmanager
-def _opened(
-    folder: Path, model: BaseChatModel, embeddings: Embeddings, tag: str
+def opened(
+    folder: Path, model: BaseChatModel, embeddings: Embeddings, tag: str, **options: Any
 ) -> Iterator[tuple[Memory, list[FlushReport]]]:
     """A memory, and the list to which the report of each of its flushes is appended.
 
     The aliases of a case's messages are the same in every run, so that recorded answers fit.
     """
-    with Memory(folder, model=model, embeddings=embeddings, settings=PATIENT) as memory:
+    with Memory(folder, model=model, embeddings=embeddings, settings=PATIENT, **options) as memory:
         assert memory._pipelines is not None
         runner, reports = memory._pipelines.extraction, list[FlushReport]()
         runner.deps = replace(runner.deps, first_alias=200 + int(tag, 16) % 600)
         flush = runner.flush
 
-        async def reported(user_id: str, **options: Any) -> FlushReport:
-            report = await flush(user_id, **options)
+        async def reported(user_id: str, **asked: Any) -> FlushReport:
+            report = await flush(user_id, **asked)
             reports.append(report)
             return report
 
