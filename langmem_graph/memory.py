@@ -1,7 +1,7 @@
 """`Memory`: the memories of many users in one directory. `UserMemory`: the memory of one user."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
@@ -197,6 +197,7 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods, UserRetention)
         whole_conversation: bool = False,
         metadata: Mapping[str, Value] | None = None,
         agent_id: Id | None = None,
+        given_before: Collection[str] = (),
     ) -> AddReport:
         """Store messages of one session; what the report acknowledges is on disk.
 
@@ -213,6 +214,8 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods, UserRetention)
             metadata: what readers can filter by (`where`), such as `{"project": "atlas"}`: texts,
                 numbers, True and False. A message's own `metadata` is added to it.
             agent_id: the agent that they are of, where there are several.
+            given_before: ids of messages that an earlier call has stored. Of those, what memory
+                does not have any more was forgotten, erased or expired, and is not stored again.
 
         Returns:
             What happened to each message; one that cannot be stored is rejected with its reason.
@@ -223,6 +226,7 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods, UserRetention)
             EmbedderMismatchError: the stored vectors were made by another embedder.
         """
         about: dict[str, Any] = {"origin": origin, "metadata": metadata, "agent_id": agent_id}
+        about |= {"given_before": given_before}
         return add_messages.add_messages(
             self._services, self.id, messages, session_id, at, whole_conversation, **about
         )

@@ -160,7 +160,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         if self._contexts.get(key) is None:
             context, recalled = await self._turn.recall(own, config, blocking)
             self._contexts.put(key, context)
-        written = await self._turn.write(own, config, blocking)
+        owner, written = await self._turn.write(own, owner, config, blocking)
         return {"memory_owner": owner, **self._reports(state, recalled, written)}
 
     def wrap_model_call(
@@ -240,7 +240,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     async def _after_agent(self, state: MemoryAgentState, blocking: bool) -> Update:
         self._drop_context(state)
         _, owner, own = self._turn.thread(state, get_config())
-        written = await self._turn.write(own, get_config(), blocking)
+        owner, written = await self._turn.write(own, owner, get_config(), blocking)
         return {"memory_owner": owner, **self._reports(state, None, written)}
 
     def _drop_context(self, state: MemoryAgentState) -> None:

@@ -34,6 +34,8 @@ class AddReport(FrozenModel):
     already_known: list[str] = Field(default_factory=list)
     renamed: list[RenamedMessage] = Field(default_factory=list)
     rejected: list[RejectedMessage] = Field(default_factory=list)
+    forgotten: list[str] = Field(default_factory=list)
+    """Ids of `given_before` that were forgotten, erased or expired since; not stored again."""
     not_yet_embedded: list[str] = Field(default_factory=list)
     """Ids of stored messages that are found by their words only, until they are embedded."""
     dropped: dict[str, int] = Field(default_factory=dict)

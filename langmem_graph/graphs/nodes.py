@@ -178,7 +178,7 @@ def create_write_node(
 
     async def write(state: Any, config: RunnableConfig, blocking: bool) -> dict[str, Any]:
         messages, owner, own = turn.thread(state, config, messages_key)
-        written = await turn.write(own, config, blocking)
+        owner, written = await turn.write(own, owner, config, blocking)
         return _written(messages, owner) | _reported(report, {"write": written})
 
     return _node(write, messages_key)

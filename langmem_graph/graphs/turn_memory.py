@@ -22,7 +22,7 @@ from langmem_graph.graphs.conversation_messages import (
     value_in,
     worth_keeping,
 )
-from langmem_graph.graphs.user_identity import UserId, owned, session_of, user_of
+from langmem_graph.graphs.user_identity import UserId, owned, session_of, stored_before, user_of
 from langmem_graph.memory import Memory
 from langmem_graph.messages import agent_key
 from langmem_graph.metadata import Value, checked_metadata
@@ -122,21 +122,29 @@ class TurnMemory:
                 report["context"] = context
         return context, report
 
-    async def write(self, messages: Messages, config: RunnableConfig, blocking: bool) -> Report:
-        """Store the messages that memory does not have yet."""
+    async def write(
+        self, messages: Messages, owner: dict[str, Any], config: RunnableConfig, blocking: bool
+    ) -> tuple[dict[str, Any], Report]:
+        """Store the messages that memory does not have yet, but none that it has forgotten since.
+
+        Returns:
+            The thread's owner, with the last message where all are stored, and a report.
+        """
         user, new = self.user(config), worth_keeping(messages)
         with self._guarded("memory_write") as report:
             if new:
                 session, memory = session_of(config, messages), self.memory.user(user)
                 add = either(blocking, memory.add, memory.aadd)
                 about: dict[str, Any] = {"metadata": self.metadata, "agent_id": self.agent_id}
+                about |= {"given_before": stored_before(messages, owner)}
                 added = await add(new, session_id=session, whole_conversation=True, **about)
-                _note_write(report, added)
+                if not _note_write(report, added) and messages[-1].id:
+                    owner = {**owner, "stored": messages[-1].id}
                 if self.extraction == "inline":
                     _note_flush(report, await either(blocking, memory.flush, memory.aflush)())
                 elif self.extraction == "background":
                     memory.flush_soon()
-        return report
+        return owner, report
 
     async def ground(
         self,
@@ -194,7 +202,8 @@ def _note_grounding(report: Report, call: GroundedCall) -> None:
     }
 
 
-def _note_write(report: Report, added: AddReport) -> None:
+def _note_write(report: Report, added: AddReport) -> list[str]:
+    """Complete the report; why messages were not stored that should have been."""
     reasons = [message.reason for message in added.rejected]
     lost = [reason for reason in reasons if reason != NOT_A_LOSS]
     if lost:
@@ -203,6 +212,7 @@ def _note_write(report: Report, added: AddReport) -> None:
         "status": "degraded" if lost or added.warnings or added.not_yet_embedded else "ok",
         "stored": len(added.stored) + len(added.renamed),
         "already_known": len(added.already_known),
+        "forgotten": len(added.forgotten),
         "rejected": reasons,
         "dropped": added.dropped,
         "not_yet_embedded": len(added.not_yet_embedded),
@@ -210,6 +220,7 @@ def _note_write(report: Report, added: AddReport) -> None:
         "llm_calls": 0,
         "milliseconds": {"total": added.milliseconds},
     }
+    return lost
 
 
 def _note_flush(report: Report, extracted: FlushReport) -> None:

@@ -86,17 +86,29 @@ def owned(
 
     `before` is what this returned when memory last saw the thread: what was said up to then is
     another user's, and later what stands before their own question. A message without an id is
-    named by its place.
+    named by its place. `stored` names the last message of those that were all stored.
     """
     owner = before if isinstance(before, Mapping) else {}  # a server's client may send anything
-    since = owner.get("since")
+    since, stored = owner.get("since"), owner.get("stored")
     if owner and owner.get("user") != user:
+        stored = None
         start, end = question_span(messages)
         since = max(start if start < end else 0, _place(messages, owner.get("last"), -1) + 1)
     if isinstance(since, int) and since < len(messages):
         since = messages[since].id or since
     last = messages[-1].id or len(messages) - 1 if messages else None
-    return {"user": user, "since": since, "last": last}, messages[_place(messages, since, 0) :]
+    now = {"user": user, "since": since, "last": last, "stored": stored}
+    return now, messages[_place(messages, since, 0) :]
+
+
+def stored_before(messages: Sequence[BaseMessage], owner: Mapping[str, Any]) -> list[str]:
+    """The ids of the messages that were stored in earlier turns, whatever memory holds of them now.
+
+    A checkpointer keeps what was forgotten or erased since; it must not come back from there.
+    """
+    last = owner.get("stored")
+    end = _place(messages, last, -1) if isinstance(last, str) else -1
+    return [message.id for message in messages[: end + 1] if message.id]
 
 
 def _place(messages: Sequence[BaseMessage], name: object, otherwise: int) -> int:

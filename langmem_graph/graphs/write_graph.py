@@ -85,9 +85,10 @@ def _append(turn: TurnMemory) -> RunnableLambda[Any, Update]:
 
     async def append(state: Any, config: RunnableConfig, blocking: bool) -> Update:
         _, owner, own = turn.thread(state, config)
+        owner, written = await turn.write(own, owner, config, blocking)
         return {
             "memory_owner": owner,
-            "memory_report": {"write": await turn.write(own, config, blocking)},
+            "memory_report": {"write": written},
             "memory_totals": Totals().model_dump(mode="json"),
         }
 

@@ -5,7 +5,7 @@ is stored beside the first one, as `id~2`. Of a whole conversation that is given
 already stored is recognized even under other ids.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -48,6 +48,7 @@ def add_messages(
     origin: object = None,
     metadata: object = None,
     agent_id: object = None,
+    given_before: Collection[str] = (),
     read: bool = True,
 ) -> AddReport:
     """Store messages in one transaction, then embed and index what is due; see `UserMemory.add`.
@@ -73,13 +74,18 @@ def add_messages(
     report = AddReport(rejected=rejected, dropped=dropped if new else {})
     if not new:  # nothing is stored, so that a new user gets no folder
         return report.model_copy(update={"milliseconds": (perf_counter() - start) * 1_000})
+    before = set(given_before)
+    if before and not services.directory.has(user_id) and all(one.id in before for one in new):
+        report.forgotten.extend(one.id for one in new)  # an erased user gets no folder either
+        return report
     with services.room(user_id, create=True) as room:
         room.check_embedder(services.embedder.name)
         with room.database.write_transaction() as connection:
-            known = known_again(connection, new) if whole_conversation else []
+            left = _not_forgotten(connection, new, before, report)
+            known = known_again(connection, left) if whole_conversation else []
             repeated = set(map(id, known))
             report.already_known.extend(message.id for message in known)
-            unknown = [message for message in new if id(message) not in repeated]
+            unknown = [message for message in left if id(message) not in repeated]
             rows = append(connection, unknown, report)
             if not read:
                 pending_messages.mark_read(connection, list(rows))
@@ -87,6 +93,19 @@ def add_messages(
         report.not_yet_embedded.extend(_not_yet_embedded(room, rows))
     spent = (perf_counter() - start) * 1_000
     return report.model_copy(update={"warnings": drained.warnings, "milliseconds": spent})
+
+
+def _not_forgotten(
+    connection: Connection, new: Sequence[Message], given_before: set[str], report: AddReport
+) -> list[Message]:
+    """Those that were not given before, or are still stored."""
+    m = messages_table.c
+    before = [message.id for message in new if message.id in given_before]
+    stored = {
+        row[0] for row in rows_where_in(connection, select(m.message_id), m.message_id, before)
+    }
+    report.forgotten.extend(one for one in before if one not in stored)
+    return [one for one in new if one.id not in given_before or one.id in stored]
 
 
 def _not_yet_embedded(room: Room, rows: Mapping[int, str]) -> list[str]:

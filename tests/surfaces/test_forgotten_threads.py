@@ -1,0 +1,86 @@
+"""What was forgotten does not come back from a thread whose checkpoints still have it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langgraph.checkpoint.memory import InMemorySaver
+
+from langmem_graph import Memory, MemoryMiddleware
+from langmem_graph.errors import StorageError
+from langmem_graph.memory import UserMemory
+from langmem_graph.testing import ScriptedChatModel
+from tests.conftest import said
+from tests.support.graphs import WAYS, chatbot, config, run
+
+SECRET = "My serial number is ZZ-1."
+
+
+def _nodes(memory: Memory) -> Any:
+    return chatbot(memory, ScriptedChatModel(), checkpointer=InMemorySaver())
+
+
+def _agent(memory: Memory) -> Any:
+    middleware = [MemoryMiddleware(memory)]
+    return create_agent(ScriptedChatModel(), middleware=middleware, checkpointer=InMemorySaver())
+
+
+def _stored(user: UserMemory) -> list[str]:
+    return [one["content"] for one in user.export()]
+
+
+def _forget_message(user: UserMemory) -> None:
+    user.forget(message=next(one["id"] for one in user.export() if one["content"] == SECRET))
+
+
+def _forget_session(user: UserMemory) -> None:
+    user.forget(session="t")
+
+
+def _erase(user: UserMemory) -> None:
+    user.erase()
+
+
+@pytest.mark.parametrize("make", [_nodes, _agent])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("remove", [_forget_message, _forget_session, _erase])
+def test_it_stays_forgotten(
+    memory: Memory, make: Callable[[Memory], Any], way: str, remove: Callable[[UserMemory], None]
+) -> None:
+    graph, user = make(memory), memory.user("ana")
+    run(graph, way, {"messages": SECRET}, config(thread="t"))
+    assert SECRET in _stored(user)
+    remove(user)
+    end = run(graph, way, {"messages": "Hello again."}, config(thread="t"))
+    assert SECRET in [message.text for message in end["messages"]], "the checkpoint has it"
+    assert SECRET not in _stored(user)
+    assert "Hello again." in _stored(user)
+    assert SECRET not in user.recall("serial number").context
+
+
+def test_a_turn_that_was_not_stored_is_stored_with_the_next(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, user = _nodes(memory), memory.user("ana")
+
+    def full(*_: Any, **__: Any) -> None:
+        raise StorageError("the disk is full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("langmem_graph.storage.add_messages.append", full)
+        graph.invoke({"messages": SECRET}, config(thread="t"))
+    graph.invoke({"messages": "Hello again."}, config(thread="t"))
+    assert {SECRET, "Hello again."} <= set(_stored(user))
+
+
+def test_what_was_given_before_and_is_gone_is_named_and_not_stored(memory: Memory) -> None:
+    user, talk = memory.user("ana"), [said("one", id="m1"), said("two", id="m2")]
+    user.add(talk, session_id="s")
+    user.forget(message="m1")
+    report = user.add([*talk, said("three", id="m3")], session_id="s", given_before=["m1", "m2"])
+    assert (report.forgotten, report.already_known, report.stored) == (["m1"], ["m2"], ["m3"])
+    assert user.add(talk, session_id="s").stored == ["m1"], "the application's word counts"
+    user.erase()
+    assert user.add(talk, session_id="s", given_before=["m1", "m2"]).forgotten == ["m1", "m2"]
+    assert memory.users() == [], "and no memory of an erased user is made"
