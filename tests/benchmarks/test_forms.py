@@ -67,3 +67,9 @@ def test_messages_that_were_not_read_end_the_run(folder: Path) -> None:
     model = ScriptedChatModel(answers={"Extraction": lambda question: "no JSON"})
     with pytest.raises(CaseFailedError, match="u1: "):
         forms.run(folder, lambda tag: model, HashEmbeddings())
+
+
+def test_the_kept_run_prints_its_figures() -> None:
+    kept = Path(__file__).parents[2] / "benchmarks" / "recorded" / "forms_1"
+    printed = forms.report(unseen.kept_in(kept))
+    assert all(figure in printed for figure in ("80/81", "0/21", "0/32", "0/29", "3.14"))
