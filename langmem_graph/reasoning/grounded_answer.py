@@ -12,8 +12,8 @@ from langmem_graph.retrieval.quoted_context import (
     as_data,
     label_words,
     now_line,
-    plain_id,
     request_line,
+    shown_ids,
 )
 from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Fact, Reasoning, Recall
@@ -102,5 +102,5 @@ def _contradiction(outcome: Recall, reasoning: Reasoning) -> str:
 
 def _quoted(fact: Fact) -> str:
     when = f"{fact.at:%Y-%m-%d}, " if fact.at else ""
-    ids = ", ".join(map(plain_id, fact.message_ids or [fact.id]))
+    ids = shown_ids(fact.message_ids or [fact.id])
     return f"{when}{as_data(fact.text)} [{ids}]{label_words(fact.labels)}"

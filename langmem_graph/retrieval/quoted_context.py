@@ -12,6 +12,7 @@ from typing import Any
 
 from langmem_graph.schedule.times import with_weekday
 from langmem_graph.schemas import ChangeRelation, Fact, Label, Labelled, Message, MessageHit
+from langmem_graph.shown_ids import shown_id
 from langmem_graph.tokens import TokenCounter, estimate
 from langmem_graph.trust import Allowance, note_of
 
@@ -100,7 +101,7 @@ def quote(message: MessageHit | Message, counter: TokenCounter, limit: int) -> s
     speaker = (message.name or message.role)[:LONGEST_NAME]
     label = note_of(message, speaker) + label_words(message.labels)
     who = f"{plain_id(speaker)}{of_room(message, speaker)}"
-    head = f"- {message.at:%Y-%m-%d %H:%M} {who} [{plain_id(message_id)}]{label}: "
+    head = f"- {message.at:%Y-%m-%d %H:%M} {who} [{plain_id(shown_id(message_id))}]{label}: "
     words = as_data(message.text)
     room = max(limit - counter.count(label), limit // 2) if label else limit
     if counter.count(words) > room:
@@ -189,6 +190,11 @@ def plain_id(text: str) -> str:
     return text if _PLAIN.fullmatch(text) else as_data(text)
 
 
+def shown_ids(message_ids: Iterable[str]) -> str:
+    """Ids of messages, as models are shown them."""
+    return ", ".join(plain_id(shown_id(one)) for one in message_ids)
+
+
 @dataclass
 class ContextBuilder:
     """Collects the lines of a context within a token budget; each fact is quoted once."""
@@ -239,10 +245,9 @@ def fact_line(fact: Fact) -> str:
     when = f"{fact.at:%Y-%m-%d %H:%M} " if fact.at else ""
     who = plain_id(fact.speaker[:LONGEST_NAME]) if fact.speaker else ""
     who = f"{who}{of_room(fact, fact.speaker)} ".lstrip()
-    ids = ", ".join(map(plain_id, fact.message_ids or [fact.id]))
     note = note_of(fact, fact.speaker) + label_words(fact.labels)
     note += f" ({fact.confirmation})" if fact.confirmation in ("draft", "inferred") else ""
-    return f"- {when}{who}[{ids}]{note}: {as_data(fact.text)}"
+    return f"- {when}{who}[{shown_ids(fact.message_ids or [fact.id])}]{note}: {as_data(fact.text)}"
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from langmem_graph.errors import InvalidInputError, for_log
 from langmem_graph.retrieval.facts import fact_of_message, fact_of_record
 from langmem_graph.retrieval.message_search import as_hit
-from langmem_graph.retrieval.quoted_context import ContextBuilder, as_data, not_in_view, plain_id
+from langmem_graph.retrieval.quoted_context import ContextBuilder, as_data, not_in_view, shown_ids
 from langmem_graph.schedule.time_phrases import spoken_time
 from langmem_graph.schedule.times import (
     EventTime,
@@ -192,7 +192,7 @@ def met(
 
 def _conflict(record: Record, event: EventTime, span: Span) -> ScheduleConflict:
     when = _when(event, span)
-    ids = ", ".join(map(plain_id, record.message_ids[:IDS]))
+    ids = shown_ids(record.message_ids[:IDS])
     subject = record.subject or ""
     about = "" if subject.casefold().strip() in _USER else f", about {as_data(subject)}"
     line = f"The schedule has something at that time: {when} [{ids}]{about}"

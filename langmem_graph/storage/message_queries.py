@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Row, Select, func, select
 
 from langmem_graph.schemas import Message
+from langmem_graph.shown_ids import end_of
 from langmem_graph.storage.sqlite_database import rows_where_in
 from langmem_graph.storage.tables_and_migrations import (
     ACTIVE,
@@ -72,6 +73,18 @@ def messages_by_id(connection: Connection, ids: Iterable[str]) -> dict[str, Mess
     """Whole messages by their ids; unknown ids are left out."""
     rows = rows_where_in(connection, _shown(connection), messages.c.message_id, ids)
     return {row.message_id: _message(row) for row in rows}
+
+
+def whole_ids(connection: Connection, ids: Iterable[str]) -> list[str]:
+    """The ids, those whose end alone was shown (`shown_ids`) as they are stored."""
+    m, found = messages.c, list[str]()
+    for one in ids:
+        end = end_of(one)
+        if end is not None:
+            ending = select(m.message_id).where(m.message_id.endswith(end, autoescape=True))
+            found += connection.scalars(ending.order_by(m.n)).all()
+        found.append(one)
+    return found
 
 
 def latest_messages(

@@ -17,7 +17,11 @@ from langmem_graph.storage.tables_and_migrations import links, records
 
 
 def get_conversation(connection: Connection, ids: Sequence[str]) -> list[Message]:
-    """The messages with these ids and their labels, in the order asked."""
+    """The messages with these ids and their labels, in the order asked.
+
+    Ids may also be as models were shown them.
+    """
+    ids = message_queries.whole_ids(connection, ids)
     rows = record_queries.message_numbers(connection, ids)
     found = superseded_labels.labelled_messages(connection, [n for n, _, _ in rows.values()])
     by_id = {message.id: message for message in found.values()}
