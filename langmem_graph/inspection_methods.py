@@ -19,7 +19,7 @@ from langmem_graph.reports import (
     Usage,
     UserSummary,
 )
-from langmem_graph.retrieval.agenda import agenda
+from langmem_graph.retrieval.schedule_lookup import agenda
 from langmem_graph.room_keys import shared_name
 from langmem_graph.schemas import Message, Record
 from langmem_graph.storage import (

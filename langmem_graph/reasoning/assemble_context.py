@@ -25,9 +25,9 @@ from langmem_graph.retrieval.quoted_context import (
     framed,
     not_in_view,
 )
+from langmem_graph.retrieval.schedule_lookup import Overlap
 from langmem_graph.retrieval.search_common import UserSearch
-from langmem_graph.retrieval.what_is_ahead import (
-    ScheduleConflict,
+from langmem_graph.retrieval.vague_turns import (
     VagueTurnContext,
     read_profile,
     read_vague_turn_context,
@@ -94,9 +94,9 @@ async def context(
 
 def _quotable(state: ReasoningState) -> list[Fact]:
     """All facts that the earlier steps found, without what the model sees anyway."""
-    conflicting = [conflict.fact for conflict in state["conflicts"]]
+    overlapping = [overlap.fact for overlap in state["overlaps"]]
     further = state["consequences"].facts
-    every = (*state["proof"].facts, *state["recalled"], *further, *conflicting)
+    every = (*state["proof"].facts, *state["recalled"], *further, *overlapping)
     return not_in_view({fact.id: fact for fact in every}.values(), state["in_view"])
 
 
@@ -118,7 +118,7 @@ class _Found:
 
     facts: dict[str, Fact]  # with the labels as they are now: what one quotes may be forgotten
     proof: Proof
-    conflicts: list[ScheduleConflict]
+    overlaps: list[Overlap]
     reasoning: Reasoning
     vague: VagueTurnContext
 
@@ -131,7 +131,7 @@ class _Found:
             if fact.id not in gone
         }
         proof = state["proof"].without(gone)
-        conflicts = [conflict for conflict in state["conflicts"] if conflict.fact.id not in gone]
+        overlaps = [overlap for overlap in state["overlaps"] if overlap.fact.id not in gone]
         risks = [r for r in state["consequences"].risks if gone.isdisjoint(r.facts)]
         reasoning = Reasoning(
             status=proof.status,
@@ -143,9 +143,9 @@ class _Found:
             unresolved=proof.unresolved(),
             conflicts=proof.conflicts,
             risks=[*proof.against, *risks],
-            overlaps=[conflict.text for conflict in conflicts],
+            overlaps=[overlap.text for overlap in overlaps],
         )
-        return cls(known, proof, conflicts, reasoning, stored.vague)
+        return cls(known, proof, overlaps, reasoning, stored.vague)
 
     def named(self, ids: Iterable[str]) -> list[Fact]:
         """The facts with these ids that may be quoted."""
@@ -196,7 +196,7 @@ def _against(found: _Found) -> list[tuple[str, list[Fact]]]:
         ids = [fact_id for facts in conflict.values.values() for fact_id in facts]
         sentence = f"Facts disagree about {as_data(conflict.variable)}: {values}"
         items.append((sentence, found.named(ids)))
-    items += [(overlap.line, found.named([overlap.fact.id])) for overlap in found.conflicts]
+    items += [(overlap.line, found.named([overlap.fact.id])) for overlap in found.overlaps]
     backed = [(risk, found.named(risk.facts)) for risk in found.reasoning.risks]
     return [*items, *((as_data(risk.claim), facts) for risk, facts in backed if facts)]
 

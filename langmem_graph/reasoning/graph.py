@@ -24,7 +24,7 @@ from langmem_graph.reasoning import goal_loop
 from langmem_graph.reasoning.assemble_context import context
 from langmem_graph.reasoning.counterfactual import counterfactual
 from langmem_graph.reasoning.grounded_answer import answer
-from langmem_graph.reasoning.lookups import conflicts, first_lookup, reasons
+from langmem_graph.reasoning.lookups import asks_model, conflicts, first_lookup
 from langmem_graph.reasoning.state import (
     FoundRisks,
     GoalDependencies,
@@ -34,8 +34,8 @@ from langmem_graph.reasoning.state import (
 )
 from langmem_graph.retrieval.example_search import near_in
 from langmem_graph.retrieval.facts import MemorySearch
-from langmem_graph.retrieval.request_intent import intent_of
 from langmem_graph.retrieval.search_common import RecallRequest
+from langmem_graph.retrieval.vague_turns import intent_of
 from langmem_graph.runtime import OBJECTS, Event, StateForm, Step, StepRun, as_node, configured_user
 from langmem_graph.schedule.times import zone_of
 from langmem_graph.schemas import Recall
@@ -92,7 +92,7 @@ def build(
 
     def after_lookup(state: Any) -> str:
         plans = settings.reasoning.use_goals or settings.reasoning.use_counterfactual
-        return "goals" if plans and reasons(state) else "conflicts"
+        return "goals" if plans and asks_model(state) else "conflicts"
 
     def after_goals(state: Any) -> str:
         """Search with the risks and the day that the plan named; not for a question answered."""
@@ -121,7 +121,7 @@ def _fresh(asked: RecallRequest, zone: str | None) -> ReasoningState:
     """
     query = asked.query.encode("utf-8", "replace").decode()
     now = datetime.fromisoformat(asked.now) if asked.now else datetime.now(UTC)
-    nothing: ReasoningState = {"recalled": [], "conflicts": [], "trace": [], "warnings": []}
+    nothing: ReasoningState = {"recalled": [], "overlaps": [], "trace": [], "warnings": []}
     return {
         "query": query,
         "mode": asked.mode,

@@ -19,13 +19,8 @@ from langmem_graph.reasoning.state import (
 )
 from langmem_graph.retrieval.example_search import nearest_to_examples
 from langmem_graph.retrieval.facts import by_reciprocal_rank, find_facts
+from langmem_graph.retrieval.schedule_lookup import Overlap, days_of, overlaps_at, said_of_days
 from langmem_graph.retrieval.search_common import SearchNotes, UserSearch
-from langmem_graph.retrieval.what_is_ahead import (
-    ScheduleConflict,
-    conflicts_at,
-    days_of,
-    said_of_days,
-)
 from langmem_graph.runtime import Event, StepRun
 from langmem_graph.schedule.model_written_times import written_event
 from langmem_graph.schedule.time_phrases import spoken_time
@@ -41,8 +36,8 @@ PLANNED = ("I am away on {}.", "We have booked something for {}.", "There is an 
 MOST_NAMED, MOST_PLANNED = 2, 10  # days of a request, and facts that are near to their plans; ours
 
 
-def reasons(state: ReasoningState) -> bool:
-    """True when a model is asked; in `auto` mode not for small talk and vague turns."""
+def asks_model(state: ReasoningState) -> bool:
+    """Whether a model is asked; in `auto` mode not for small talk and vague turns."""
     return state["mode"] == "reason" or (state["mode"] == "auto" and state["intent"] is None)
 
 
@@ -55,7 +50,7 @@ async def first_lookup(
     """
     services, notes, query = deps.services, SearchNotes(), state["query"]
     k = state["k"] or services.settings.context.k
-    if reasons(state):
+    if asks_model(state):
         k = max(k, services.settings.reasoning.plan_facts)
     recorder = run.recorder(state["trace"])
     facts: list[Fact] = []
@@ -64,7 +59,7 @@ async def first_lookup(
     def look_up(rooms: list[Room]) -> list[Fact]:
         found = find_facts(UserSearch.over(services, rooms, notes), query, k) if rooms else []
         room = own_room(rooms, run.user)
-        if room is None or not reasons(state):
+        if room is None or not asks_model(state):
             return found
         search = UserSearch.of(services, room, notes)
         dated = {message for fact in found if fact.day for message in fact.message_ids}
@@ -140,25 +135,24 @@ async def conflicts(
     asked = asked_times(state, services.settings.time_zone)
     if not asked:
         return {}
-    none: list[ScheduleConflict] = []
     try:
         found = await services.in_known_room(
-            run.user, lambda room: _clashes(room, asked, services.settings), none
+            run.user, lambda room: _overlaps(room, asked, services.settings), list[Overlap]()
         )
     except Exception as error:  # noqa: BLE001  # the context is still useful without the schedule
         failed = "comparing with the schedule failed"
         warning = f"{failed}: {run.problem(failed, error)}"
         return {"warnings": [*state["warnings"], warning]}
     recorder = run.recorder(state["trace"])
-    for conflict in found:
-        recorder.record("memory_overlap", text=conflict.text, facts=[conflict.fact.id])
-    return {"conflicts": found, "trace": recorder.trace}
+    for overlap in found:
+        recorder.record("memory_overlap", text=overlap.text, facts=[overlap.fact.id])
+    return {"overlaps": found, "trace": recorder.trace}
 
 
-def _clashes(room: Room, asked: Sequence[EventTime], settings: Settings) -> list[ScheduleConflict]:
+def _overlaps(room: Room, asked: Sequence[EventTime], settings: Settings) -> list[Overlap]:
     """With dated records; each once."""
-    found = [clash for event in asked for clash in conflicts_at(room, event, settings)]
-    return list({clash.fact.id: clash for clash in reversed(found)}.values())[::-1]
+    found = [overlap for event in asked for overlap in overlaps_at(room, event, settings)]
+    return list({overlap.fact.id: overlap for overlap in reversed(found)}.values())[::-1]
 
 
 def told_of_days(room: Room, state: ReasoningState, settings: Settings) -> list[Fact]:

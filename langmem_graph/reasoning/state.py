@@ -11,8 +11,8 @@ from typing_extensions import TypedDict
 from langmem_graph.llm.structured_calls import ModelRunner, Usage
 from langmem_graph.reasoning.nl_logic import Atom
 from langmem_graph.retrieval.facts import Search
-from langmem_graph.retrieval.request_intent import Intent
-from langmem_graph.retrieval.what_is_ahead import ScheduleConflict
+from langmem_graph.retrieval.schedule_lookup import Overlap
+from langmem_graph.retrieval.vague_turns import Intent
 from langmem_graph.runtime import Event, StateForm, StepRun
 from langmem_graph.schemas import (
     Conflict,
@@ -347,7 +347,7 @@ class ReasoningState(TypedDict, total=False):
     recalled: list[Fact]  # facts of the first look-up
     proof: Proof  # outcome of the goal loop
     consequences: FoundRisks
-    conflicts: list[ScheduleConflict]  # scheduled items at the time of the request
+    overlaps: list[Overlap]  # scheduled items at the time of the request
     usage: Usage
     trace: list[Event]
     warnings: list[str]
@@ -371,7 +371,7 @@ JSON = StateForm.json(
     subgoal=Subgoal,
     found=list[Retrieved],
     consequences=FoundRisks,
-    conflicts=list[ScheduleConflict],
+    overlaps=list[Overlap],
     usage=Usage,
     recall=Recall,
 )

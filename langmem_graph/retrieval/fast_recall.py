@@ -1,10 +1,11 @@
 """Searches and recalls of one user without a model call.
 
-`search_conversation` returns ranked hits; `fast_recall` quotes them in a context. A time that the
-words of the request state is compared with the schedule, and conflicts come first in the context.
+`search_conversation` returns ranked hits; `fast_recall` quotes them in a context, in which what
+overlaps a time that the words of the request state comes first.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import perf_counter
 from typing import get_args
@@ -22,7 +23,7 @@ from langmem_graph.retrieval.quoted_context import (
     framed,
     not_in_view,
 )
-from langmem_graph.retrieval.request_intent import intent_of
+from langmem_graph.retrieval.schedule_lookup import Overlap, overlaps_at
 from langmem_graph.retrieval.search_common import (
     NEAR_MISSES,
     SearchNotes,
@@ -33,17 +34,13 @@ from langmem_graph.retrieval.search_common import (
     signals_line,
     why_missed,
 )
-from langmem_graph.retrieval.what_is_ahead import (
-    ScheduleConflict,
-    VagueTurnContext,
-    conflicts_at,
-    read_vague_turn_context,
-)
+from langmem_graph.retrieval.vague_turns import VagueTurnContext, intent_of, read_vague_turn_context
 from langmem_graph.schedule.time_phrases import spoken_time
-from langmem_graph.schemas import MessageHit, Reasoning, Recall, RecallReport, SearchBy
-from langmem_graph.settings import RankingMethod
+from langmem_graph.schemas import Fact, MessageHit, Reasoning, Recall, RecallReport, SearchBy
+from langmem_graph.settings import RankingMethod, Settings
 from langmem_graph.storage.memory_services import Services, own_room
-from langmem_graph.tokens import token_counter
+from langmem_graph.storage.user_room import Room
+from langmem_graph.tokens import TokenCounter, token_counter
 from langmem_graph.trust import Allowance
 
 
@@ -88,67 +85,104 @@ def fast_recall(
     A vague turn has no words to search for: projects and schedule come first in its context.
     """
     start, notes = perf_counter(), SearchNotes(warnings=[*services.refused])
-    settings, seen = services.settings, set(in_view)
+    settings, seen = services.settings, frozenset(in_view)
     k, budget = check_request(settings, query, k, max_tokens)
     now = to_utc(at) if at is not None else datetime.now(UTC)
-    found: list[MessageHit] = []
-    conflicts: list[ScheduleConflict] = []
-    vague, messages = VagueTurnContext(), dict[Placed, MessageHit]()
+    found, ahead = list[MessageHit](), _Ahead()
     with services.within(parsed(where)).rooms(user_id, notes.warnings) as rooms:
         if rooms:
             search = UserSearch.over(services, rooms, notes)
-            most = k + len(seen) + NEAR_MISSES
-            share = settings.context.foreign_share
-            found, _ = joined_search.search_different(search, query, most, foreign=share)
-            found = [hit for hit in found if not {hit.text, hit.message_id} & seen]
+            found = _not_in_view(search, query, k + NEAR_MISSES, seen)
         room = own_room(rooms, user_id)
         if room is not None:
             with notes.stage("schedule"):
-                asked = spoken_time(query, now, settings.time_zone)
-                conflicts = conflicts_at(room, asked, settings) if asked else []
-                with room.database.read_transaction() as connection:
-                    if intent_of(query) == "vague":
-                        vague = read_vague_turn_context(connection, now, settings)
-                    conflicting = [conflict.fact for conflict in conflicts]
-                    messages = hits_by_id(connection, [*conflicting, *vague.facts()])
-    hits = found[:k]
+                ahead = _Ahead.read(room, query, now, settings)
     with notes.stage("context"):
-        counter = token_counter(settings.encoding)
-        allowance = Allowance.of(settings.context, budget)
-        left = budget - counter.count(framed([ALSO], URGENT))
-        builder = ContextBuilder(counter, left, allowance)
-        builder.add(AGAINST, [(one.line, not_in_view([one.fact], seen)) for one in conflicts])
-        vague.write(builder, seen)
-        shown = {(i, fact.text) for fact in builder.quoted.values() for i in fact.message_ids}
-        rest = [hit for hit in hits if (hit.message_id, hit.text) not in shown]
-        per_quote = settings.context.excerpt_tokens
-        context, quoted = build_context(
-            rest,
-            counter,
-            budget=budget,
-            per_quote=per_quote,
-            before=builder.lines,
-            allowance=allowance,
-        )
-    overlaps = [conflict.text for conflict in conflicts]
-    behind = evidence(builder.quoted.values(), messages)
-    known = {placed(hit) for hit in behind}
-    missed = [(hit, f"no room in {budget} tokens") for hit in rest if hit not in quoted]
-    missed = [*missed, *((hit, why_missed(hit, hits[-1])) for hit in found[k:])][:NEAR_MISSES]
+        written = _write(found[:k], ahead, seen, budget, settings)
+    missed = [(hit, f"no room in {budget} tokens") for hit in written.left_out]
+    missed += [(hit, why_missed(hit, found[k - 1])) for hit in found[k:]]
     notes.milliseconds["total"] = (perf_counter() - start) * 1_000
+    overlaps = [overlap.text for overlap in ahead.overlaps]
+    behind = evidence(written.facts, ahead.messages)
+    known = {placed(hit) for hit in behind}
     return Recall(
-        context=context,
-        evidence=[*behind, *(hit for hit in quoted if placed(hit) not in known)],
+        context=written.text,
+        evidence=[*behind, *(hit for hit in written.quoted if placed(hit) not in known)],
         report=RecallReport(
             status="degraded" if notes.warnings else "ok",
             warnings=notes.warnings,
-            considered=len(hits),
-            quoted=len(quoted),
-            near_misses={hit.message_id: f"{why}; {signals_line(hit)}" for hit, why in missed},
-            context_tokens=counter.count(context),
-            tokens_exact=counter.exact,
+            considered=len(found[:k]),
+            quoted=len(written.quoted),
+            near_misses={
+                hit.message_id: f"{why}; {signals_line(hit)}" for hit, why in missed[:NEAR_MISSES]
+            },
+            context_tokens=written.counter.count(written.text),
+            tokens_exact=written.counter.exact,
             milliseconds=notes.milliseconds,
         ),
-        facts=list(builder.quoted.values()),
+        facts=written.facts,
         reasoning=Reasoning(overlaps=overlaps) if overlaps else None,
     )
+
+
+def _not_in_view(
+    search: UserSearch, query: str, most: int, seen: frozenset[str]
+) -> list[MessageHit]:
+    """The best messages, without those that the model sees anyway."""
+    share = search.settings.context.foreign_share
+    found, _ = joined_search.search_different(search, query, most + len(seen), foreign=share)
+    return [hit for hit in found if seen.isdisjoint((hit.text, hit.message_id))]
+
+
+@dataclass(frozen=True)
+class _Ahead:
+    """What the schedule has to say to a request, and for a vague turn projects and profile."""
+
+    overlaps: list[Overlap] = field(default_factory=list)
+    vague: VagueTurnContext = field(default_factory=VagueTurnContext)
+    messages: dict[Placed, MessageHit] = field(default_factory=dict)  # those behind its facts
+
+    @classmethod
+    def read(cls, room: Room, query: str, now: datetime, settings: Settings) -> "_Ahead":
+        asked, vague = spoken_time(query, now, settings.time_zone), VagueTurnContext()
+        overlaps = overlaps_at(room, asked, settings) if asked else []
+        with room.database.read_transaction() as connection:
+            if intent_of(query) == "vague":
+                vague = read_vague_turn_context(connection, now, settings)
+            facts = [*(overlap.fact for overlap in overlaps), *vague.facts()]
+            return cls(overlaps, vague, hits_by_id(connection, facts))
+
+
+@dataclass(frozen=True)
+class _Written:
+    """The context of a recall, and what it quotes."""
+
+    text: str
+    counter: TokenCounter
+    facts: list[Fact]
+    quoted: list[MessageHit]
+    left_out: list[MessageHit]  # for which there was no room
+
+
+def _write(
+    hits: Sequence[MessageHit], ahead: _Ahead, seen: frozenset[str], budget: int, settings: Settings
+) -> _Written:
+    """Write what speaks against the request, what is ahead, and then the hits."""
+    counter = token_counter(settings.encoding)
+    allowance = Allowance.of(settings.context, budget)
+    builder = ContextBuilder(counter, budget - counter.count(framed([ALSO], URGENT)), allowance)
+    builder.add(AGAINST, [(one.line, not_in_view([one.fact], seen)) for one in ahead.overlaps])
+    ahead.vague.write(builder, seen)
+    facts = list(builder.quoted.values())
+    shown = {(message_id, fact.text) for fact in facts for message_id in fact.message_ids}
+    rest = [hit for hit in hits if (hit.message_id, hit.text) not in shown]
+    text, quoted = build_context(
+        rest,
+        counter,
+        budget=budget,
+        per_quote=settings.context.excerpt_tokens,
+        before=builder.lines,
+        allowance=allowance,
+    )
+    told = {placed(hit) for hit in quoted}
+    return _Written(text, counter, facts, quoted, [hit for hit in rest if placed(hit) not in told])
