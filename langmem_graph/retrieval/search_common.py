@@ -25,12 +25,13 @@ from langmem_graph.schedule.time_phrases import day_fit, named_days
 from langmem_graph.schemas import MessageHit, RecallMode
 from langmem_graph.settings import RankingMethod, Settings
 from langmem_graph.storage import vector_rows
+from langmem_graph.storage.full_text import WordTable
 from langmem_graph.storage.held_vectors import HeldVectors, held
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.user_room import OpenLedger, Room
 from langmem_graph.storage.vector_rows import VectorRows
 from langmem_graph.storage.where_conditions import at_most, numbers_within, passing
-from langmem_graph.storage.words import TermCounts
+from langmem_graph.storage.words import TermCounts, query_terms, telling_terms
 
 Scores = NDArray[np.float64]
 Vector = NDArray[np.float32]
@@ -167,12 +168,15 @@ class Ranking:
 
 
 @dataclass(frozen=True)
-class Depths:
-    """Number of candidates from each list."""
+class Sought:
+    """What a search looks for, and how many candidates it takes from each list."""
 
+    query: str
+    vector: Vector | None  # of the query; None where the embedder failed
     dense: int
     words: int
     past: int = 0  # of each list of records that no longer hold
+    then: datetime | None = None  # records have to hold at this time, in naive UTC; None is now
 
 
 @dataclass(frozen=True)
@@ -222,11 +226,19 @@ class UserSearch:
         others = None if self.others is None else tuple(one.by(method) for one in self.others)
         return replace(self, settings=settings, others=others)
 
-    def depths(self, k: int, *, past: bool = False) -> Depths:
-        """The depths for `k` hits; with `past` also among records that no longer hold."""
-        ranking = self.settings.ranking
-        dense = max(ranking.dense_candidates, k)
-        return Depths(dense, max(ranking.word_candidates, k), dense if past else 0)
+    def sought(
+        self,
+        query: str,
+        vector: Vector | None,
+        k: int,
+        *,
+        past: bool = False,
+        then: datetime | None = None,
+    ) -> Sought:
+        """What to look for to find `k` hits; with `past` also among records that no longer hold."""
+        dense = max(self.settings.ranking.dense_candidates, k)
+        words = max(self.settings.ranking.word_candidates, k)
+        return Sought(query, vector, dense, words, dense if past else 0, then)
 
     def vector(self, query: str) -> Vector | None:
         """The query's vector; None when the embedder fails, which is noted."""
@@ -299,6 +311,18 @@ class UserSearch:
             return None
         database = self.room.database.whole or self.room.database
         return held(database, connection, self.settings.ranking.dense_candidates)
+
+
+def telling(
+    words: WordTable, connection: Connection, query: str, newest: int, known: TermCounts | None
+) -> tuple[list[str], TermCounts]:
+    """The terms of a query that tell the rows of a table apart, and how rare they are.
+
+    `newest` is the number of its last row; what is `known` already is of several rooms.
+    """
+    if known is None:
+        known = TermCounts(newest, words.counts(connection, query_terms(query)))
+    return telling_terms(known.having, known.rows), known
 
 
 def nearest(blocks: Iterable[VectorRows], vector: Vector, depth: int | None) -> list[int]:
