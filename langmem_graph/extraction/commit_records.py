@@ -1,7 +1,8 @@
-"""commit: store a batch's records, carry out its changes, and end its pending state.
+"""commit and schedule: store a batch's records, carry out its changes, end its pending state.
 
 All of it is one transaction: after a killed process the batch is extracted again. A change keeps
-the former values and the words that made it, so that it can be undone.
+the former values and the words that made it, so that it can be undone. `schedule` then takes off
+the schedule what has no time (RealMem 4.2).
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,7 @@ from langmem_graph.extraction.state import (
 )
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.schedule_changes import with_skipped
+from langmem_graph.schedule.times import event_in
 from langmem_graph.schemas import NO_LONGER, Record
 from langmem_graph.storage import (
     pending_messages,
@@ -55,6 +57,22 @@ async def commit(deps: Dependencies, state: ExtractionState, run: StepRun) -> Ex
         return {"changed": changed, "counts": counts}
 
     return await services.in_room(run.user, work)
+
+
+async def schedule(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
+    """Take new records without a usable time off the schedule, without a model."""
+    changed, zone = state.get("changed") or [], deps.services.settings.time_zone
+
+    def work(room: Room) -> ExtractionState:
+        with room.database.write_transaction() as connection:
+            for n, record in record_queries.records_by_number(connection, changed).items():
+                if record.facet == "schedule" and event_in(record.event_time, zone) is None:
+                    change = Change.new("schedule rules", "it has neither a time nor a recurrence")
+                    facet = {"facet": "none"}
+                    record_writes.change_record(connection, n, "unschedule", change, facet)
+        return {}
+
+    return await deps.services.in_room(run.user, work) if changed else {}
 
 
 def _commit(

@@ -101,8 +101,7 @@ async def retrieve_slots(deps: Dependencies, state: GroundingState, run: StepRun
         facts = await _searched(deps, run, tool, slots[:MOST_SLOTS], query)
         found = await read_sources(deps.services, run, facts, state["trust"])
     except Exception as error:  # noqa: BLE001  # the slots are then filled from the request alone
-        failed = "memory could not be searched"
-        warnings.append(f"{failed}: {run.problem(failed, error)}")
+        warnings.append(run.warning("memory could not be searched", error))
     shown = [source.fact for source in found]
     run.emit({"event": "memory_slots", "slots": len(slots), "facts": shown})
     return {"evidence": Evidence([request, *found]), "warnings": warnings}

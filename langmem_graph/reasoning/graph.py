@@ -36,12 +36,20 @@ from langmem_graph.retrieval.example_search import near_in
 from langmem_graph.retrieval.facts import MemorySearch
 from langmem_graph.retrieval.search_common import RecallRequest
 from langmem_graph.retrieval.vague_turns import intent_of
-from langmem_graph.runtime import OBJECTS, Event, StateForm, Step, StepRun, as_node, configured_user
+from langmem_graph.runtime import (
+    OBJECTS,
+    Event,
+    StateForm,
+    Step,
+    StepRun,
+    as_node,
+    configured_user,
+    own_config,
+)
 from langmem_graph.schedule.times import zone_of
 from langmem_graph.schemas import Recall
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.threads import in_thread
-from langmem_graph.tracing import labelled
 
 OnEvent = Callable[[Event], Any]
 Finish = Callable[[Any, StepRun], dict[str, Any]]
@@ -210,7 +218,7 @@ class ReasoningRunner:
         outcome: Any = None
         stream: AsyncIterator[Any] = self._graph.astream(
             {"request": request},
-            {**labelled("recall", user_id), "configurable": {"user_id": user_id}},
+            own_config("recall", user_id),
             stream_mode=["custom", "values"],
             subgraphs=True,
         )

@@ -73,8 +73,7 @@ async def first_lookup(
     except Exception as error:
         if deps.fail_closed:
             raise
-        failed = "the first look-up failed, the turn goes on without"
-        warnings.append(run.problem(failed, error))
+        warnings.append(run.problem("the first look-up failed, the turn goes on without", error))
     recorder.record("memory_recalled", facts=[fact.id for fact in facts])
     return {"recalled": facts, "warnings": [*warnings, *notes.warnings], "trace": recorder.trace}
 
@@ -140,8 +139,7 @@ async def conflicts(
             run.user, lambda room: _overlaps(room, asked, services.settings), list[Overlap]()
         )
     except Exception as error:  # noqa: BLE001  # the context is still useful without the schedule
-        failed = "comparing with the schedule failed"
-        warning = f"{failed}: {run.problem(failed, error)}"
+        warning = run.warning("comparing with the schedule failed", error)
         return {"warnings": [*state["warnings"], warning]}
     recorder = run.recorder(state["trace"])
     for overlap in found:
