@@ -5,7 +5,7 @@ from typing import Any
 
 from langmem_graph.async_methods import AsyncMethods, twin
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.messages import to_utc
+from langmem_graph.ids_and_times import to_utc
 from langmem_graph.metadata import Value
 from langmem_graph.reports import ForgetReport, HistoryEntry, ModelCall, Usage
 from langmem_graph.schemas import Kind, Record, RecordChange

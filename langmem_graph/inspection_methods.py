@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from langmem_graph.async_methods import AsyncMethods, Closing, twin
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.messages import message_ids, to_utc
+from langmem_graph.ids_and_times import message_ids, to_utc
 from langmem_graph.reading import Form, TypedRecord
 from langmem_graph.reports import (
     Comparison,

@@ -11,8 +11,8 @@ from langmem_graph.editing_methods import EditingMethods
 from langmem_graph.embeddings.embedder import load_embedder
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.filters import Where, parsed
+from langmem_graph.ids_and_times import message_ids, to_utc, user_key
 from langmem_graph.inspection_methods import AllUsersMethods, InspectionMethods
-from langmem_graph.messages import message_ids, to_utc, user_key
 from langmem_graph.metadata import Value
 from langmem_graph.model_methods import ModelMethods
 from langmem_graph.reading import Readings, check_reading

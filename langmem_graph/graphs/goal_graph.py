@@ -12,9 +12,9 @@ from langchain_core.retrievers import BaseRetriever
 from langgraph.graph.state import CompiledStateGraph
 
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.ids_and_times import to_utc
 from langmem_graph.llm.chat_models import as_chat_model
 from langmem_graph.llm.structured_calls import model_runner
-from langmem_graph.messages import to_utc
 from langmem_graph.reasoning import goal_loop
 from langmem_graph.reasoning.state import JSON, GoalDependencies, GoalQuestion
 from langmem_graph.retrieval.facts import LONGEST, spelling

@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import get_args
 
 from langmem_graph.filters import Where, parsed
-from langmem_graph.messages import to_utc
+from langmem_graph.ids_and_times import to_utc
 from langmem_graph.retrieval import joined_search
 from langmem_graph.retrieval.facts import Placed, evidence, hits_by_id, placed
 from langmem_graph.retrieval.quoted_context import (

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from langmem_graph.errors import StorageError
 from langmem_graph.filters import Where, parsed
-from langmem_graph.messages import to_utc
+from langmem_graph.ids_and_times import to_utc
 from langmem_graph.retrieval import message_search
 from langmem_graph.retrieval.message_search import different, gather, hits_of
 from langmem_graph.retrieval.ranking import Candidates, rank_messages, rank_sessions

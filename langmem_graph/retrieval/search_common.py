@@ -20,7 +20,7 @@ from langmem_graph.errors import (
     InvalidInputError,
     for_log,
 )
-from langmem_graph.messages import to_utc
+from langmem_graph.ids_and_times import to_utc
 from langmem_graph.schedule.time_phrases import day_fit, named_days
 from langmem_graph.schemas import MessageHit, RecallMode
 from langmem_graph.settings import RankingMethod, Settings

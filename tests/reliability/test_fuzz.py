@@ -22,11 +22,11 @@ from langmem_graph.cli import commands
 from langmem_graph.cli.import_files import import_file
 from langmem_graph.errors import InvalidInputError, LangMemGraphError
 from langmem_graph.grounding.tool_schema import slot_path, slots_of
+from langmem_graph.ids_and_times import to_utc
 from langmem_graph.llm import answer_schemas
 from langmem_graph.llm.structured_calls import Limits, ModelRunner, Usage
 from langmem_graph.llm.tool_specs import tool_spec
 from langmem_graph.memory import Memory
-from langmem_graph.messages import to_utc
 from langmem_graph.reasoning.nl_logic import Atom, Variable, in_line_form, same_entity
 from langmem_graph.schedule.times import EventTime, occurrences
 from langmem_graph.testing import ScriptedChatModel
