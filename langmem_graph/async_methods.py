@@ -78,7 +78,7 @@ def no_attribute(owner: object, name: str, of_user: type) -> AttributeError:
     return AttributeError(text, name=name, obj=owner)
 
 
-class AsyncMethods:
+class UserMethods:
     """Base of `UserMemory`: what its methods work with and check."""
 
     def __init_subclass__(cls) -> None:
@@ -133,11 +133,7 @@ class AsyncMethods:
         **options: P.kwargs,
     ) -> list[T]:
         """What a query gives; nothing for a user of whom nothing is stored."""
-        return self._read_within(None, lambda c: query(c, *args, **options))
-
-    def _read_within(self, where: Where | None, query: Callable[[Connection], list[T]]) -> list[T]:
-        """The same under a filter."""
-        return self._services.within(parsed(where)).read(self.id, query, [])
+        return self._services.read(self.id, lambda c: query(c, *args, **options), list[T]())
 
     def _check_writable(self, what: str) -> None:
         if self._services.read_only:

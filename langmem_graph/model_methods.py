@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from langmem_graph.async_methods import AsyncMethods, twin
+from langmem_graph.async_methods import UserMethods, twin
 from langmem_graph.filters import Where, parsed
 from langmem_graph.reports import FlushForecast, FlushReport, OnProgress
 from langmem_graph.retrieval import fast_recall
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from langmem_graph.schemas import GroundedCall, Origin
 
 
-class ModelMethods(AsyncMethods):
+class ModelMethods(UserMethods):
     """Base of `UserMemory`: what is recalled, filled in, read, and what reading would cost."""
 
     @traced
