@@ -1,4 +1,7 @@
-"""The commands of `langmem-graph`: each opens a memory, calls one method and prints its result."""
+"""The commands of `langmem-graph`: each opens a memory, calls one method and prints its result.
+
+Those for many users are in `upkeep`, and those that serve in `serving`.
+"""
 
 import sys
 import warnings
@@ -12,10 +15,7 @@ from langmem_graph import __version__
 from langmem_graph.cli import demo as demo_command
 from langmem_graph.cli import printing, read_backlog
 from langmem_graph.cli import show as show_command
-from langmem_graph.cli.databases import migrate, move
-from langmem_graph.cli.expire import expire
 from langmem_graph.cli.import_files import embedding_bar, import_file
-from langmem_graph.cli.inspect import inspect
 from langmem_graph.cli.options import (
     DEFAULT_MEMORY,
     BaseUrlOption,
@@ -31,9 +31,9 @@ from langmem_graph.cli.options import (
     opened,
     read_json,
 )
-from langmem_graph.cli.overview import usage, users
 from langmem_graph.cli.printing import print_json
-from langmem_graph.cli.serve_mcp import mcp
+from langmem_graph.cli.serving import inspect, mcp
+from langmem_graph.cli.upkeep import expire, migrate, move, usage, users
 from langmem_graph.errors import InvalidInputError, LangMemGraphError, TokenCountWarning
 from langmem_graph.reports import FlushReport
 from langmem_graph.retrieval.quoted_context import plain_json

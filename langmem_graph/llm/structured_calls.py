@@ -1,8 +1,8 @@
 """Structured calls of a chat model: the request, the check, one repair, and what they cost.
 
-An answer is read into a schema, part by part (see `forgiving`), and then checked by the step that
-asked. If nothing of it can be used even after one repair, the result is None, and the step falls
-back to something safe. The prompts of all steps are files in `prompts/`.
+An answer is read into a schema, part by part (`forgiving_answers`), and then checked by the step
+that asked. If nothing of it can be used even after one repair, the result is None, and the step
+falls back to something safe. The prompts of all steps are files in `prompts/`.
 """
 
 import asyncio

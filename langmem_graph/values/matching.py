@@ -7,7 +7,8 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import cache
-from importlib.resources import files
+
+from langmem_graph.values import word_list
 
 _ALWAYS, _BETWEEN_DIGITS, _IN_CODES, _HYPHENS = "@_.", ",:'’", "/-\u2011", "-\u2011"
 """Characters that connect two parts of one token, by what stands around them."""
@@ -145,5 +146,4 @@ def multiplies(word: str) -> bool:
 
 @cache
 def _multipliers() -> frozenset[str]:
-    text = files("langmem_graph.values").joinpath("multipliers.txt").read_text(encoding="utf-8")
-    return frozenset(text.split())
+    return frozenset(word_list("multipliers").split())
