@@ -58,19 +58,8 @@ async def context(
     deps: ReasoningDependencies, state: ReasoningState, run: StepRun
 ) -> ReasoningState:
     """Compose the context and the outcome of the recall."""
-    services, settings = deps.services, deps.services.settings
-    facts = _quotable(state)
-    is_vague = (state["proof"].intent or state["intent"]) == "vague"
-    at = datetime.fromisoformat(state["now"]) if is_vague else None
-    stored, warnings = _Stored(), list(state["warnings"])
-    try:
-        stored = await services.in_rooms(
-            run.user, lambda rooms: _read(services, rooms, run.user, facts, at), warnings
-        )
-    except Exception as error:
-        if deps.fail_closed:
-            raise
-        warnings.append(run.problem("the context is made without what is stored", error))
+    settings, facts, warnings = deps.services.settings, _quotable(state), [*state["warnings"]]
+    stored = await _stored(deps, state, run, facts, warnings)
     found = _Found.of(state, facts, stored)
     counter = await in_thread(token_counter, settings.encoding)  # loads a table
     budget = state["max_tokens"] or settings.context.max_tokens
@@ -90,6 +79,29 @@ async def context(
         trace=kept,
     )
     return {"recall": outcome}
+
+
+async def _stored(
+    deps: ReasoningDependencies,
+    state: ReasoningState,
+    run: StepRun,
+    facts: Sequence[Fact],
+    warnings: list[str],
+) -> "_Stored":
+    """What is stored of the facts; where that cannot be read, nothing, with a warning."""
+    is_vague = (state["proof"].intent or state["intent"]) == "vague"
+    at = datetime.fromisoformat(state["now"]) if is_vague else None
+
+    def work(rooms: list[Room]) -> _Stored:
+        return _read(deps.services, rooms, run.user, facts, at)
+
+    try:
+        return await deps.services.in_rooms(run.user, work, warnings)
+    except Exception as error:
+        if deps.fail_closed:
+            raise
+        warnings.append(run.problem("the context is made without what is stored", error))
+        return _Stored()
 
 
 def _quotable(state: ReasoningState) -> list[Fact]:

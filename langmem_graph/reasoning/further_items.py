@@ -14,6 +14,7 @@ from langmem_graph.llm.structured_calls import load_prompt
 from langmem_graph.reasoning.nl_logic import same_entity
 from langmem_graph.reasoning.state import (
     ITEM,
+    LEAST_SECONDS,
     MOST_PAGES,
     Bound,
     GoalDependencies,
@@ -45,7 +46,7 @@ async def further(deps: GoalDependencies, state: GoalState, run: StepRun) -> Goa
     proof.pages += 1
     problem, found = None, list[Fact]()
     try:
-        found = await asyncio.wait_for(_unseen(step), max(deps.left(state), 0.05))
+        found = await asyncio.wait_for(_unseen(step), max(deps.left(state), LEAST_SECONDS))
     except Exception as error:  # noqa: BLE001  # any retriever's own; what was found is still true
         problem = run.problem("looking for further items failed", error)
     answer, dropped = None, list[str]()

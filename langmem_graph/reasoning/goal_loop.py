@@ -27,6 +27,7 @@ from langmem_graph.reasoning.nl_logic import Atom, as_query, in_line_form
 from langmem_graph.reasoning.refine_subgoals import refine
 from langmem_graph.reasoning.state import (
     ITEM,
+    LEAST_SECONDS,
     Bound,
     GoalDependencies,
     GoalInput,
@@ -202,6 +203,16 @@ def _record(step: GoalStep) -> None:
         record("memory_subgoal", **goal.shown())
 
 
+def _due(proof: Proof, seconds: float) -> list[RetrieveInput]:
+    """The searches of this round: of each subgoal that is due, one for each of its queries."""
+    goals, left = {goal.id: goal for goal in proof.subgoals}, max(seconds, LEAST_SECONDS)
+    return [
+        RetrieveInput(subgoal=goal, query=query, round=proof.round, seconds=left)
+        for goal in (goals[own] for own in proof.due)
+        for query in goal.queries or [goal.query]
+    ]
+
+
 _STEPS = (plan, further, retrieve, unify, refine)
 
 
@@ -228,7 +239,7 @@ def build(
     builder.add_edge(START, "plan")
 
     def following(state: GoalState) -> list[Send] | str:
-        """Retrieve for the subgoals that are due, decompose the request anew, or end."""
+        """Look further for items, retrieve what is due, decompose the request anew, or end."""
         proof = state["proof"]
         if proof.ended:
             return END
@@ -236,14 +247,7 @@ def build(
             return "further"
         if not proof.subgoals:
             return "plan"
-        goals = {goal.id: goal for goal in proof.subgoals}
-        left = max(deps.left(state), 0.05)
-        searches = [
-            RetrieveInput(subgoal=goal, query=query, round=proof.round, seconds=left)
-            for goal in (goals[own] for own in proof.due)
-            for query in goal.queries or [goal.query]
-        ]
-        return [Send("retrieve", form.dump(search)) for search in searches]
+        return [Send("retrieve", form.dump(one)) for one in _due(proof, deps.left(state))]
 
     def after_unify(state: GoalState) -> Any:
         proof = state["proof"]

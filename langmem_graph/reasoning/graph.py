@@ -8,8 +8,10 @@ route → first_lookup → goals → <counterfactual?> → conflicts → context
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import wraps
+from itertools import pairwise
 from typing import Any, cast
 
 from langchain_core.language_models import BaseChatModel
@@ -48,6 +50,7 @@ from langmem_graph.runtime import (
 )
 from langmem_graph.schedule.times import zone_of
 from langmem_graph.schemas import Recall
+from langmem_graph.settings import ReasoningSettings
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.threads import in_thread
 
@@ -79,8 +82,7 @@ def build(
         show_loop: pictures of the graph, and of one that it is a node of, show its steps and those
             of the loop; a checkpointer then saves them.
     """
-    settings = deps.services.settings
-    state, given, out = schemas
+    settings, (state, given, out) = deps.services.settings, schemas
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(
         state, context_schema, input_schema=given, output_schema=out
     )
@@ -95,31 +97,42 @@ def build(
         builder.add_node(step.__name__, as_node(form.step(step), deps, user_of))
     builder.add_node("goals", goal_loop.build(deps.goals, user_of, form=form, shown=show_loop))
 
-    def after_route(state: Any) -> str:
-        return "first_lookup" if state["query"].strip() else "context"
-
-    def after_lookup(state: Any) -> str:
-        plans = settings.reasoning.use_goals or settings.reasoning.use_counterfactual
-        return "goals" if plans and asks_model(state) else "conflicts"
-
-    def after_goals(state: Any) -> str:
-        """Search with the risks and the day that the plan named; not for a question answered."""
-        proof, use = state["proof"], settings.reasoning.use_counterfactual
-        named = proof.risks or proof.proposed.start
-        may_matter = named and (proof.intent == "act" or not proof.sure)
-        return "counterfactual" if use and may_matter else "conflicts"
-
     builder.add_edge(START, "route")
-    builder.add_conditional_edges("route", form.route(after_route), ["first_lookup", "context"])
-    builder.add_conditional_edges("first_lookup", form.route(after_lookup), ["goals", "conflicts"])
-    builder.add_conditional_edges("goals", form.route(after_goals), ["counterfactual", "conflicts"])
-    builder.add_edge("counterfactual", "conflicts")
-    builder.add_edge("conflicts", "context")
+    routes = _Routes(settings.reasoning)
+    for node, choose, following in (
+        ("route", routes.after_route, ["first_lookup", "context"]),
+        ("first_lookup", routes.after_lookup, ["goals", "conflicts"]),
+        ("goals", routes.after_goals, ["counterfactual", "conflicts"]),
+    ):
+        builder.add_conditional_edges(node, form.route(choose), following)
+    for earlier, later in pairwise(["counterfactual", "conflicts", "context"]):
+        builder.add_edge(earlier, later)
     if with_answer:
         builder.add_edge("context", "answer")
     builder.add_edge(last.__name__, END)
     # Else not None: an application's checkpointer would save what was recalled, and keep it.
     return builder.compile(checkpointer=None if show_loop else False, name="recall")
+
+
+@dataclass(frozen=True)
+class _Routes:
+    """The conditional edges, by the state and by what is switched on."""
+
+    use: ReasoningSettings
+
+    def after_route(self, state: Any) -> str:
+        return "first_lookup" if state["query"].strip() else "context"
+
+    def after_lookup(self, state: Any) -> str:
+        plans = self.use.use_goals or self.use.use_counterfactual
+        return "goals" if plans and asks_model(state) else "conflicts"
+
+    def after_goals(self, state: Any) -> str:
+        """Search with the risks and the day that the plan named; not for a question answered."""
+        proof = state["proof"]
+        named = proof.risks or proof.proposed.start
+        may_matter = named and (proof.intent == "act" or not proof.sure)
+        return "counterfactual" if self.use.use_counterfactual and may_matter else "conflicts"
 
 
 def _fresh(asked: RecallRequest, zone: str | None) -> ReasoningState:

@@ -48,25 +48,17 @@ async def first_lookup(
 
     Where a model is asked they are many; what was told of a day that the request names is first.
     """
-    services, notes, query = deps.services, SearchNotes(), state["query"]
-    k = state["k"] or services.settings.context.k
-    if asks_model(state):
-        k = max(k, services.settings.reasoning.plan_facts)
+    services, notes = deps.services, SearchNotes()
     recorder = run.recorder(state["trace"])
     facts: list[Fact] = []
     warnings: list[str] = [*services.refused]
 
     def look_up(rooms: list[Room]) -> list[Fact]:
-        found = find_facts(UserSearch.over(services, rooms, notes), query, k) if rooms else []
+        found = _found(UserSearch.over(services, rooms, notes), state) if rooms else []
         room = own_room(rooms, run.user)
         if room is None or not asks_model(state):
             return found
-        search = UserSearch.of(services, room, notes)
-        dated = {message for fact in found if fact.day for message in fact.message_ids}
-        told = told_of_days(room, state, services.settings)
-        first = [fact for fact in told if not dated & set(fact.message_ids)]
-        facts = (*first, *_planned_near(search, state), *found)
-        return list({fact.id: fact for fact in reversed(facts)}.values())[::-1]
+        return _with_days(UserSearch.of(services, room, notes), room, state, found)
 
     try:
         facts = await services.in_rooms(run.user, look_up, notes.warnings)
@@ -76,6 +68,24 @@ async def first_lookup(
         warnings.append(run.problem("the first look-up failed, the turn goes on without", error))
     recorder.record("memory_recalled", facts=[fact.id for fact in facts])
     return {"recalled": facts, "warnings": [*warnings, *notes.warnings], "trace": recorder.trace}
+
+
+def _found(search: UserSearch, state: ReasoningState) -> list[Fact]:
+    settings = search.settings
+    k = state["k"] or settings.context.k
+    most = max(k, settings.reasoning.plan_facts) if asks_model(state) else k
+    return find_facts(search, state["query"], most)
+
+
+def _with_days(
+    search: UserSearch, room: Room, state: ReasoningState, found: Sequence[Fact]
+) -> list[Fact]:
+    """What was told of a day that the request names, and may be planned for it, then the others."""
+    dated = {message for fact in found if fact.day for message in fact.message_ids}
+    told = told_of_days(room, state, search.settings)
+    first = [fact for fact in told if not dated & set(fact.message_ids)]
+    facts = (*first, *_planned_near(search, state), *found)
+    return list({fact.id: fact for fact in reversed(facts)}.values())[::-1]
 
 
 def _planned_near(search: UserSearch, state: ReasoningState) -> list[Fact]:

@@ -31,6 +31,7 @@ Near = Callable[[Sequence[str], int, StepRun], Awaitable[list[list[Fact]]]]
 """For each sentence so many facts, nearest first."""
 ITEM = "item"  # the name of what is asked for, in rows that no statement has a variable for
 MOST_PAGES = 3  # pages of facts for a list; ours
+LEAST_SECONDS = 0.05  # that a search gets where the time is nearly up
 Likeness = Callable[[str, Sequence[str], StepRun], Awaitable[float]]
 """Greatest similarity of a text to any of the others, from 0 to 1."""
 

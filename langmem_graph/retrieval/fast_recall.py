@@ -99,8 +99,6 @@ def fast_recall(
                 ahead = _Ahead.read(room, query, now, settings)
     with notes.stage("context"):
         written = _write(found[:k], ahead, seen, budget, settings)
-    missed = [(hit, f"no room in {budget} tokens") for hit in written.left_out]
-    missed += [(hit, why_missed(hit, found[k - 1])) for hit in found[k:]]
     notes.milliseconds["total"] = (perf_counter() - start) * 1_000
     overlaps = [overlap.text for overlap in ahead.overlaps]
     behind = evidence(written.facts, ahead.messages)
@@ -113,9 +111,7 @@ def fast_recall(
             warnings=notes.warnings,
             considered=len(found[:k]),
             quoted=len(written.quoted),
-            near_misses={
-                hit.message_id: f"{why}; {signals_line(hit)}" for hit, why in missed[:NEAR_MISSES]
-            },
+            near_misses=_near_misses(written.left_out, found, k, budget),
             context_tokens=written.counter.count(written.text),
             tokens_exact=written.counter.exact,
             milliseconds=notes.milliseconds,
@@ -132,6 +128,15 @@ def _not_in_view(
     share = search.settings.context.foreign_share
     found, _ = joined_search.search_different(search, query, most + len(seen), foreign=share)
     return [hit for hit in found if seen.isdisjoint((hit.text, hit.message_id))]
+
+
+def _near_misses(
+    left_out: Sequence[MessageHit], found: Sequence[MessageHit], k: int, budget: int
+) -> dict[str, str]:
+    """Of the messages that are nearly quoted, by id: why they are not, and their signals."""
+    missed = [(hit, f"no room in {budget} tokens") for hit in left_out]
+    missed += [(hit, why_missed(hit, found[k - 1])) for hit in found[k:]]
+    return {hit.message_id: f"{why}; {signals_line(hit)}" for hit, why in missed[:NEAR_MISSES]}
 
 
 @dataclass(frozen=True)
