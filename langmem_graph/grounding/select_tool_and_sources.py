@@ -25,7 +25,7 @@ from langmem_graph.llm.structured_calls import Usage, load_prompt
 from langmem_graph.llm.tool_specs import ToolSpec
 from langmem_graph.retrieval.facts import facts_by_number, interleaved
 from langmem_graph.retrieval.quoted_context import as_data
-from langmem_graph.retrieval.search_common import best_places, reciprocal_rank_fusion
+from langmem_graph.retrieval.ranking import best_places, reciprocal_rank_fusion
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.time_phrases import MONTHS, WEEKDAYS
 from langmem_graph.schemas import Fact

@@ -21,8 +21,9 @@ from langmem_graph.retrieval.facts import (
     hits_by_number,
 )
 from langmem_graph.retrieval.joined_search import each_room
+from langmem_graph.retrieval.ranking import Vector
 from langmem_graph.retrieval.record_search import near_records
-from langmem_graph.retrieval.search_common import UserSearch, Vector, best_cosines
+from langmem_graph.retrieval.search_common import UserSearch, best_cosines
 from langmem_graph.schemas import Fact
 from langmem_graph.storage import record_queries, vector_rows
 from langmem_graph.storage.graph_neighbours import CAUSAL, SEMANTIC, neighbours

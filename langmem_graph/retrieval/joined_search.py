@@ -19,9 +19,15 @@ from langmem_graph.filters import Where, parsed
 from langmem_graph.ids_and_times import to_utc
 from langmem_graph.retrieval import message_search
 from langmem_graph.retrieval.message_search import different, gather, hits_of
-from langmem_graph.retrieval.ranking import Candidates, rank_messages, rank_sessions
+from langmem_graph.retrieval.ranking import (
+    Candidates,
+    Ranking,
+    Vector,
+    rank_messages,
+    rank_sessions,
+)
 from langmem_graph.retrieval.record_search import RankedRecords, found_records, hits_of_records
-from langmem_graph.retrieval.search_common import Ranking, Sought, UserSearch, Vector, check_query
+from langmem_graph.retrieval.search_common import Sought, UserSearch, check_query
 from langmem_graph.room_keys import described, shared_name
 from langmem_graph.schemas import MessageHit, RecordHit, SearchBy
 from langmem_graph.storage import vector_rows

@@ -8,16 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from langmem_graph.retrieval.ranking import NOT_FOUND, Candidates, rank_messages, rank_sessions
-from langmem_graph.retrieval.record_search import RankedRecords, found_records
-from langmem_graph.retrieval.search_common import (
+from langmem_graph.retrieval.ranking import (
+    NOT_FOUND,
+    Candidates,
     Ranking,
-    Sought,
-    UserSearch,
     Vector,
     as_scores,
-    telling,
+    rank_messages,
+    rank_sessions,
 )
+from langmem_graph.retrieval.record_search import RankedRecords, found_records
+from langmem_graph.retrieval.search_common import Sought, UserSearch, telling
 from langmem_graph.schemas import Message, MessageHit, SearchBy
 from langmem_graph.storage import message_queries, record_queries, vector_rows
 from langmem_graph.storage.full_text import MESSAGE_WORDS

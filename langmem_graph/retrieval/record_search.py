@@ -6,22 +6,18 @@ from dataclasses import dataclass
 import numpy as np
 from sqlalchemy import Connection
 
-from langmem_graph.retrieval.search_common import (
+from langmem_graph.retrieval.ranking import (
     RECORD_WEIGHTS,
     Ranking,
     Scores,
-    Sought,
-    UserSearch,
     Vector,
     as_scores,
-    best_cosines,
     best_places,
     date_fit,
-    nearest,
     share_of_best,
-    telling,
     weighted_sum,
 )
+from langmem_graph.retrieval.search_common import Sought, UserSearch, best_cosines, nearest, telling
 from langmem_graph.schemas import RecordHit
 from langmem_graph.storage import record_queries, superseded_labels, vector_rows
 from langmem_graph.storage.full_text import RECORD_WORDS

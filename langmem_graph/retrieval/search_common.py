@@ -1,4 +1,4 @@
-"""What every search shares: request checks, nearest neighbours, signal weights and score fusion."""
+"""What every search shares: request checks, what it works with, and nearest neighbours."""
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,8 +8,6 @@ from datetime import datetime
 from time import perf_counter
 from typing import Any, get_args
 
-import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Connection, Select
 
 from langmem_graph.embeddings.embedder import Embedder
@@ -21,7 +19,7 @@ from langmem_graph.errors import (
     for_log,
 )
 from langmem_graph.ids_and_times import to_utc
-from langmem_graph.schedule.time_phrases import day_fit, named_days
+from langmem_graph.retrieval.ranking import Vector
 from langmem_graph.schemas import MessageHit, RecallMode
 from langmem_graph.settings import RankingMethod, Settings
 from langmem_graph.storage import vector_rows
@@ -33,29 +31,7 @@ from langmem_graph.storage.vector_rows import VectorRows
 from langmem_graph.storage.where_conditions import at_most, numbers_within, passing
 from langmem_graph.storage.words import TermCounts, query_terms, telling_terms
 
-Scores = NDArray[np.float64]
-Vector = NDArray[np.float32]
 MAX_K = 1_000_000
-MESSAGE_WEIGHTS = {
-    "dense": 1.0,  # cosine of the best piece
-    "words": 1.0,  # BM25, as a share of the query's best
-    "records": 0.25,  # score of the best record that cites it
-    "session": 1.0,  # mean of the session's three best cosines
-    "session_words": 0.25,  # mean of the three best BM25 shares of the session's other messages
-    "speaker": 0.1,  # whether the query names who said it
-    "date": 1.0,  # how well the message's day fits a date named in the query
-    "length": 0.2,  # log of the characters: one-word messages rarely hold the answer
-    "question": -0.2,  # a question rarely holds the answer
-}
-RECORD_WEIGHTS = {"dense": 1.0, "words": 1.0, "date": 1.0}
-SESSION_WEIGHTS = {
-    "dense": 1.0,  # mean of the session's three best cosines
-    "words": 0.25,  # mean of its eight best BM25 scores, as a share of the best session's
-    "records": 0.5,  # mean of its messages' three best, as a share of the best session's
-    "profile": 1.0,  # likeness to the best sessions of a first pass
-    "age": -0.15,  # log of how many sessions ago it began; see Settings.ranking.session_age_weight
-}
-
 FEW, MOST_COMPARED, SHARE = 2_000, 20_000, 4
 """Under a filter the vectors of so few items are always compared one by one, and of more where they
 are less than a quarter of all: the index would have to be asked too deep for them; measured."""
@@ -149,22 +125,6 @@ class SearchNotes:
         """Note a part that failed; the search continues without it."""
         _log.warning("%s", for_log(problem))
         self.warnings.append(str(problem))
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """Scores of the candidates, and the signals that the scores were made of."""
-
-    scores: Scores
-    signals: dict[str, Scores]
-
-    def signals_of(self, place: int) -> dict[str, float]:
-        """Each signal's value for one candidate."""
-        return {name: float(values[place]) for name, values in self.signals.items()}
-
-    def best(self) -> list[int]:
-        """The candidates' places, best first."""
-        return best_places(self.scores)
 
 
 @dataclass(frozen=True)
@@ -339,44 +299,3 @@ def best_cosines(blocks: Iterable[VectorRows], vector: Vector) -> dict[int, floa
         for item, cosine in zip(rows.items.tolist(), cosines, strict=True):
             best[item] = max(cosine, best.get(item, -2.0))
     return best
-
-
-def as_scores(values: Iterable[float]) -> Scores:
-    """The values as one array."""
-    return np.fromiter(values, dtype=np.float64)
-
-
-def date_fit(query: str, times: Sequence[datetime]) -> Scores:
-    """How well each time fits the best of the dates in a query; zeros where it names none."""
-    named = named_days(query)
-    if not named:
-        return np.zeros(len(times))
-    return as_scores(day_fit(named, time.date()) for time in times)
-
-
-def best_places(values: Scores) -> list[int]:
-    """The places of the values, the greatest first."""
-    places: list[int] = np.argsort(-values, kind="stable").tolist()
-    return places
-
-
-def reciprocal_rank_fusion(signals: Iterable[Scores], k: int) -> Scores:
-    """Sum of `1 / (k + rank)` over the signals; ranks count from 1.
-
-    A score of 0 means that the signal did not find the item; it then adds nothing.
-    """
-    shares = []
-    for signal in signals:
-        ranks = 1 + np.argsort(best_places(signal))
-        shares.append(np.where(signal > 0, 1.0 / (k + ranks), 0.0))
-    return np.sum(shares, axis=0)  # type: ignore[no-any-return]
-
-
-def weighted_sum(signals: dict[str, Scores], weights: dict[str, float]) -> Scores:
-    """The weighted sum of several signals."""
-    return np.sum([weights[name] * values for name, values in signals.items()], axis=0)  # type: ignore[no-any-return]
-
-
-def share_of_best(values: Scores, best: float | None = None) -> Scores:
-    """The values divided by the greatest of them, or by a greater one; zeros stay zeros."""
-    return values / max(float(values.max(initial=0.0)) if best is None else best, 1e-9)
