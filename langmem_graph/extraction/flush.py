@@ -22,7 +22,7 @@ from langmem_graph.extraction.state import (
     counts_of,
     usage_of,
 )
-from langmem_graph.llm.structured_calls import Usage, model_runner
+from langmem_graph.llm.structured_calls import RunUsage, model_runner
 from langmem_graph.reports import FlushProgress, FlushReport, OnProgress
 from langmem_graph.runtime import configured_user, own_config
 from langmem_graph.storage import pending_messages
@@ -42,7 +42,7 @@ class Totals(BaseModel, frozen=True):
 
     batches: int = 0
     counts: Counts = Field(default_factory=Counts)
-    usage: Usage = Field(default_factory=Usage)
+    usage: RunUsage = Field(default_factory=RunUsage)
     milliseconds: float = 0.0
     failed: bool = False  # a batch could not be extracted and stays pending
     more: bool = True  # another batch may be due, or a round of causes, topics and the profile

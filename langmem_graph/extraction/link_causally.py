@@ -11,7 +11,7 @@ from langmem_graph.causal.scorers import NoScorer, Verdict, VerifierScorer
 from langmem_graph.extraction.plan_round import MIN_CHANGED
 from langmem_graph.extraction.state import Dependencies, ExtractionState, counts_of, usage_of
 from langmem_graph.llm.answer_schemas import CausalPairs
-from langmem_graph.llm.structured_calls import Usage, load_prompt
+from langmem_graph.llm.structured_calls import RunUsage, load_prompt
 from langmem_graph.retrieval.quoted_context import as_data
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.times import event_in
@@ -72,7 +72,7 @@ def _candidates(room: Room) -> _Candidates | None:
 
 
 async def _link(
-    deps: Dependencies, user_id: str, candidates: _Candidates, usage: Usage
+    deps: Dependencies, user_id: str, candidates: _Candidates, usage: RunUsage
 ) -> int | None:
     """Ask for pairs, score them, and link those that pass; their number, None without an answer."""
     records, numbers, _ = candidates

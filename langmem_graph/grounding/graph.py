@@ -21,7 +21,7 @@ from langmem_graph.grounding.fill_arguments import fill
 from langmem_graph.grounding.select_tool_and_sources import retrieve_slots, select_tool
 from langmem_graph.grounding.state import Dependencies, GroundingState, Policy
 from langmem_graph.grounding.verify_values import verify
-from langmem_graph.llm.structured_calls import Usage, model_runner
+from langmem_graph.llm.structured_calls import RunUsage, model_runner
 from langmem_graph.llm.tool_specs import tool_spec
 from langmem_graph.retrieval.facts import MemorySearch
 from langmem_graph.retrieval.search_common import check_choice
@@ -103,7 +103,7 @@ def grounding_request(
         "model_may_choose": tuple(model_may_choose),
         "now": now,
         "specs": [tool_spec(tool) for tool in several],
-        "usage": Usage(),
+        "usage": RunUsage(),
         "warnings": [],
     }
 

@@ -21,7 +21,7 @@ from langmem_graph.grounding.evidence_sources import REQUEST, Evidence, Source, 
 from langmem_graph.grounding.state import Dependencies, GroundingState
 from langmem_graph.grounding.tool_schema import Slot, in_words, searched_slots, slots_of
 from langmem_graph.llm.answer_schemas import ToolChoice
-from langmem_graph.llm.structured_calls import Usage, load_prompt
+from langmem_graph.llm.structured_calls import RunUsage, load_prompt
 from langmem_graph.llm.tool_specs import ToolSpec
 from langmem_graph.retrieval.facts import facts_by_number, interleaved
 from langmem_graph.retrieval.quoted_context import as_data
@@ -83,7 +83,7 @@ def _described(tool: ToolSpec) -> str:
 
 
 async def _pick(
-    deps: Dependencies, tools: Sequence[ToolSpec], request: str, usage: Usage
+    deps: Dependencies, tools: Sequence[ToolSpec], request: str, usage: RunUsage
 ) -> ToolSpec:
     by_alias = {f"t{place}": tool for place, tool in enumerate(tools, 1)}
     lines = [f"{alias}: {as_data(_described(tool)[:600])}" for alias, tool in by_alias.items()]

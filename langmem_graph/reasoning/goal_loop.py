@@ -20,7 +20,7 @@ from langgraph.types import Send
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.llm.answer_schemas import FactAgainst, GoalPlan
-from langmem_graph.llm.structured_calls import Usage, load_prompt
+from langmem_graph.llm.structured_calls import RunUsage, load_prompt
 from langmem_graph.reasoning.further_items import further
 from langmem_graph.reasoning.lookups import RetrieveInput, retrieve
 from langmem_graph.reasoning.nl_logic import Atom, as_query, in_line_form
@@ -130,7 +130,7 @@ def _begun(state: GoalState, *, alone: bool) -> GoalState:
     query = query.encode("utf-8", "replace").decode()
     fresh: GoalState = {**state, "query": query, "proof": Proof()}
     if alone:
-        fresh |= {"usage": Usage(), "trace": [], "started": time.time()}
+        fresh |= {"usage": RunUsage(), "trace": [], "started": time.time()}
     return {**fresh, "started": fresh.get("started") or time.time()}
 
 

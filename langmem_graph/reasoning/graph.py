@@ -21,7 +21,7 @@ from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
 from langmem_graph.errors import for_log
-from langmem_graph.llm.structured_calls import Usage, model_runner
+from langmem_graph.llm.structured_calls import RunUsage, model_runner
 from langmem_graph.reasoning import goal_loop
 from langmem_graph.reasoning.assemble_context import context
 from langmem_graph.reasoning.counterfactual import counterfactual
@@ -154,7 +154,7 @@ def _fresh(asked: RecallRequest, zone: str | None) -> ReasoningState:
         "intent": intent_of(asked.query) if asked.query.strip() else "chat",
         "proof": Proof(),
         "consequences": FoundRisks(),
-        "usage": Usage(),
+        "usage": RunUsage(),
         "milliseconds": {},
         **nothing,
     }

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from langmem_graph.llm.structured_calls import ModelRunner, Usage
+from langmem_graph.llm.structured_calls import ModelRunner, RunUsage
 from langmem_graph.reasoning.nl_logic import Atom
 from langmem_graph.retrieval.facts import Search
 from langmem_graph.retrieval.schedule_lookup import Overlap
@@ -272,7 +272,7 @@ class GoalInput(TypedDict, total=False):
     now: str  # ISO time of the request
     recalled: list[Fact]  # facts of the first look-up
     started: float  # when the recall began, in seconds since 1970
-    usage: Usage
+    usage: RunUsage
     trace: list[Event]
 
 
@@ -280,7 +280,7 @@ class GoalOutput(TypedDict, total=False):
     """Output of the loop."""
 
     proof: Proof
-    usage: Usage
+    usage: RunUsage
     trace: list[Event]
 
 
@@ -313,7 +313,7 @@ class GoalStep:
         self.deps, self.state, self.run = deps, state, run
         self.options = deps.settings.reasoning
         self.proof = state.get("proof", Proof()).model_copy(deep=True)
-        self.usage = state.get("usage", Usage()).copy()
+        self.usage = state.get("usage", RunUsage()).copy()
         self.recorder = run.recorder(state.get("trace") or [])
 
     def is_over(self) -> bool:
@@ -349,7 +349,7 @@ class ReasoningState(TypedDict, total=False):
     proof: Proof  # outcome of the goal loop
     consequences: FoundRisks
     overlaps: list[Overlap]  # scheduled items at the time of the request
-    usage: Usage
+    usage: RunUsage
     trace: list[Event]
     warnings: list[str]
     milliseconds: dict[str, float]  # duration of each step
@@ -373,7 +373,7 @@ JSON = StateForm.json(
     found=list[Retrieved],
     consequences=FoundRisks,
     overlaps=list[Overlap],
-    usage=Usage,
+    usage=RunUsage,
     recall=Recall,
 )
 """State of both graphs as JSON, for graphs that a checkpointer may save."""
