@@ -147,7 +147,7 @@ class _Found:
         risks = [r for r in state["consequences"].risks if gone.isdisjoint(r.facts)]
         reasoning = Reasoning(
             status=proof.status,
-            bindings={name: b.entity for row in proof.joined()[:1] for name, b in row.items()},
+            bindings=proof.first_row(),
             rows=proof.found_rows(),
             complete=True if proof.complete else "unknown",
             spans=spans(proof),
@@ -168,7 +168,8 @@ def spans(proof: Proof) -> list[str]:
     """How long it is between the two days of a question for it, in days and in longer units."""
     days = [read_day(text) for text in (proof.proposed.start, proof.proposed.end)]
     if proof.intent == "act" or not (days[0] and days[1]):
-        bound = [b[name].entity for b in proof.joined()[:1] for name in proof.answer if name in b]
+        row = proof.first_row()
+        bound = [row[name] for name in proof.answer if name in row]
         days = [read_day(text) for text in bound] if len(bound) == 2 else []
     if len(days) != 2 or not (days[0] and days[1]):
         return []

@@ -143,7 +143,13 @@ class Proof(BaseModel):
 
     def joined(self) -> list[Bindings]:
         """The rows, each with the variables that have one value."""
-        return [self.bindings | row for row in self.rows] or [self.bindings] * bool(self.bindings)
+        if not self.rows:
+            return [self.bindings] if self.bindings else []
+        return [self.bindings | row for row in self.rows]
+
+    def first_row(self) -> dict[str, str]:
+        """The entities of the first row, by variable; empty where nothing is bound."""
+        return {name: bound.entity for row in self.joined()[:1] for name, bound in row.items()}
 
     def found_rows(self) -> list[Row]:
         """The rows where there are several values, with all facts that state them."""
