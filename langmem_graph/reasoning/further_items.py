@@ -76,9 +76,9 @@ async def _unseen(step: GoalStep) -> list[Fact]:
     told = [texts[i] for row in proof.rows for b in row.values() for i in b.facts if i in texts]
     examples = once([*filter(str.strip, proof.look_for), *told])[:MOST_EXAMPLES]
     queries, k = [step.state["query"], *(goal.query for goal in proof.subgoals)], len(seen) + most
-    searches = (deps.search(query, k, "semantic", step.run) for query in queries)
+    searches = (deps.lookup.search(query, k, "semantic", step.run) for query in queries)
     lists = await asyncio.gather(*searches)
-    near = await deps.near(examples, k, step.run)
+    near = await deps.lookup.near(examples, k, step.run)
     return [fact for fact in interleaved([*lists, *near]) if fact.id not in seen][:most]
 
 

@@ -34,8 +34,7 @@ from langmem_graph.reasoning.state import (
     ReasoningDependencies,
     ReasoningState,
 )
-from langmem_graph.retrieval.example_search import near_in
-from langmem_graph.retrieval.facts import MemorySearch
+from langmem_graph.retrieval.memory_search import MemorySearch
 from langmem_graph.retrieval.search_common import RecallRequest
 from langmem_graph.retrieval.vague_turns import intent_of
 from langmem_graph.runtime import (
@@ -201,10 +200,7 @@ def reasoning_dependencies(
 ) -> ReasoningDependencies:
     """Dependencies of the recall graph's steps."""
     runner = model_runner(model, services.settings, "recall")
-    memory = MemorySearch(services)
-    goals = GoalDependencies(
-        runner, services.settings, memory.search, memory.likeness, near=near_in(services)
-    )
+    goals = GoalDependencies(runner, services.settings, MemorySearch(services))
     return ReasoningDependencies(services, runner, goals, fail_closed)
 
 

@@ -119,7 +119,7 @@ async def retrieve(deps: GoalDependencies, state: RetrieveInput, run: StepRun) -
     facts: list[Fact] = []
     try:
         most = goal.page * deps.settings.reasoning.subgoal_facts
-        search = deps.search(state["query"], most, goal.relation, run)
+        search = deps.lookup.search(state["query"], most, goal.relation, run)
         facts = await asyncio.wait_for(search, state["seconds"])
     except Exception as error:  # noqa: BLE001  # any retriever's own; the other subgoals go on
         problem = run.problem("looking for a subgoal failed", error)

@@ -1,16 +1,15 @@
 """State of the reasoning graph and of its goal loop, and the dependencies of their steps."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from langmem_graph.llm.structured_calls import ModelRunner, RunUsage
 from langmem_graph.reasoning.nl_logic import Atom
-from langmem_graph.retrieval.facts import Search
 from langmem_graph.retrieval.schedule_lookup import Overlap
 from langmem_graph.retrieval.vague_turns import Intent
 from langmem_graph.runtime import Event, StateForm, StepRun
@@ -27,13 +26,22 @@ from langmem_graph.schemas import (
 from langmem_graph.settings import Settings
 from langmem_graph.storage.memory_services import Services
 
-Near = Callable[[Sequence[str], int, StepRun], Awaitable[list[list[Fact]]]]
-"""For each sentence so many facts, nearest first."""
 ITEM = "item"  # the name of what is asked for, in rows that no statement has a variable for
 MOST_PAGES = 3  # pages of facts for a list; ours
 LEAST_SECONDS = 0.05  # that a search gets where the time is nearly up
-Likeness = Callable[[str, Sequence[str], StepRun], Awaitable[float]]
-"""Greatest similarity of a text to any of the others, from 0 to 1."""
+
+
+class Lookup(Protocol):
+    """Where the goal loop looks things up: a memory, or any other retriever."""
+
+    async def search(self, query: str, k: int, relation: Relation, run: StepRun) -> list[Fact]:
+        """The best facts for a query."""
+
+    async def near(self, sentences: Sequence[str], k: int, run: StepRun) -> list[list[Fact]]:
+        """For each sentence the `k` facts nearest to it."""
+
+    async def likeness(self, text: str, others: Sequence[str], run: StepRun) -> float:
+        """Greatest similarity of a text to any of the others, from 0 to 1."""
 
 
 class Subgoal(BaseModel):
@@ -302,9 +310,7 @@ class GoalDependencies:
 
     runner: ModelRunner
     settings: Settings
-    search: Search
-    likeness: Likeness
-    near: Near
+    lookup: Lookup
     alone: bool = False  # the loop is a graph of its own and has a budget of its own
 
     def left(self, state: GoalInput) -> float:
