@@ -34,12 +34,16 @@ P = ParamSpec("P")
 def twin(
     method: Callable[Concatenate[S, P], T],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """The asynchronous twin of a method: it takes the same, and runs in a worker thread."""
+    """The asynchronous twin of a method: it takes the same, and runs in a worker thread.
+
+    Of one user's memory so many run at a time as `in_thread_of` lets.
+    """
 
     @wraps(method)
     async def inside(self: S, /, *args: P.args, **options: P.kwargs) -> T:
         own: Any = self
-        return await in_thread_of(own.id, partial(getattr(own, method.__name__), *args, **options))
+        work = partial(getattr(own, method.__name__), *args, **options)
+        return await (in_thread_of(own.id, work) if hasattr(own, "id") else in_thread(work))
 
     inside.__name__ = f"a{method.__name__}"
     inside.__doc__ = f"Async twin of `{method.__name__}`."

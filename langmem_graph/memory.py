@@ -7,7 +7,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
-from langmem_graph.async_methods import Closing, no_attribute
+from langmem_graph.async_methods import Closing, no_attribute, twin
 from langmem_graph.embeddings.embedder import load_embedder
 from langmem_graph.errors import InvalidInputError, ReadOnlyError
 from langmem_graph.ids_and_times import to_utc, user_key
@@ -19,7 +19,6 @@ from langmem_graph.room_keys import room_names
 from langmem_graph.settings import Settings
 from langmem_graph.storage import expiry, usage
 from langmem_graph.storage.memory_services import Services, is_database, open_rooms
-from langmem_graph.threads import in_thread
 from langmem_graph.tracing import observe_due
 from langmem_graph.user_memory import Id, UserMemory
 
@@ -156,9 +155,7 @@ class Memory(Closing):
         """All users of whom something is stored, with what their memories hold and what is due."""
         return self._services.directory.read_each(usage.summary)
 
-    async def ausers(self) -> list[UserSummary]:
-        """Async twin of `users`."""
-        return await in_thread(self.users)
+    ausers = twin(users)
 
     def usage(self, since: object = None) -> Usage:
         """What the model calls for all users and in shared rooms cost, by day and purpose."""
@@ -167,9 +164,7 @@ class Memory(Closing):
         found = [read(lambda c, _: usage.usage(c, start), shared=one) for one in both]
         return usage.sum_of(chain.from_iterable(found))
 
-    async def ausage(self, since: object = None) -> Usage:
-        """Async twin of `usage`."""
-        return await in_thread(self.usage, since)
+    ausage = twin(usage)
 
     def keep_days(self, *, messages: int | None = None, records: int | None = None) -> None:
         """Set how long this `Memory` keeps what is of users and rooms without limits of their own.
@@ -184,9 +179,7 @@ class Memory(Closing):
         if self._pipelines is not None and not self._services.read_only:
             self._pipelines.expire_daily()
 
-    async def akeep_days(self, *, messages: int | None = None, records: int | None = None) -> None:
-        """Async twin of `keep_days`."""
-        self.keep_days(messages=messages, records=records)
+    akeep_days = twin(keep_days)
 
     def expire(self) -> list[ExpiryReport]:
         """Apply the limits to all users and shared rooms; a report where something was deleted.
@@ -198,9 +191,7 @@ class Memory(Closing):
             raise ReadOnlyError("expire needs a memory opened for writing, not read_only=True.")
         return expiry.expire_all(self._services)
 
-    async def aexpire(self) -> list[ExpiryReport]:
-        """Async twin of `expire`."""
-        return await in_thread(self.expire)
+    aexpire = twin(expire)
 
     def close(self) -> None:
         """Finish due work, release all files and let other processes in. Safe to call twice."""

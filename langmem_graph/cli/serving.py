@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from langmem_graph.cli.import_and_read import load_reader
 from langmem_graph.cli.options import (
     DEFAULT_MEMORY,
     BaseUrlOption,
@@ -17,7 +18,6 @@ from langmem_graph.cli.options import (
     opened,
     read_json,
 )
-from langmem_graph.cli.read_backlog import load_reader
 from langmem_graph.errors import InvalidInputError, MissingUserError
 
 

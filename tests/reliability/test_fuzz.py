@@ -19,7 +19,7 @@ from langchain_core.messages import AIMessage
 from typer.testing import CliRunner
 
 from langmem_graph.cli import commands
-from langmem_graph.cli.import_files import import_file
+from langmem_graph.cli.import_and_read import import_file
 from langmem_graph.errors import InvalidInputError, LangMemGraphError
 from langmem_graph.grounding.tool_schema import slot_path, slots_of
 from langmem_graph.ids_and_times import to_utc
