@@ -11,7 +11,7 @@ from langmem_graph.inspection_methods import InspectionMethods
 from langmem_graph.metadata import Value
 from langmem_graph.model_methods import ModelMethods
 from langmem_graph.reports import AddReport, EraseReport, Health
-from langmem_graph.retrieval import fast_recall, joined_search
+from langmem_graph.retrieval import fast_recall
 from langmem_graph.schemas import MessageHit, Origin, Record, RecordHit, SearchBy
 from langmem_graph.settings import RankingMethod
 from langmem_graph.storage import (
@@ -156,7 +156,7 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
             InvalidInputError: an empty query, `k` below 1, no time, or an unusable filter.
         """
         options = (as_of, explain, where)
-        return joined_search.search_records(self._along(), self.id, query, k, *options)
+        return fast_recall.search_records(self._along(), self.id, query, k, *options)
 
     asearch_records = twin(search_records)
 

@@ -1,7 +1,7 @@
 """Searches and recalls of one user without a model call.
 
-`search_conversation` returns ranked hits; `fast_recall` quotes them in a context, in which what
-overlaps a time that the words of the request state comes first.
+`search_conversation` and `search_records` return ranked hits; `fast_recall` quotes messages in a
+context, in which what overlaps a time that the words of the request state comes first.
 """
 
 from collections.abc import Sequence
@@ -36,9 +36,18 @@ from langmem_graph.retrieval.search_common import (
 )
 from langmem_graph.retrieval.vague_turns import VagueTurnContext, intent_of, read_vague_turn_context
 from langmem_graph.schedule.time_phrases import spoken_time
-from langmem_graph.schemas import Fact, MessageHit, Reasoning, Recall, RecallReport, SearchBy
+from langmem_graph.schemas import (
+    Fact,
+    MessageHit,
+    Reasoning,
+    Recall,
+    RecallReport,
+    RecordHit,
+    SearchBy,
+)
 from langmem_graph.settings import RankingMethod, Settings
 from langmem_graph.storage.memory_services import Services, own_room
+from langmem_graph.storage.record_writes import naive
 from langmem_graph.storage.user_room import Room
 from langmem_graph.tokens import TokenCounter, token_counter
 from langmem_graph.trust import Allowance
@@ -68,6 +77,25 @@ def search_conversation(
         return [hit.model_copy(update={"signals": None}) for hit in hits]
     missed = [one.model_copy(update={"missed": why_missed(one, hits[k - 1])}) for one in hits[k:]]
     return hits[:k] + missed
+
+
+def search_records(
+    services: Services,
+    user_id: str,
+    query: str,
+    k: int,
+    as_of: object,
+    explain: bool,
+    where: Where | None = None,
+) -> list[RecordHit]:
+    """The best records for a query, best first; what no longer holds is labelled."""
+    check_query(query, k)
+    then = naive(to_utc(as_of)) if as_of is not None else None
+    with services.within(parsed(where)).rooms(user_id) as rooms:
+        if not rooms:
+            return []
+        search = UserSearch.over(services, rooms)
+        return joined_search.search_records(search, query, k, then, explain=explain)
 
 
 def fast_recall(

@@ -7,6 +7,7 @@ is left out, and the notes say so.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import reduce
 from operator import add
 from typing import TypeVar
@@ -15,8 +16,6 @@ import numpy as np
 from sqlalchemy import Connection
 
 from langmem_graph.errors import StorageError
-from langmem_graph.filters import Where, parsed
-from langmem_graph.ids_and_times import to_utc
 from langmem_graph.retrieval import message_search
 from langmem_graph.retrieval.message_search import different, gather, hits_of
 from langmem_graph.retrieval.ranking import (
@@ -27,13 +26,11 @@ from langmem_graph.retrieval.ranking import (
     rank_sessions,
 )
 from langmem_graph.retrieval.record_search import RankedRecords, found_records, hits_of_records
-from langmem_graph.retrieval.search_common import Sought, UserSearch, check_query
+from langmem_graph.retrieval.search_common import Sought, UserSearch
 from langmem_graph.room_keys import described, shared_name
 from langmem_graph.schemas import MessageHit, RecordHit, SearchBy
 from langmem_graph.storage import vector_rows
 from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS
-from langmem_graph.storage.memory_services import Services
-from langmem_graph.storage.record_writes import naive
 from langmem_graph.storage.tables_and_migrations import get_meta
 from langmem_graph.storage.vector_rows import Centroids
 from langmem_graph.storage.words import TermCounts, query_terms
@@ -191,29 +188,20 @@ def _gathered(search: UserSearch, query: str, k: int, *, past: bool = False) -> 
 
 
 def search_records(
-    services: Services,
-    user_id: str,
-    query: str,
-    k: int,
-    as_of: object,
-    explain: bool,
-    where: Where | None = None,
+    search: UserSearch, query: str, k: int, then: datetime | None, *, explain: bool
 ) -> list[RecordHit]:
-    """The best records for a query, best first; what no longer holds is labelled."""
-    check_query(query, k)
-    then = naive(to_utc(as_of)) if as_of is not None else None
-    with services.within(parsed(where)).rooms(user_id) as rooms:
-        if not rooms:
-            return []
-        search = UserSearch.over(services, rooms)
-        vector, searches = _usable(search, query)
-        sought = search.sought(query, vector, k, past=then is None, then=then)
-        ranked = _ranked_records(searches, sought)
-        own = {id(one): found for one, found in ranked}
-        read = each_room(
-            (one for one, _ in ranked),
-            lambda one, c: hits_of_records(c, own[id(one)], k, explain, labelled=then is None),
-        )
+    """The `k` best chains of records, best first: of what holds now, labelled, or what held then.
+
+    `then` is naive UTC; with `explain` the hits have their signals.
+    """
+    vector, searches = _usable(search, query)
+    sought = search.sought(query, vector, k, past=then is None, then=then)
+    ranked = _ranked_records(searches, sought)
+    own = {id(one): found for one, found in ranked}
+    read = each_room(
+        (one for one, _ in ranked),
+        lambda one, c: hits_of_records(c, own[id(one)], k, explain, labelled=then is None),
+    )
     chains = [chain for _, found in read for chain in found if chain]
     best = sorted(chains, key=lambda chain: -chain[0].score)[:k]
     return [hit for chain in best for hit in chain]
