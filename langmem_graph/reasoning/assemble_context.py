@@ -12,7 +12,8 @@ from time import time
 
 from sqlalchemy import Connection
 
-from langmem_graph.reasoning.state import Proof, ReasoningDependencies, ReasoningState
+from langmem_graph.reasoning.proof import Proof
+from langmem_graph.reasoning.state import ReasoningDependencies, ReasoningState
 from langmem_graph.retrieval.facts import Placed, evidence, fact_id, first_chains, hits_by_id
 from langmem_graph.retrieval.joined_search import each_room
 from langmem_graph.retrieval.quoted_context import (

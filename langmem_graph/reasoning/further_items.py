@@ -12,16 +12,13 @@ from collections.abc import Sequence
 from langmem_graph.llm.answer_schemas import FurtherItems
 from langmem_graph.llm.structured_calls import load_prompt
 from langmem_graph.reasoning.nl_logic import same_entity
+from langmem_graph.reasoning.proof import ITEM, Bound, Proof, once
 from langmem_graph.reasoning.state import (
-    ITEM,
     LEAST_SECONDS,
     MOST_PAGES,
-    Bound,
     GoalDependencies,
     GoalState,
     GoalStep,
-    Proof,
-    once,
 )
 from langmem_graph.retrieval.facts import interleaved
 from langmem_graph.retrieval.quoted_context import (

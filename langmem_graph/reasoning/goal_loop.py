@@ -24,21 +24,23 @@ from langmem_graph.llm.structured_calls import RunUsage, load_prompt
 from langmem_graph.reasoning.further_items import further
 from langmem_graph.reasoning.lookups import RetrieveInput, retrieve
 from langmem_graph.reasoning.nl_logic import Atom, as_query, in_line_form
-from langmem_graph.reasoning.refine_subgoals import refine
-from langmem_graph.reasoning.state import (
+from langmem_graph.reasoning.proof import (
     ITEM,
-    LEAST_SECONDS,
     Bound,
-    GoalDependencies,
-    GoalInput,
-    GoalOutput,
-    GoalState,
-    GoalStep,
     PossibleRisk,
     Proof,
     ProposedTime,
     Subgoal,
     once,
+)
+from langmem_graph.reasoning.refine_subgoals import refine
+from langmem_graph.reasoning.state import (
+    LEAST_SECONDS,
+    GoalDependencies,
+    GoalInput,
+    GoalOutput,
+    GoalState,
+    GoalStep,
 )
 from langmem_graph.reasoning.unify_facts import unify
 from langmem_graph.retrieval.quoted_context import (

@@ -27,10 +27,10 @@ from langmem_graph.reasoning.assemble_context import context
 from langmem_graph.reasoning.counterfactual import counterfactual
 from langmem_graph.reasoning.grounded_answer import answer
 from langmem_graph.reasoning.lookups import asks_model, conflicts, first_lookup
+from langmem_graph.reasoning.proof import Proof
 from langmem_graph.reasoning.state import (
     FoundRisks,
     GoalDependencies,
-    Proof,
     ReasoningDependencies,
     ReasoningState,
 )

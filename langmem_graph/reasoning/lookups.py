@@ -8,14 +8,13 @@ from datetime import datetime
 from typing_extensions import TypedDict
 
 from langmem_graph.errors import EmbeddingError, InvalidInputError
+from langmem_graph.reasoning.proof import ProposedTime, Subgoal
 from langmem_graph.reasoning.state import (
     GoalDependencies,
     GoalState,
-    ProposedTime,
     ReasoningDependencies,
     ReasoningState,
     Retrieved,
-    Subgoal,
 )
 from langmem_graph.retrieval.example_search import nearest_to_examples
 from langmem_graph.retrieval.facts import by_reciprocal_rank, find_facts

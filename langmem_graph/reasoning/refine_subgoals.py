@@ -9,7 +9,8 @@ import re
 from collections.abc import Sequence
 
 from langmem_graph.reasoning.nl_logic import Atom
-from langmem_graph.reasoning.state import GoalDependencies, GoalState, GoalStep, Subgoal
+from langmem_graph.reasoning.proof import Subgoal
+from langmem_graph.reasoning.state import GoalDependencies, GoalState, GoalStep
 from langmem_graph.reasoning.unify_facts import settle
 from langmem_graph.runtime import StepRun
 

@@ -19,16 +19,8 @@ from rapidfuzz import fuzz
 from langmem_graph.llm.answer_schemas import Unification
 from langmem_graph.llm.structured_calls import load_prompt
 from langmem_graph.reasoning.nl_logic import as_query, in_line_form, plain_entity, same_entity
-from langmem_graph.reasoning.state import (
-    MOST_PAGES,
-    Bound,
-    GoalDependencies,
-    GoalState,
-    GoalStep,
-    Proof,
-    Subgoal,
-    once,
-)
+from langmem_graph.reasoning.proof import Bound, Proof, Subgoal, once
+from langmem_graph.reasoning.state import MOST_PAGES, GoalDependencies, GoalState, GoalStep
 from langmem_graph.retrieval.facts import decide, first_chains, interleaved
 from langmem_graph.retrieval.quoted_context import FactAliases, now_line, request_line
 from langmem_graph.runtime import StepRun

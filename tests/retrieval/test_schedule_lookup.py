@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from langmem_graph.memory import Memory
 from langmem_graph.reasoning.lookups import proposal
-from langmem_graph.reasoning.state import ProposedTime
+from langmem_graph.reasoning.proof import ProposedTime
 from langmem_graph.retrieval.schedule_lookup import (
     AHEAD,
     MOST,
