@@ -10,7 +10,7 @@ from langmem_graph.ids_and_times import to_utc
 from langmem_graph.inspector.rendering import day, drawing
 from langmem_graph.inspector.visit import NotFoundError, Visit
 from langmem_graph.memory import UserMemory
-from langmem_graph.reasoning.proof_tree import named_facts, proof_tree
+from langmem_graph.reasoning.proof import named_facts, proof_tree
 from langmem_graph.schemas import Message, MessageHit, Record
 from langmem_graph.topics.track_and_profile_files import PROFILE, ProfileFile, TopicFile, parse
 
