@@ -61,11 +61,10 @@ class ModelMethods(UserMethods):
         Raises:
             InvalidInputError: an empty query, an unusable option, or no model for the mode.
         """
-        limits = (k, max_tokens, in_view, at)
+        request = recall_request(self.settings, query, mode, k, max_tokens, in_view, at)
         if mode == "fast":
             look_up = uninterrupted(fast_recall.fast_recall)
-            return look_up(self._along(), self.id, query, *limits, where)
-        request = recall_request(self.settings, query, mode, *limits)
+            return look_up(self._along(), self.id, request, where)
         pipelines = self._reasoning(mode)
         reasoning = pipelines.reasoning.over(self._along().within(parsed(where)))
         return pipelines.loop.run(reasoning.recall(self.id, request, on_event))

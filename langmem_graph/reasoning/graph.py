@@ -140,7 +140,7 @@ def _fresh(asked: RecallRequest, zone: str | None) -> ReasoningState:
     Its time is that of the user's clock, so that "tomorrow" is the user's.
     """
     query = asked.query.encode("utf-8", "replace").decode()
-    now = datetime.fromisoformat(asked.now) if asked.now else datetime.now(UTC)
+    now = asked.at or datetime.now(UTC)
     nothing: ReasoningState = {"recalled": [], "overlaps": [], "trace": [], "warnings": []}
     return {
         "query": query,

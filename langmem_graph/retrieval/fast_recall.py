@@ -26,11 +26,11 @@ from langmem_graph.retrieval.quoted_context import (
 from langmem_graph.retrieval.schedule_lookup import Overlap, overlaps_at
 from langmem_graph.retrieval.search_common import (
     NEAR_MISSES,
+    RecallRequest,
     SearchNotes,
     UserSearch,
     check_choice,
     check_query,
-    check_request,
     signals_line,
     why_missed,
 )
@@ -99,23 +99,16 @@ def search_records(
 
 
 def fast_recall(
-    services: Services,
-    user_id: str,
-    query: str,
-    k: int | None,
-    max_tokens: int | None,
-    in_view: Sequence[str] = (),
-    at: object = None,
-    where: Where | None = None,
+    services: Services, user_id: str, request: RecallRequest, where: Where | None = None
 ) -> Recall:
     """Search, then quote what fits the budget and is not in view already.
 
     A vague turn has no words to search for: projects and schedule come first in its context.
     """
     start, notes = perf_counter(), SearchNotes(warnings=[*services.refused])
-    settings, seen = services.settings, frozenset(in_view)
-    k, budget = check_request(settings, query, k, max_tokens)
-    now = to_utc(at) if at is not None else datetime.now(UTC)
+    settings, query, seen = services.settings, request.query, frozenset(request.in_view)
+    k, budget = request.k or settings.context.k, request.max_tokens or settings.context.max_tokens
+    now = request.at or datetime.now(UTC)
     found, ahead = list[MessageHit](), _Ahead()
     with services.within(parsed(where)).rooms(user_id, notes.warnings) as rooms:
         if rooms:

@@ -49,19 +49,7 @@ class RecallRequest:
     k: int | None = None  # number of facts of the first look-up
     max_tokens: int | None = None  # token budget of the context
     in_view: Sequence[str] = ()  # ids and texts that the model sees anyway; not quoted again
-    now: str | None = None  # ISO time of the request; None is the present
-
-
-def check_request(
-    settings: Settings, query: object, k: int | None, max_tokens: int | None
-) -> tuple[int, int]:
-    """Number of facts and token budget, by default those of the settings; all are checked."""
-    k = settings.context.k if k is None else k
-    budget = settings.context.max_tokens if max_tokens is None else max_tokens
-    check_query(query, k)
-    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
-        raise InvalidInputError(f"max_tokens must be a whole number above 0, not {budget!r}.")
-    return k, budget
+    at: datetime | None = None  # when it is asked, in UTC; None is the present
 
 
 def recall_request(
@@ -73,11 +61,14 @@ def recall_request(
     in_view: Sequence[str],
     at: object,
 ) -> RecallRequest:
-    """The request of a recall with a model; InvalidInputError for a query or option of no use."""
-    now = None if at is None else to_utc(at).isoformat(timespec="minutes")
-    check_request(settings, query, k, max_tokens)
+    """The request of a recall; InvalidInputError for a query or option of no use."""
+    check_query(query, settings.context.k if k is None else k)
+    budget: object = settings.context.max_tokens if max_tokens is None else max_tokens
+    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+        raise InvalidInputError(f"max_tokens must be a whole number above 0, not {budget!r}.")
     check_choice("mode", mode, get_args(RecallMode))
-    return RecallRequest(query, mode, k, max_tokens, in_view, now)
+    asked_at = None if at is None else to_utc(at)
+    return RecallRequest(query, mode, k, max_tokens, in_view, asked_at)
 
 
 def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
