@@ -24,7 +24,7 @@ from benchmarks.job import limited
 from benchmarks.vectors import cached
 from langmem_graph.embeddings.minilm import MiniLMEmbeddings
 from langmem_graph.memory import Memory, UserMemory
-from langmem_graph.retrieval.search_common import MESSAGE_WEIGHTS, SESSION_WEIGHTS
+from langmem_graph.retrieval.ranking import MESSAGE_WEIGHTS, SESSION_WEIGHTS
 from langmem_graph.schemas import MessageHit, SearchBy
 
 Vector = NDArray[np.float64]

@@ -11,7 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage, SystemMessage
 from pydantic import BaseModel
 
-from langmem_graph.llm.structured_calls import Limits, ModelRunner, Usage
+from langmem_graph.llm.structured_calls import Limits, ModelRunner, RunUsage
 from langmem_graph.settings import Settings
 from langmem_graph.tokens import token_counter
 
@@ -81,7 +81,7 @@ class Speaker:
         check: Callable[[T], str | None] = lambda _: None,
     ) -> Said:
         """An answer in a schema; asked for once more where it cannot be used."""
-        usage = Usage()
+        usage = RunUsage()
         runner = ModelRunner(self.model, self._method, self._limits, self._encoding)
         answer = asyncio.run(runner.ask(schema, prompt, question, usage, check))
         spent = Spent(0.0, usage.calls, usage.input_tokens, usage.output_tokens)

@@ -34,12 +34,16 @@ P = ParamSpec("P")
 def twin(
     method: Callable[Concatenate[S, P], T],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """The asynchronous twin of a method: it takes the same, and runs in a worker thread."""
+    """The asynchronous twin of a method: it takes the same, and runs in a worker thread.
+
+    Of one user's memory so many run at a time as `in_thread_of` lets.
+    """
 
     @wraps(method)
     async def inside(self: S, /, *args: P.args, **options: P.kwargs) -> T:
         own: Any = self
-        return await in_thread_of(own.id, partial(getattr(own, method.__name__), *args, **options))
+        work = partial(getattr(own, method.__name__), *args, **options)
+        return await (in_thread_of(own.id, work) if hasattr(own, "id") else in_thread(work))
 
     inside.__name__ = f"a{method.__name__}"
     inside.__doc__ = f"Async twin of `{method.__name__}`."
@@ -78,7 +82,7 @@ def no_attribute(owner: object, name: str, of_user: type) -> AttributeError:
     return AttributeError(text, name=name, obj=owner)
 
 
-class AsyncMethods:
+class UserMethods:
     """Base of `UserMemory`: what its methods work with and check."""
 
     def __init_subclass__(cls) -> None:
@@ -133,11 +137,7 @@ class AsyncMethods:
         **options: P.kwargs,
     ) -> list[T]:
         """What a query gives; nothing for a user of whom nothing is stored."""
-        return self._read_within(None, lambda c: query(c, *args, **options))
-
-    def _read_within(self, where: Where | None, query: Callable[[Connection], list[T]]) -> list[T]:
-        """The same under a filter."""
-        return self._services.within(parsed(where)).read(self.id, query, [])
+        return self._services.read(self.id, lambda c: query(c, *args, **options), list[T]())
 
     def _check_writable(self, what: str) -> None:
         if self._services.read_only:

@@ -3,15 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
-from langmem_graph.async_methods import AsyncMethods, twin
+from langmem_graph.async_methods import UserMethods, twin
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.messages import to_utc
+from langmem_graph.ids_and_times import to_utc
 from langmem_graph.metadata import Value
-from langmem_graph.reports import ForgetReport, HistoryEntry, ModelCall, Usage
+from langmem_graph.reports import ExpiryReport, ForgetReport, HistoryEntry, ModelCall, Usage
 from langmem_graph.schemas import Kind, Record, RecordChange
 from langmem_graph.storage import (
     call_log,
     deletion,
+    expiry,
     hiding,
     record_changes,
     record_history,
@@ -23,8 +24,8 @@ from langmem_graph.storage import (
 from langmem_graph.tracing import traced
 
 
-class EditingMethods(AsyncMethods):
-    """Base of `UserMemory`: remember, correct, forget, undo, and what was changed by what."""
+class EditingMethods(UserMethods):
+    """Base of `UserMemory`: remember, correct, undo, forget, expire, and what changed what."""
 
     @traced
     def remember(
@@ -218,3 +219,33 @@ class EditingMethods(AsyncMethods):
         return self._services.read(self.id, lambda c: usage.usage(c, start), Usage())
 
     ausage = twin(usage)
+
+    def keep_days(self, *, messages: int | None = None, records: int | None = None) -> None:
+        """Set how long this user's memory keeps; it is stored with it, for all processes.
+
+        Args:
+            messages: days after which a message expires, from when it was said.
+            records: days after which a record expires, from when a message last said it. A record
+                goes with the last message that says it in any case.
+
+        None means what `Memory.keep_days` says, or for ever.
+
+        Raises:
+            InvalidInputError: no whole number above 0, or records for longer than messages.
+        """
+        self._check_writable("keep_days")
+        expiry.set_keep_days(self._services, self.id, expiry.checked_keep_days(messages, records))
+
+    akeep_days = twin(keep_days)
+
+    @traced
+    def expire(self) -> ExpiryReport:
+        """Delete what is older than it is to be kept, with everything that quotes it.
+
+        What an expired message did to other records stays done: what it ended does not hold again.
+        A record that a younger message carries or confirms stays, with that message.
+        """
+        self._check_writable("expire")
+        return expiry.expire(self._services, self.id)
+
+    aexpire = twin(expire)

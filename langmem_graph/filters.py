@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Literal, cast
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.messages import to_utc
+from langmem_graph.ids_and_times import to_utc
 from langmem_graph.metadata import Value, check_key, check_value
 
 Operator = Literal["$eq", "$ne", "$in", "$nin", "$gt", "$gte", "$lt", "$lte", "$exists"]

@@ -2,13 +2,12 @@
 
 import logging
 from collections.abc import Sequence
-from itertools import chain
 
 from pydantic import ValidationError
 
-from langmem_graph.async_methods import AsyncMethods, Closing, twin
+from langmem_graph.async_methods import UserMethods, twin
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.messages import message_ids, to_utc
+from langmem_graph.ids_and_times import message_ids, to_utc
 from langmem_graph.reading import Form, TypedRecord
 from langmem_graph.reports import (
     Comparison,
@@ -16,10 +15,9 @@ from langmem_graph.reports import (
     MessageUse,
     Neighbourhood,
     Occurrence,
-    Usage,
     UserSummary,
 )
-from langmem_graph.retrieval.agenda import agenda
+from langmem_graph.retrieval.schedule_lookup import agenda
 from langmem_graph.room_keys import shared_name
 from langmem_graph.schemas import Message, Record
 from langmem_graph.storage import (
@@ -29,39 +27,13 @@ from langmem_graph.storage import (
     topic_file_rows,
     usage,
 )
-from langmem_graph.storage.memory_services import Services
-from langmem_graph.threads import in_thread, in_thread_of
+from langmem_graph.threads import in_thread_of
 
 _log = logging.getLogger(__name__)
 LARGEST_PAGE = 1_000
 
 
-class AllUsersMethods(Closing):
-    """Base of `Memory`: what there is of all users, and what it has cost."""
-
-    _services: Services
-
-    def users(self) -> list[UserSummary]:
-        """All users of whom something is stored, with what their memories hold and what is due."""
-        return self._services.directory.read_each(usage.summary)
-
-    async def ausers(self) -> list[UserSummary]:
-        """Async twin of `users`."""
-        return await in_thread(self.users)
-
-    def usage(self, since: object = None) -> Usage:
-        """What the model calls for all users and in shared rooms cost, by day and purpose."""
-        start = None if since is None else to_utc(since)
-        both, read = (False, True), self._services.directory.read_each
-        found = [read(lambda c, _: usage.usage(c, start), shared=one) for one in both]
-        return usage.sum_of(chain.from_iterable(found))
-
-    async def ausage(self, since: object = None) -> Usage:
-        """Async twin of `usage`."""
-        return await in_thread(self.usage, since)
-
-
-class InspectionMethods(AsyncMethods):
+class InspectionMethods(UserMethods):
     """Base of `UserMemory`: files, sizes, pages, what came of what, two dates beside each other."""
 
     def files(self) -> list[str]:

@@ -1,39 +1,26 @@
-"""`Memory`: the memories of many users in one directory. `UserMemory`: the memory of one user."""
+"""`Memory`: the memories of many users in one directory."""
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
-from langmem_graph.async_methods import no_attribute, twin
-from langmem_graph.editing_methods import EditingMethods
+from langmem_graph.async_methods import Closing, no_attribute, twin
 from langmem_graph.embeddings.embedder import load_embedder
-from langmem_graph.errors import InvalidInputError
-from langmem_graph.filters import Where, parsed
-from langmem_graph.inspection_methods import AllUsersMethods, InspectionMethods
-from langmem_graph.messages import message_ids, to_utc, user_key
-from langmem_graph.metadata import Value
-from langmem_graph.model_methods import ModelMethods
+from langmem_graph.errors import InvalidInputError, ReadOnlyError
+from langmem_graph.ids_and_times import to_utc, user_key
 from langmem_graph.reading import Readings, check_reading
 from langmem_graph.redaction import Redact
-from langmem_graph.reports import AddReport, EraseReport, Health
-from langmem_graph.retention_methods import MemoryRetention, UserRetention
-from langmem_graph.retrieval import fast_recall, joined_search
+from langmem_graph.reports import ExpiryReport, Usage, UserSummary
 from langmem_graph.room_access import Authorize, RoomAccess
 from langmem_graph.room_keys import room_names
-from langmem_graph.schemas import MessageHit, Origin, Record, RecordHit, SearchBy
-from langmem_graph.settings import RankingMethod, Settings
-from langmem_graph.storage import (
-    add_messages,
-    add_records,
-    deletion,
-    doctor_and_rebuild,
-    message_queries,
-    record_history,
-)
+from langmem_graph.settings import Settings
+from langmem_graph.storage import expiry, usage
 from langmem_graph.storage.memory_services import Services, is_database, open_rooms
-from langmem_graph.tracing import observe_due, traced
+from langmem_graph.tracing import observe_due
+from langmem_graph.user_memory import Id, UserMemory
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -42,15 +29,12 @@ if TYPE_CHECKING:
 
     from langmem_graph.causal import CausalScorer
     from langmem_graph.pipelines import Pipelines
-    from langmem_graph.reports import RecordsReport
-    from langmem_graph.retriever import MemoryRetriever
-    from langmem_graph.schemas import Message
     from langmem_graph.shared_memory import SharedMemory
 
-Id = str | int
+__all__ = ["Memory", "UserMemory"]
 
 
-class Memory(MemoryRetention, AllUsersMethods):
+class Memory(Closing):
     """Long-term memory of many users in one directory.
 
     Examples:
@@ -167,6 +151,48 @@ class Memory(MemoryRetention, AllUsersMethods):
 
         return SharedMemory(self._services, self._pipelines, self._access, room, as_user)
 
+    def users(self) -> list[UserSummary]:
+        """All users of whom something is stored, with what their memories hold and what is due."""
+        return self._services.directory.read_each(usage.summary)
+
+    ausers = twin(users)
+
+    def usage(self, since: object = None) -> Usage:
+        """What the model calls for all users and in shared rooms cost, by day and purpose."""
+        start = None if since is None else to_utc(since)
+        both, read = (False, True), self._services.directory.read_each
+        found = [read(lambda c, _: usage.usage(c, start), shared=one) for one in both]
+        return usage.sum_of(chain.from_iterable(found))
+
+    ausage = twin(usage)
+
+    def keep_days(self, *, messages: int | None = None, records: int | None = None) -> None:
+        """Set how long this `Memory` keeps what is of users and rooms without limits of their own.
+
+        It replaces `Settings.keep_days`, and is not stored: say it at every start. With a model,
+        the background worker applies it once a day to all users; else call `expire`.
+
+        Raises:
+            InvalidInputError: no whole number above 0, or records for longer than messages.
+        """
+        self._services.keep_days = expiry.checked_keep_days(messages, records)
+        if self._pipelines is not None and not self._services.read_only:
+            self._pipelines.expire_daily()
+
+    akeep_days = twin(keep_days)
+
+    def expire(self) -> list[ExpiryReport]:
+        """Apply the limits to all users and shared rooms; a report where something was deleted.
+
+        Raises:
+            ReadOnlyError: the memory was opened with `read_only`.
+        """
+        if self._services.read_only:
+            raise ReadOnlyError("expire needs a memory opened for writing, not read_only=True.")
+        return expiry.expire_all(self._services)
+
+    aexpire = twin(expire)
+
     def close(self) -> None:
         """Finish due work, release all files and let other processes in. Safe to call twice."""
         if self._closed:
@@ -177,222 +203,3 @@ class Memory(MemoryRetention, AllUsersMethods):
                 self._pipelines.close(until)
         finally:
             self._services.close(until)
-
-
-class UserMemory(EditingMethods, InspectionMethods, ModelMethods, UserRetention):
-    """The memory of one user, from `memory.user(id)`. Asynchronous twins begin with `a` (`aadd`).
-
-    Times are given as a datetime, ISO text or epoch seconds; naive ones are UTC. All methods raise
-    `ClosedMemoryError` after `memory.close()`.
-    """
-
-    @traced
-    def add(
-        self,
-        messages: Any,
-        *,
-        session_id: Id,
-        at: object = None,
-        origin: Origin | None = None,
-        whole_conversation: bool = False,
-        metadata: Mapping[str, Value] | None = None,
-        agent_id: Id | None = None,
-        given_before: Collection[str] = (),
-    ) -> AddReport:
-        """Store messages of one session; what the report acknowledges is on disk.
-
-        Args:
-            messages: LangChain messages, pairs of role and text, or dicts with `role`, `content`
-                and optional `id`, `name` (the speaker), `at` (or `timestamp`), `origin`, `metadata`
-                and `agent_id`; one or a list of them.
-            session_id: the conversation they belong to.
-            at: when messages without a time were said; default now.
-            origin: whose words they are, where a message does not say; default by role. It may
-                only lower the trust: a pasted document is `import`, never the other way round.
-            whole_conversation: the list is the conversation so far, as stateless clients send it
-                with every turn: what it repeats of the session is known, even under new ids.
-            metadata: what readers can filter by (`where`), such as `{"project": "atlas"}`: texts,
-                numbers, True and False. A message's own `metadata` is added to it.
-            agent_id: the agent that they are of, where there are several.
-            given_before: ids of messages that an earlier call has stored. Of those, what memory
-                does not have any more was forgotten, erased or expired, and is not stored again.
-
-        Returns:
-            What happened to each message; one that cannot be stored is rejected with its reason.
-
-        Raises:
-            InvalidInputError: no usable session id, time, origin, metadata or list.
-            StorageError: the ledger cannot be written; nothing was acknowledged.
-            EmbedderMismatchError: the stored vectors were made by another embedder.
-        """
-        about: dict[str, Any] = {"origin": origin, "metadata": metadata, "agent_id": agent_id}
-        about |= {"given_before": given_before}
-        return add_messages.add_messages(
-            self._services, self.id, messages, session_id, at, whole_conversation, **about
-        )
-
-    aadd = twin(add)
-
-    @traced
-    def search_conversation(
-        self,
-        query: str,
-        k: int = 5,
-        by: SearchBy = "message",
-        *,
-        explain: bool = False,
-        ranking: RankingMethod | None = None,
-        where: Where | None = None,
-    ) -> list[MessageHit]:
-        """Find messages without calling a model, best first; what no longer holds is labelled.
-
-        Args:
-            query: what to look for, in plain words.
-            k: the largest number of hits.
-            by: `message`, or `session` to rank sessions, each represented by its best message.
-            explain: fill the hits' `signals`; the next three follow them and say why (`missed`).
-            ranking: instead of `Settings.ranking.method`, for this call.
-            where: only what passes this filter, such as `{"project": "atlas"}`; see
-                docs/scopes.md.
-
-        Raises:
-            InvalidInputError: an empty query, `k` below 1, an unknown `by` or an unusable filter.
-        """
-        return fast_recall.search_conversation(
-            self._along(), self.id, query, k, by, explain, ranking, where
-        )
-
-    asearch_conversation = twin(search_conversation)
-
-    @traced
-    def add_records(self, records: Any) -> "RecordsReport":
-        """Store records made elsewhere, without a model.
-
-        Args:
-            records: `Record`s, or dicts with `text` and `source_message_ids` (stored messages), and
-                optionally any other field of `Record`; and `changes`, as `export_records` gives.
-
-        Returns:
-            What happened to each. Where a current record says the same, the sources support that
-            one.
-
-        Raises:
-            InvalidInputError: no list of records, or nothing is stored of this user.
-            StorageError: the ledger cannot be written; nothing was acknowledged.
-        """
-        return add_records.add_records(self._services, self.id, records, "import")
-
-    aadd_records = twin(add_records)
-
-    @traced
-    def search_records(
-        self,
-        query: str,
-        k: int = 5,
-        *,
-        as_of: object = None,
-        explain: bool = False,
-        where: Where | None = None,
-    ) -> list[RecordHit]:
-        """Find records without calling a model, best first; what no longer holds is labelled.
-
-        Args:
-            query: what to look for, in plain words.
-            k: the largest number of hits; a record counts as one with what it superseded.
-            as_of: what held at this time, instead of what holds now.
-            explain: put each signal's value into the hits' `signals`.
-            where: a filter that all messages must pass which carry a record; see docs/scopes.md.
-
-        Raises:
-            InvalidInputError: an empty query, `k` below 1, no time, or an unusable filter.
-        """
-        options = (as_of, explain, where)
-        return joined_search.search_records(self._along(), self.id, query, k, *options)
-
-    asearch_records = twin(search_records)
-
-    def get_records(self, ids: str | Sequence[str], *, where: Where | None = None) -> list[Record]:
-        """The records with these ids, whatever their status; unknown ids are left out.
-
-        With `where`, also those that do not pass the filter.
-        """
-        named = message_ids(ids)
-        return self._read_along(where, lambda c: record_history.get_records(c, named))
-
-    aget_records = twin(get_records)
-
-    def get_conversation(
-        self, ids: str | Sequence[str], *, where: Where | None = None
-    ) -> "list[Message]":
-        """The messages with these ids, in the order asked; unknown ids are left out.
-
-        With `where`, also those that do not pass the filter.
-        """
-        named = message_ids(ids)
-        return self._read_along(where, lambda c: record_history.get_conversation(c, named))
-
-    aget_conversation = twin(get_conversation)
-
-    def sessions(self) -> list[message_queries.SessionSummary]:
-        """All sessions at a glance, in the order they began."""
-        return self._read(message_queries.session_summaries)
-
-    asessions = twin(sessions)
-
-    def export(self) -> list[dict[str, Any]]:
-        """Every message as a JSON-shaped dict that `add` and `langmem-graph import` take back."""
-        return self._read(record_history.export_messages)
-
-    aexport = twin(export)
-
-    def export_records(
-        self, *, as_of: object = None, history: bool = False
-    ) -> list[dict[str, Any]]:
-        """Every record that holds now, as a dict that `add_records` takes back; oldest first.
-
-        Args:
-            as_of: what held at this time instead, as it was then.
-            history: also what holds no longer, with its `labels`, and what messages did to each
-                record (`changes`).
-        """
-        then = to_utc(as_of) if as_of is not None else None
-        return self._read(record_history.export_records, then, history=history)
-
-    aexport_records = twin(export_records)
-
-    def as_retriever(
-        self, *, k: int = 5, by: SearchBy = "message", where: Where | None = None
-    ) -> "MemoryRetriever":
-        """This memory as a LangChain retriever, sync and async; options as for searching.
-
-        A `where` that is given to `invoke` narrows this one.
-        """
-        from langmem_graph.retriever import MemoryRetriever
-
-        parsed(where)  # raises for an unusable one
-        return MemoryRetriever(user=self, k=k, by=by, where=where)
-
-    @traced
-    def erase(self) -> EraseReport:
-        """Delete everything of this user: the ledger, its log, the vectors, the folder.
-
-        What the user wrote in shared rooms stays; the report names these.
-        """
-        self._check_writable("erase")
-        return deletion.erase(self._services, self.id)
-
-    aerase = twin(erase)
-
-    def doctor(self, *, sample: int = 200) -> Health:
-        """Compare the ledger with the index, looking up `sample` vectors in Chroma (0: all)."""
-        return doctor_and_rebuild.examine(self._services, self.id, sample)
-
-    adoctor = twin(doctor)
-
-    @traced
-    def rebuild(self, *, reembed: bool = False) -> Health:
-        """Rebuild the index from the ledger's vectors; `reembed` also embeds every text anew."""
-        self._check_writable("rebuild")
-        return doctor_and_rebuild.rebuild(self._services, self.id, reembed)
-
-    arebuild = twin(rebuild)

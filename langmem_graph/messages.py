@@ -1,4 +1,4 @@
-"""Parses messages, users, sessions and times in any accepted form; gives messages a stable id.
+"""Parses messages in any accepted form, and gives each a stable id.
 
 The same id with the same text is already known; the same id with another text is stored beside it
 as `id~2`. The id of a message that has none is the hash of its session, role, given time, speaker,
@@ -9,11 +9,12 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Any
 
-from langmem_graph.errors import InvalidInputError, MissingUserError
-from langmem_graph.metadata import check_value, checked_metadata
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.ids_and_times import agent_key, is_unicode, to_utc
+from langmem_graph.metadata import checked_metadata
 from langmem_graph.redaction import Redact, redacted_message
 from langmem_graph.reports import RejectedMessage
 from langmem_graph.schemas import ORIGIN_OF_ROLE, Message, Origin, Role
@@ -50,70 +51,6 @@ _CALL_BLOCKS = ("tool_use", "tool_call", "function_call")
 
 class UnusableMessageError(Exception):
     """A message cannot be stored, for the reason in the text."""
-
-
-def user_key(user_id: object) -> str:
-    """The user's id as text: `7` and `"7"` are the same user."""
-    hint = " Pass the id of the person whose memory this is: memory.user('alice')."
-    return text_key(user_id, "user id", MissingUserError, hint)
-
-
-def session_key(session_id: object) -> str:
-    """The session's id as text."""
-    return text_key(session_id, "session_id", InvalidInputError)
-
-
-def agent_key(agent_id: object) -> str | None:
-    """The agent's id as text, if there is one."""
-    if agent_id is None:
-        return None
-    return str(check_value("agent_id", text_key(agent_id, "agent_id", InvalidInputError)))
-
-
-def text_key(given: object, what: str, error: type[InvalidInputError], hint: str = "") -> str:
-    """A name that was given as text or as a whole number, as text."""
-    if isinstance(given, bool) or not isinstance(given, str | int):
-        raise error(f"The {what} must be a non-empty string or an integer, not {given!r}.{hint}")
-    text = str(given)
-    if not text.strip():
-        raise error(f"The {what} is empty. Give a non-empty string or an integer.")
-    if not is_unicode(text):
-        raise error(f"The {what} holds half of a character (a lone surrogate): {text!r}.")
-    return text
-
-
-def is_unicode(text: str) -> bool:
-    """False for half of a character (a lone surrogate), which no file can hold."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def message_ids(ids: object) -> list[str]:
-    """One id or several as a list of texts."""
-    several = [ids] if isinstance(ids, str | int) else ids
-    if not isinstance(several, Iterable) or isinstance(several, bytes | Mapping):
-        raise InvalidInputError(f"ids must be a message id or a list of them, not {ids!r}.")
-    return [text for text in map(str, several) if is_unicode(text)]  # as every stored id is
-
-
-def to_utc(value: object) -> datetime:
-    """A time as UTC. Takes datetime, date, ISO text or epoch seconds; naive times are UTC."""
-    try:
-        time = datetime.fromisoformat(value.strip()) if isinstance(value, str) else value
-        if isinstance(time, int | float) and not isinstance(time, bool):
-            return datetime.fromtimestamp(time, UTC)
-        if isinstance(time, date) and not isinstance(time, datetime):
-            return datetime(time.year, time.month, time.day, tzinfo=UTC)
-        if not isinstance(time, datetime):
-            raise ValueError(time)
-        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
-    except (ValueError, OverflowError, OSError) as error:
-        raise InvalidInputError(
-            f"Not a time: {value!r}. Give a datetime, ISO 8601 text or seconds since 1970."
-        ) from error
 
 
 def parse_messages(
@@ -393,8 +330,3 @@ def _named(message: Message, has_time: bool, occurrences: Counter[str]) -> Messa
     occurrences[key] += 1
     digest = hashlib.sha256(identity.encode()).hexdigest()[:32]
     return message.model_copy(update={"id": f"m-{digest}"})
-
-
-def folder_name(user_id: str) -> str:
-    """The hash of the id: any id makes a safe name, and none contains another."""
-    return hashlib.sha256(user_id.encode(errors="surrogateescape")).hexdigest()

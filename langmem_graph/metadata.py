@@ -66,7 +66,7 @@ def _shown(value: object) -> str:
     return text if len(text := repr(value)) <= 80 else f"{text[:80]}…"
 
 
-def shared(several: Iterable[Mapping[str, Value]]) -> dict[str, Value]:
+def in_common(several: Iterable[Mapping[str, Value]]) -> dict[str, Value]:
     """What all of these have: the keys whose values are equal, and of one type, in each."""
     first, *others = [*several] or [{}]
     same = {json.dumps(pair) for pair in first.items()}

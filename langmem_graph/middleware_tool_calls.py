@@ -13,7 +13,7 @@ from langgraph.types import Command, interrupt
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.grounding.derivations import states
-from langmem_graph.grounding.tool_schema import slot_name, slot_path
+from langmem_graph.grounding.tool_schema import slot_name, slot_path, value_at
 from langmem_graph.llm.tool_specs import tool_spec
 from langmem_graph.messages import HANDOFF
 from langmem_graph.retrieval.quoted_context import NOTED, as_data, plain_id
@@ -70,7 +70,7 @@ class GroundedTools:
         offered = {
             slot: f"{as_data(str(one.value))}, said by {one.origin} ({_cited(one)})"
             for slot, one in grounded.offered.items()
-            if _value_at(completed, slot) is None
+            if value_at(completed, slot_path(slot)) is None
         }
         shown = {slot: _cited(one) for slot, one in sources if one.type != "default"}
         return Checked(completed, list(notes.values()), offered, shown)
@@ -110,7 +110,8 @@ def _contradictions(arguments: Arguments, grounded: GroundedCall, query: str) ->
     """A note for each slot that differs from memory, unless the request itself states its value."""
     notes = {}
     for slot, sources in _by_slot(grounded).items():
-        value, remembered = _value_at(arguments, slot), _value_at(grounded.arguments, slot)
+        path = slot_path(slot)
+        value, remembered = value_at(arguments, path), value_at(grounded.arguments, path)
         if value is None or _same(value, remembered):
             continue
         texts = [query, " ".join(source.text for source in sources)]
@@ -146,19 +147,8 @@ def _is_of_incomplete(
     It would be sent incomplete.
     """
     outer = [path[:place] for place in range(1, len(path))]
-    added = [
-        one
-        for one in outer
-        if path[len(one)].isdigit() or _value_at(arguments, ".".join(one)) is None
-    ]
+    added = [one for one in outer if path[len(one)].isdigit() or value_at(arguments, one) is None]
     return any(other[: len(one)] == one for one in added for other in lacking)
-
-
-def _value_at(arguments: Arguments, slot: str) -> Any:
-    value: Any = arguments
-    for name in slot_path(slot):
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
 
 
 def _same(left: Any, right: Any) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from langmem_graph.async_methods import AsyncMethods, twin
+from langmem_graph.async_methods import UserMethods, twin
 from langmem_graph.filters import Where, parsed
 from langmem_graph.reports import FlushForecast, FlushReport, OnProgress
 from langmem_graph.retrieval import fast_recall
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from langmem_graph.schemas import GroundedCall, Origin
 
 
-class ModelMethods(AsyncMethods):
+class ModelMethods(UserMethods):
     """Base of `UserMemory`: what is recalled, filled in, read, and what reading would cost."""
 
     @traced
@@ -61,11 +61,10 @@ class ModelMethods(AsyncMethods):
         Raises:
             InvalidInputError: an empty query, an unusable option, or no model for the mode.
         """
-        limits = (k, max_tokens, in_view, at)
+        request = recall_request(self.settings, query, mode, k, max_tokens, in_view, at)
         if mode == "fast":
             look_up = uninterrupted(fast_recall.fast_recall)
-            return look_up(self._along(), self.id, query, *limits, where)
-        request = recall_request(self.settings, query, mode, *limits)
+            return look_up(self._along(), self.id, request, where)
         pipelines = self._reasoning(mode)
         reasoning = pipelines.reasoning.over(self._along().within(parsed(where)))
         return pipelines.loop.run(reasoning.recall(self.id, request, on_event))

@@ -7,7 +7,7 @@ can have the key of a shared room, and no hash of an id is the hash of such a ke
 from collections.abc import Iterable
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.messages import text_key
+from langmem_graph.ids_and_times import text_key
 from langmem_graph.metadata import check_value
 
 _MARK = "\udcff"

@@ -182,6 +182,10 @@ class StepRun:
         _log.warning("%s: %s", failed, for_log(error))
         return f"{type(error).__name__}: {error}"
 
+    def warning(self, failed: str, error: Exception) -> str:
+        """The same with what failed, as a line for a report."""
+        return f"{failed}: {self.problem(failed, error)}"
+
 
 Step = Callable[[Any, Any, StepRun], Coroutine[Any, Any, Any]]
 """`async def step(deps, state, run) -> update`: the form of every step in every graph."""
@@ -307,6 +311,11 @@ async def _traced(step: Step, deps: Any, state: Any, run: StepRun) -> Any:
         update = await step(deps, state, run)
         noting.note_sizes(update)
         return update
+
+
+def own_config(run: str, user_id: str) -> RunnableConfig:
+    """The config of a run that the library itself starts; `configured_user` reads the user."""
+    return {**tracing.labelled(run, user_id), "configurable": {"user_id": user_id}}
 
 
 def configured_user(config: RunnableConfig) -> str:

@@ -6,7 +6,6 @@ from typing import Any
 
 from langmem_graph.async_methods import twin
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.memory import Id, UserMemory
 from langmem_graph.pipelines import Pipelines
 from langmem_graph.reports import ForgetReport
 from langmem_graph.room_access import Action, RoomAccess
@@ -14,6 +13,7 @@ from langmem_graph.room_keys import author_name, room_name, shared_key
 from langmem_graph.storage import deletion
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.threads import in_thread
+from langmem_graph.user_memory import Id, UserMemory
 
 _ACTIONS: dict[Action, str] = {
     "read": """recall search_conversation search_records get_records get_conversation sessions

@@ -13,7 +13,7 @@ from weakref import WeakSet
 from pydantic import BaseModel
 
 from langmem_graph.errors import LangMemGraphError
-from langmem_graph.messages import folder_name
+from langmem_graph.ids_and_times import folder_name
 from langmem_graph.reports import UserSummary
 
 if TYPE_CHECKING:

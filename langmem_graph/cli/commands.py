@@ -1,4 +1,7 @@
-"""The commands of `langmem-graph`: each opens a memory, calls one method and prints its result."""
+"""The commands of `langmem-graph`: each opens a memory, calls one method and prints its result.
+
+Those for many users are in `upkeep`, and those that serve in `serving`.
+"""
 
 import sys
 import warnings
@@ -10,12 +13,15 @@ import typer
 
 from langmem_graph import __version__
 from langmem_graph.cli import demo as demo_command
-from langmem_graph.cli import printing, read_backlog
+from langmem_graph.cli import printing
 from langmem_graph.cli import show as show_command
-from langmem_graph.cli.databases import migrate, move
-from langmem_graph.cli.expire import expire
-from langmem_graph.cli.import_files import embedding_bar, import_file
-from langmem_graph.cli.inspect import inspect
+from langmem_graph.cli.import_and_read import (
+    NO_MODEL,
+    embedding_bar,
+    import_file,
+    load_reader,
+    read_backlog,
+)
 from langmem_graph.cli.options import (
     DEFAULT_MEMORY,
     BaseUrlOption,
@@ -31,9 +37,9 @@ from langmem_graph.cli.options import (
     opened,
     read_json,
 )
-from langmem_graph.cli.overview import usage, users
 from langmem_graph.cli.printing import print_json
-from langmem_graph.cli.serve_mcp import mcp
+from langmem_graph.cli.serving import inspect, mcp
+from langmem_graph.cli.upkeep import expire, migrate, move, usage, users
 from langmem_graph.errors import InvalidInputError, LangMemGraphError, TokenCountWarning
 from langmem_graph.reports import FlushReport
 from langmem_graph.retrieval.quoted_context import plain_json
@@ -111,9 +117,9 @@ def import_(
     as_json: JsonOption = False,
 ) -> None:
     """Add the conversations of a file, each message at its own time."""
-    reader = read_backlog.load_reader(model, base_url) if read else None
+    reader = load_reader(model, base_url) if read else None
     if read and reader is None:
-        raise InvalidInputError(read_backlog.NO_MODEL)
+        raise InvalidInputError(NO_MODEL)
     with opened(directory, chroma, embeddings) as memory:
         totals = import_file(memory.user(user), file, quiet=as_json)
     if not as_json:
@@ -129,7 +135,7 @@ def import_(
 
     if read:
         with opened(directory, chroma, embeddings, model=reader) as memory:
-            read_backlog.read_backlog(memory, user, show_both, yes=yes, quiet=as_json)
+            read_backlog(memory, user, show_both, yes=yes, quiet=as_json)
 
 
 @app.command()
@@ -256,10 +262,10 @@ def flush(
     as_json: JsonOption = False,
 ) -> None:
     """Let a model read what it has not read yet: records, topics, profile. Ctrl-C stops it."""
-    reader = read_backlog.load_reader(model, base_url)
+    reader = load_reader(model, base_url)
     show_report = print_json if as_json else partial(printing.show_flush, user)
     with opened(directory, chroma, embeddings, model=reader) as memory:
-        read_backlog.read_backlog(memory, user, show_report, yes=yes, quiet=as_json)
+        read_backlog(memory, user, show_report, yes=yes, quiet=as_json)
 
 
 @app.command()

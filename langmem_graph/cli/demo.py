@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from langmem_graph.cli.import_files import import_file
+from langmem_graph.cli.import_and_read import import_file
 from langmem_graph.cli.printing import console, note, show_hits
 from langmem_graph.memory import Memory, UserMemory
 

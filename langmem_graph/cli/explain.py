@@ -6,7 +6,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from langmem_graph.cli.printing import console, label_line, note, printable
-from langmem_graph.reasoning.proof_tree import ProofGoal, named_facts, proof_tree
+from langmem_graph.reasoning.proof import ProofGoal, named_facts, proof_tree
 from langmem_graph.schemas import Fact, Recall
 
 _OUTCOMES = {

@@ -13,7 +13,7 @@ from langmem_graph.extraction.records_in_view import records_in_view
 from langmem_graph.extraction.state import Batch, BatchView, Candidate, ShownMessage
 from langmem_graph.retrieval.quoted_context import LONGEST_NAME, as_data, plain_id
 from langmem_graph.retrieval.search_common import UserSearch
-from langmem_graph.schedule.times import event_in, zone_of
+from langmem_graph.schedule.times import event_in, with_weekday, zone_of
 from langmem_graph.schemas import Message, Record
 from langmem_graph.storage import message_queries, pending_messages
 from langmem_graph.storage.memory_services import Services
@@ -21,7 +21,6 @@ from langmem_graph.storage.user_room import Room
 from langmem_graph.tokens import TokenCounter, token_counter
 
 TOKENS_BEFORE, MESSAGES_BEFORE = 600, 12  # of what was said before; own figures
-_DAYS = "Mon Tue Wed Thu Fri Sat Sun".split()
 _TOLD = ("instruction", "draft")  # kinds and confirmations that matter for changes
 
 
@@ -94,8 +93,7 @@ def _message_line(alias: str, message: Message, zone: str | None, message_chars:
 
 def shown_day(message: Message, zone: str | None) -> str:
     """The day on which a message was said, as its line has it."""
-    at = message.at.astimezone(zone_of(zone))
-    return f"{_DAYS[at.weekday()]} {at:%Y-%m-%d}"
+    return with_weekday(message.at.astimezone(zone_of(zone)))
 
 
 def shortened(text: str, limit: int) -> str:
@@ -118,7 +116,7 @@ def _record_line(alias: str, record: Record, zone: str | None) -> str:
         at = event.start.astimezone(zone_of(event.time_zone or zone))
         clock = f" {at:%H:%M}" if event.granularity == "minute" else ""
         rule = f" {event.recurrence}" if event.recurrence else ""
-        notes.append(f"{_DAYS[at.weekday()]} {at:%Y-%m-%d}{clock}{rule}")
+        notes.append(f"{with_weekday(at)}{clock}{rule}")
     said = record.said_at.astimezone(zone_of(zone))
     return f"{alias} {said:%Y-%m-%d} ({'; '.join(notes)}) {as_data(record.text)}"
 

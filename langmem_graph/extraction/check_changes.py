@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from langmem_graph.extraction.quote_matching import holds, holds_words, is_telling
 from langmem_graph.extraction.state import (
     Candidate,
     Counts,
@@ -22,6 +21,7 @@ from langmem_graph.schemas import NO_LONGER, Record
 from langmem_graph.storage import record_queries
 from langmem_graph.storage.record_writes import plain
 from langmem_graph.storage.user_room import Room
+from langmem_graph.values.matching import holds, holds_words, is_telling
 
 MOST_OF_A_MESSAGE = 5  # where one message would end more records, they wait for a yes; own figure
 

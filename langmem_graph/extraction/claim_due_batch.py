@@ -12,7 +12,7 @@ from itertools import groupby
 from sqlalchemy import Connection
 
 from langmem_graph.extraction.state import Batch, Counts, Dependencies, ExtractionState, usage_of
-from langmem_graph.llm.structured_calls import Usage
+from langmem_graph.llm.structured_calls import RunUsage
 from langmem_graph.runtime import StepRun
 from langmem_graph.storage import pending_messages, tables_and_migrations, usage
 from langmem_graph.storage.pending_messages import Unread
@@ -46,7 +46,7 @@ async def claim(deps: Dependencies, state: ExtractionState, run: StepRun) -> Ext
     def work(room: Room) -> ExtractionState:
         with room.database.write_transaction() as connection:
             if budget is not None and usage.tokens_today(connection) >= budget:
-                paused = Usage(problems=[_PAUSED.format(budget)])
+                paused = RunUsage(problems=[_PAUSED.format(budget)])
                 return {"batch": None, "usage": paused, "failed": "claim"}
             generation = pending_messages.generation(connection)
             batch = _next_batch(connection, force=state.get("force", False))

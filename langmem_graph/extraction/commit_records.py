@@ -1,7 +1,8 @@
-"""commit: store a batch's records, carry out its changes, and end its pending state.
+"""commit and schedule: store a batch's records, carry out its changes, end its pending state.
 
 All of it is one transaction: after a killed process the batch is extracted again. A change keeps
-the former values and the words that made it, so that it can be undone.
+the former values and the words that made it, so that it can be undone. `schedule` then takes off
+the schedule what has no time (RealMem 4.2).
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,7 @@ from langmem_graph.extraction.state import (
 )
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.schedule_changes import with_skipped
+from langmem_graph.schedule.times import event_in
 from langmem_graph.schemas import NO_LONGER, Record
 from langmem_graph.storage import (
     pending_messages,
@@ -55,6 +57,22 @@ async def commit(deps: Dependencies, state: ExtractionState, run: StepRun) -> Ex
         return {"changed": changed, "counts": counts}
 
     return await services.in_room(run.user, work)
+
+
+async def schedule(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
+    """Take new records without a usable time off the schedule, without a model."""
+    changed, zone = state.get("changed") or [], deps.services.settings.time_zone
+
+    def work(room: Room) -> ExtractionState:
+        with room.database.write_transaction() as connection:
+            for n, record in record_queries.records_by_number(connection, changed).items():
+                if record.facet == "schedule" and event_in(record.event_time, zone) is None:
+                    change = Change.new("schedule rules", "it has neither a time nor a recurrence")
+                    facet = {"facet": "none"}
+                    record_writes.change_record(connection, n, "unschedule", change, facet)
+        return {}
+
+    return await deps.services.in_room(run.user, work) if changed else {}
 
 
 def _commit(
@@ -165,7 +183,7 @@ def _carry_out(
     successor = made.get(proposal.by)
     by = successor.n if successor else None
     found = record_queries.records_by_number(connection, [n] if by is None else [n, by])
-    old, new = found.get(n), found.get(by) if by is not None else None
+    old, newer = found.get(n), (by, found[by]) if by is not None and by in found else None
     if old is None or by == n or (by is None and proposal.by is not None):
         return set()
     change = successor.change if successor else Change.new(MADE_BY)
@@ -175,13 +193,13 @@ def _carry_out(
     if proposal.held:
         record_changes.write(connection, written, change, held=True)
         return set()
-    if by is not None and new and proposal.relation == "replaces" and new.said_at < old.said_at:
+    if newer and proposal.relation == "replaces" and newer[1].said_at < old.said_at:
         # what was said first was stored last: the stored record is the one that holds
-        record_writes.supersede(connection, by, n, old.valid_from, change)
-        turned = replace(written, record=by, by_record=n, since=naive(old.valid_from))
+        record_writes.supersede(connection, newer[0], n, old.valid_from, change)
+        turned = replace(written, record=newer[0], by_record=n, since=naive(old.valid_from))
         record_changes.write(connection, turned, change)
-        return {by}
-    if not _apply(connection, n, proposal, old, new, by, change, zone):
+        return {newer[0]}
+    if not _apply(connection, proposal, (n, old), newer, change, zone):
         return set()
     record_changes.write(connection, written, change)
     return {n}
@@ -207,23 +225,21 @@ def confirm_held(connection: Connection, message: int, zone: str | None) -> set[
 
 def _apply(
     connection: Connection,
-    n: int,
     proposal: Proposal,
-    old: Record,
-    new: Record | None,
-    by: int | None,
+    older: tuple[int, Record],
+    newer: tuple[int, Record] | None,
     change: Change,
     zone: str | None,
 ) -> bool:
-    """Change the older record; False where nothing had to be changed."""
-    relation = proposal.relation
+    """Change the older record, for a newer one or without one; False where nothing had to be."""
+    (n, old), relation = older, proposal.relation
     said_at = record_queries.said_at(connection, proposal.agreed_message or proposal.message)
     if relation in NO_LONGER:
-        until = _until(proposal, old, new, said_at)
-        if by is None:
+        until = _until(proposal, old, newer[1] if newer else None, said_at)
+        if newer is None:
             record_writes.end_record(connection, n, "end", until, change)
         else:
-            record_writes.supersede(connection, n, by, until, change)
+            record_writes.supersede(connection, n, newer[0], until, change)
     elif relation in ("confirms", "adopts"):
         sources = [m for m in (proposal.message, proposal.agreed_message) if m is not None]
         record_writes.add_sources(connection, n, sources, supporting=True)
@@ -236,9 +252,9 @@ def _apply(
         if event is None:
             return False
         record_writes.change_record(connection, n, "skip", change, {"event": event})
-    elif by is not None:
-        record_writes.add_link(connection, by, n, REFINES)
-    return relation != "details" or by is not None
+    elif newer is not None:
+        record_writes.add_link(connection, newer[0], n, REFINES)
+    return relation != "details" or newer is not None
 
 
 def _until(proposal: Proposal, old: Record, new: Record | None, said_at: datetime) -> datetime:

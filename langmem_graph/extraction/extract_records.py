@@ -31,7 +31,7 @@ from langmem_graph.llm.answer_schemas import (
     NewMemory,
     ProposedChange,
 )
-from langmem_graph.llm.structured_calls import Usage, load_prompt
+from langmem_graph.llm.structured_calls import RunUsage, load_prompt
 from langmem_graph.reading import Reading, reading_of
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.model_written_times import read_day, written_event
@@ -85,7 +85,7 @@ def reading_prompt(reading: Reading) -> str:
     return "\n".join(["", head, *told]) if told else ""
 
 
-def _is_too_much(answer: Extraction | None, view: BatchView, usage: Usage) -> bool:
+def _is_too_much(answer: Extraction | None, view: BatchView, usage: RunUsage) -> bool:
     """Whether a full answer may have left something out, or one to a long batch was cut off."""
     if answer is not None:
         return len(answer.memories) >= MOST_MEMORIES

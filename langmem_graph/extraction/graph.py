@@ -14,7 +14,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from langmem_graph.extraction.claim_due_batch import claim, give_back
-from langmem_graph.extraction.commit_records import commit
+from langmem_graph.extraction.commit_records import commit, schedule
 from langmem_graph.extraction.extract_records import extract
 from langmem_graph.extraction.link_causally import causal
 from langmem_graph.extraction.link_records import link
@@ -22,7 +22,6 @@ from langmem_graph.extraction.plan_round import plan_round
 from langmem_graph.extraction.reconcile_records import compare, reconcile
 from langmem_graph.extraction.state import Dependencies, ExtractionState
 from langmem_graph.extraction.update_profile import profile
-from langmem_graph.extraction.update_schedule import schedule
 from langmem_graph.extraction.update_topics import topics
 from langmem_graph.extraction.verify_values import verify
 from langmem_graph.runtime import OBJECTS, Step, as_node

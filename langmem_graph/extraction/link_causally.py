@@ -11,7 +11,7 @@ from langmem_graph.causal.scorers import NoScorer, Verdict, VerifierScorer
 from langmem_graph.extraction.plan_round import MIN_CHANGED
 from langmem_graph.extraction.state import Dependencies, ExtractionState, counts_of, usage_of
 from langmem_graph.llm.answer_schemas import CausalPairs
-from langmem_graph.llm.structured_calls import Usage, load_prompt
+from langmem_graph.llm.structured_calls import RunUsage, load_prompt
 from langmem_graph.retrieval.quoted_context import as_data
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.times import event_in
@@ -46,10 +46,10 @@ async def causal(deps: Dependencies, state: ExtractionState, run: StepRun) -> Ex
         return {}
     usage, causes = usage_of(state), 0
     if len(candidates.records) > 1:
-        found = await _link(deps, run.user, candidates, usage)
-        if found is None and usage.unreachable:
+        verdicts = await _ask(deps, candidates, usage)
+        if verdicts is None and usage.unreachable:
             return {"usage": usage, "round_due": False}
-        causes = found or 0
+        causes = await _link(deps, run.user, candidates, verdicts or {})
     await deps.services.in_room(run.user, lambda room: _note(room, candidates.last))
     return {"usage": usage, "counts": counts_of(state).plus(causes=causes)}
 
@@ -71,25 +71,31 @@ def _candidates(room: Room) -> _Candidates | None:
     return _Candidates(sorted(shown, key=_start_of), numbers, last)
 
 
-async def _link(
-    deps: Dependencies, user_id: str, candidates: _Candidates, usage: Usage
-) -> int | None:
-    """Ask for pairs, score them, and link those that pass; their number, None without an answer."""
-    records, numbers, _ = candidates
-    aliases = {f"r{place}": record for place, record in enumerate(records, 1)}
+async def _ask(
+    deps: Dependencies, candidates: _Candidates, usage: RunUsage
+) -> dict[tuple[str, str], Verdict] | None:
+    """The model's verdicts on pairs of record ids; None without an answer."""
+    aliases = {f"r{place}": record for place, record in enumerate(candidates.records, 1)}
     lines = [f"{a}: {r.said_at:%Y-%m-%d} {as_data(r.text)}" for a, r in aliases.items()]
     answer = await deps.runner.ask(CausalPairs, load_prompt("causal"), "\n".join(lines), usage)
-    if answer is None:
-        return None
-    verdicts = _verdicts(answer, aliases)
+    return None if answer is None else _verdicts(answer, aliases)
+
+
+async def _link(
+    deps: Dependencies,
+    user_id: str,
+    candidates: _Candidates,
+    verdicts: dict[tuple[str, str], Verdict],
+) -> int:
+    """Score the pairs, and link those that pass; returns their number."""
     if not verdicts:
         return 0
-    by_id = {record.record_id: record.text for record in records}
-    texts = {(by_id[a], by_id[b]): sure for (a, b), sure in verdicts.items()}
+    numbers = candidates.numbers
+    texts = {record.record_id: record.text for record in candidates.records}
     scorer = deps.causal or NoScorer()
     if isinstance(scorer, VerifierScorer):
-        scorer = scorer.given(texts)
-    scores = await scorer.ascore([(by_id[a], by_id[b]) for a, b in verdicts])
+        scorer = scorer.given({(texts[a], texts[b]): sure for (a, b), sure in verdicts.items()})
+    scores = await scorer.ascore([(texts[a], texts[b]) for a, b in verdicts])
     floor = deps.services.settings.extraction.causal_floor
     if floor is None:
         floor = THRESHOLDS.get(scorer.name, 0.0)

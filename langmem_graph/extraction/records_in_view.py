@@ -62,14 +62,21 @@ def records_in_view(
     wanted = list(dict.fromkeys([*own, *_alternating(found, about, coming, rules)]))
     holding = record_queries.current(connection, wanted)
     records = record_queries.records_by_number(connection, [n for n in wanted if n in holding])
-    left, kept = TOKENS * share, list[tuple[int, Record]]()
+    numbered = [(n, records[n]) for n in wanted if n in records]
     most = round(settings.extraction.records_shown * share)
-    for n in (n for n in wanted if n in records):
-        left -= len(records[n].text.encode()) / BYTES_PER_TOKEN + TOKENS_OF_LINE
-        if left < 0 or len(kept) == most:
-            break
-        kept.append((n, records[n]))
+    kept = _fitting(numbered[:most], TOKENS * share)
     return sorted(kept, key=lambda one: (one[1].said_at, one[0]))
+
+
+def _fitting(numbered: Iterable[tuple[int, Record]], tokens: float) -> list[tuple[int, Record]]:
+    """The first records whose lines have about so many tokens together."""
+    kept = list[tuple[int, Record]]()
+    for n, record in numbered:
+        tokens -= len(record.text.encode()) / BYTES_PER_TOKEN + TOKENS_OF_LINE
+        if tokens < 0:
+            break
+        kept.append((n, record))
+    return kept
 
 
 def share_of(messages: Iterable[Message]) -> float:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from langmem_graph.causal.scorers import CausalScorer
 from langmem_graph.llm.answer_schemas import NewMemory
-from langmem_graph.llm.structured_calls import ModelRunner, Usage
+from langmem_graph.llm.structured_calls import ModelRunner, RunUsage
 from langmem_graph.reports import ExtractionCounts
 from langmem_graph.schemas import ChangeRelation, Confirmation, Message, Record
 from langmem_graph.storage.memory_services import Services
@@ -111,7 +111,7 @@ class ExtractionState(TypedDict, total=False):
     look_for: list[str]  # what the messages change and no record tells that the first call showed
     unseen: list[int]  # records near a candidate or `look_for` that the first call did not show
     changed: list[int]  # records that are new or have changed
-    usage: Usage
+    usage: RunUsage
     counts: Counts
     generation: str  # of the ledger at the claim: forgetting changes it, and then nothing is stored
     round_due: bool
@@ -132,9 +132,9 @@ class Dependencies:
     first_alias: int | None = None  # of each call; None draws one at random
 
 
-def usage_of(state: ExtractionState) -> Usage:
+def usage_of(state: ExtractionState) -> RunUsage:
     """A copy of the run's model usage so far, to be added to and returned."""
-    return state.get("usage", Usage()).copy()
+    return state.get("usage", RunUsage()).copy()
 
 
 def counts_of(state: ExtractionState) -> Counts:

@@ -190,11 +190,11 @@ def round_question(begun: TopicsRound, zone: str | None) -> str:
     narratives = [_narrative(begun.files.tracks[name]) for name in begun.narratives]
     aliases = {begun.records[n].record_id: alias for alias, n in begun.numbers.items()}
     cited = set(begun.files.evidence.values())
-    lines = [
-        f"{alias}: {_record_line(begun.records[n], zone)} - {state}"
-        for alias, n in begun.numbers.items()
-        for state in [_state(begun.records[n], begun.changes.get(n, ()), n in cited, aliases, zone)]
-    ]
+    lines = list[str]()
+    for alias, n in begun.numbers.items():
+        record, changes = begun.records[n], begun.changes.get(n, ())
+        state = _state(record, changes, n in cited, aliases, zone)
+        lines.append(f"{alias}: {_record_line(record, zone)} - {state}")
     return "\n".join(["Tracks:", *(tracks or ["- none"]), *narratives, "Changed records:", *lines])
 
 

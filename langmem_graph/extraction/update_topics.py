@@ -18,7 +18,7 @@ from langmem_graph.extraction.topic_round import (
     round_question,
 )
 from langmem_graph.llm.answer_schemas import TopicRound
-from langmem_graph.llm.structured_calls import Usage, load_prompt
+from langmem_graph.llm.structured_calls import RunUsage, load_prompt
 from langmem_graph.runtime import StepRun
 from langmem_graph.storage import round_checkpoints, topic_file_rows
 from langmem_graph.storage.user_room import Room
@@ -50,7 +50,7 @@ async def topics(deps: Dependencies, state: ExtractionState, run: StepRun) -> Ex
     return {"usage": usage, "counts": counts, "again": begun.rest >= MIN_CHANGED}
 
 
-async def _ask(deps: Dependencies, begun: TopicsRound, usage: Usage) -> EditedTracks | None:
+async def _ask(deps: Dependencies, begun: TopicsRound, usage: RunUsage) -> EditedTracks | None:
     """The tracks after the model's edits; None where the model could not be reached."""
     if not begun.numbers:
         return EditedTracks(dict(begun.files.tracks))
@@ -73,7 +73,7 @@ async def _ask(deps: Dependencies, begun: TopicsRound, usage: Usage) -> EditedTr
 
 
 async def _shortened(
-    deps: Dependencies, begun: TopicsRound, edited: EditedTracks, usage: Usage
+    deps: Dependencies, begun: TopicsRound, edited: EditedTracks, usage: RunUsage
 ) -> EditedTracks:
     """Let the model tell those tracks in fewer words that have no room for what is new."""
     tracks = [find_track(edited.tracks, edit.name) for edit in edited.too_long.values()]

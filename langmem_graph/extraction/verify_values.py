@@ -12,7 +12,6 @@ from typing import Literal
 
 from langmem_graph.extraction.batch_view import shown_day
 from langmem_graph.extraction.check_changes import check_changes
-from langmem_graph.extraction.quote_matching import holds_value
 from langmem_graph.extraction.state import (
     BatchView,
     Candidate,
@@ -28,6 +27,7 @@ from langmem_graph.llm.answer_schemas import Extraction
 from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import NO_LONGER
 from langmem_graph.storage.user_room import Room
+from langmem_graph.values.matching import holds_value
 
 Grade = Literal["verbatim", "resolved", "unsupported"]
 _DIGITS = re.compile(r"\d+")

@@ -5,6 +5,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.documents import Document
@@ -12,12 +13,13 @@ from langchain_core.retrievers import BaseRetriever
 from langgraph.graph.state import CompiledStateGraph
 
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.ids_and_times import to_utc
 from langmem_graph.llm.chat_models import as_chat_model
 from langmem_graph.llm.structured_calls import model_runner
-from langmem_graph.messages import to_utc
 from langmem_graph.reasoning import goal_loop
 from langmem_graph.reasoning.state import JSON, GoalDependencies, GoalQuestion
-from langmem_graph.retrieval.facts import LONGEST, spelling
+from langmem_graph.retrieval.facts import LONGEST
+from langmem_graph.retrieval.memory_search import spelling
 from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Fact, Relation
 from langmem_graph.settings import Settings
@@ -66,13 +68,7 @@ def create_goal_graph(
     chosen = settings or Settings()
     runner = model_runner(as_chat_model(model), chosen, "recall")
 
-    async def search(query: str, k: int, relation: Relation, run: StepRun) -> list[Fact]:
-        return _facts(await _search_results(retriever, query, k, run))[:k]
-
-    async def near(sentences: Sequence[str], k: int, run: StepRun) -> list[list[Fact]]:
-        return [await search(sentence, k, "semantic", run) for sentence in sentences]
-
-    deps = GoalDependencies(runner, chosen, search, _likeness, near, alone=True)
+    deps = GoalDependencies(runner, chosen, _Retriever(retriever), alone=True)
     return goal_loop.build(deps, lambda config: "", GoalQuestion, form=JSON, shown=True)
 
 
@@ -88,21 +84,27 @@ def _check_arguments(search: SearchFunction) -> None:
         return
 
 
-async def _likeness(text: str, others: Sequence[str], run: StepRun) -> float:
-    return spelling(text, others)
+@dataclass(frozen=True)
+class _Retriever:
+    """An application's retriever, as the loop looks things up; texts are compared by spelling."""
 
+    given: BaseRetriever | SearchFunction
 
-async def _search_results(
-    retriever: BaseRetriever | SearchFunction, query: str, k: int, run: StepRun
-) -> list[Any]:
-    results: Any
-    if isinstance(retriever, BaseRetriever):
-        results = await retriever.ainvoke(query, run.config)
-    else:
-        results = await in_thread(retriever, query, k)
-        results = await results if inspect.isawaitable(results) else results
-    is_single = isinstance(results, str | Mapping | Document | Fact)
-    return [results] if is_single else list(results or [])
+    async def search(self, query: str, k: int, relation: Relation, run: StepRun) -> list[Fact]:
+        results: Any
+        if isinstance(self.given, BaseRetriever):
+            results = await self.given.ainvoke(query, run.config)
+        else:
+            results = await in_thread(self.given, query, k)
+            results = await results if inspect.isawaitable(results) else results
+        is_single = isinstance(results, str | Mapping | Document | Fact)
+        return _facts([results] if is_single else list(results or []))[:k]
+
+    async def near(self, sentences: Sequence[str], k: int, run: StepRun) -> list[list[Fact]]:
+        return [await self.search(sentence, k, "semantic", run) for sentence in sentences]
+
+    async def likeness(self, text: str, others: Sequence[str], run: StepRun) -> float:
+        return spelling(text, others)
 
 
 def _facts(results: Sequence[Any]) -> list[Fact]:

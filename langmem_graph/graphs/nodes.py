@@ -28,7 +28,7 @@ from langmem_graph.schemas import RecallMode
 Node = RunnableLambda[Any, dict[str, Any]]
 
 
-def _latest(_: Any, new: Any) -> Any:
+def latest(_: Any, new: Any) -> Any:
     """A reducer, since parallel branches may both recall or write."""
     return new
 
@@ -40,11 +40,11 @@ class MemoryState(MessagesState):
     these keys out of the graph's output.
     """
 
-    memory_context: NotRequired[Annotated[str, _latest]]
+    memory_context: NotRequired[Annotated[str, latest]]
     """The context for the user's last message; empty when there is none and after the answer."""
-    memory_question: NotRequired[Annotated[str, _latest]]
+    memory_question: NotRequired[Annotated[str, latest]]
     """The ids of the messages that the context belongs to."""
-    memory_owner: NotRequired[Annotated[dict[str, Any], _latest]]
+    memory_owner: NotRequired[Annotated[dict[str, Any], latest]]
     """The user of this thread, and the message from which on it is theirs."""
     memory_report: NotRequired[Annotated[dict[str, Any], operator.or_]]
     """With `report=True`: status, milliseconds and usage under `recall` and `write`."""
@@ -186,7 +186,7 @@ def create_write_node(
 
 def _node(step: BothStep[dict[str, Any]], messages_key: str) -> Node:
     """A runnable whose annotation tells `add_node` that it also takes `memory_owner`."""
-    owner = Annotated[dict[str, Any], _latest]
+    owner = Annotated[dict[str, Any], latest]
     taken = TypedDict("taken", {messages_key: list[Any], "memory_owner": owner}, total=False)  # type: ignore[misc]
 
     class Taking(RunnableLambda[Any, dict[str, Any]]):

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from langmem_graph.filters import Where, parsed
 from langmem_graph.graphs.conversation_messages import in_view, messages_in, query_of, question_key
-from langmem_graph.graphs.nodes import UserContext, _latest
+from langmem_graph.graphs.nodes import UserContext, latest
 from langmem_graph.graphs.turn_memory import TurnMemory, pipelines_of
 from langmem_graph.graphs.user_identity import UserId, user_of
 from langmem_graph.memory import Memory
@@ -36,9 +36,9 @@ class AnsweredInput(TypedDict, total=False):
 class RecallOutput(TypedDict, total=False):
     """The context, which `with_memory(state)` places before the question, and the `Recall`."""
 
-    memory_context: Annotated[str, _latest]
-    memory_question: Annotated[str, _latest]
-    memory_recall: Annotated[dict[str, Any], _latest]
+    memory_context: Annotated[str, latest]
+    memory_question: Annotated[str, latest]
+    memory_recall: Annotated[dict[str, Any], latest]
     """A `Recall` as JSON: context, evidence, facts, reasoning, trace, report."""
 
 

@@ -23,8 +23,8 @@ from langmem_graph.graphs.conversation_messages import (
     worth_keeping,
 )
 from langmem_graph.graphs.user_identity import UserId, owned, session_of, stored_before, user_of
+from langmem_graph.ids_and_times import agent_key
 from langmem_graph.memory import Memory
-from langmem_graph.messages import agent_key
 from langmem_graph.metadata import Value, checked_metadata
 from langmem_graph.pipelines import Pipelines
 from langmem_graph.reports import AddReport, FlushReport

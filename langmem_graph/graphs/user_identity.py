@@ -16,7 +16,8 @@ from langgraph_sdk.auth.types import StudioUser
 
 from langmem_graph.errors import InvalidInputError, MissingUserError
 from langmem_graph.graphs.conversation_messages import question_span, value_in
-from langmem_graph.messages import session_key, text_of, user_key
+from langmem_graph.ids_and_times import session_key, user_key
+from langmem_graph.messages import text_of
 
 UserId = str | int | Callable[[RunnableConfig], str | int] | None
 """A fixed user, a function of the run's config, or None: the config, context or authentication."""

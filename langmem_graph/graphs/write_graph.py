@@ -15,7 +15,7 @@ from langgraph.managed import RemainingSteps
 from typing_extensions import TypedDict
 
 from langmem_graph.errors import NothingStoredError
-from langmem_graph.extraction.background_worker import Totals, give_back_claim, log_calls
+from langmem_graph.extraction.flush import Totals, give_back_claim, log_calls
 from langmem_graph.extraction.graph import RECURSION_LIMIT, build, new_run, private
 from langmem_graph.graphs.turn_memory import TurnMemory, pipelines_of
 from langmem_graph.graphs.user_identity import UserId

@@ -8,7 +8,7 @@ from typing import Any
 
 from langmem_graph.grounding.evidence_sources import Evidence, current_sources
 from langmem_graph.grounding.state import SENT, Dependencies, FilledValue, GroundingState
-from langmem_graph.grounding.tool_schema import Slot, object_in, slot_name, slots_of
+from langmem_graph.grounding.tool_schema import Slot, object_in, slot_name, slots_of, value_at
 from langmem_graph.grounding.type_conversion import errors, problem, read_arguments
 from langmem_graph.runtime import Event, StepRun
 from langmem_graph.schemas import GroundedCall, Grounding, MissingSlot, Offered
@@ -131,7 +131,7 @@ class _Assembly:
         """Add a slot's default, or report it, or the parts of it that are not sent."""
         parts = [one for path, one in self._filled.items() if path[: len(slot.path)] == slot.path]
         unsent = [one for one in parts if one.how not in SENT]
-        if _value_at(self.arguments, slot.path) is not None:
+        if value_at(self.arguments, slot.path) is not None:
             for one in unsent:
                 self._miss(self._name(one.path), one)
             return
@@ -226,12 +226,6 @@ def _forms(error: Any) -> list[list[Any]]:
     parts = error.context or ()
     places = dict.fromkeys(part.relative_schema_path[0] for part in parts)
     return [[one for one in parts if one.relative_schema_path[0] == place] for place in places]
-
-
-def _value_at(arguments: Any, path: Path) -> Any:
-    for name in path:
-        arguments = arguments.get(name) if isinstance(arguments, Mapping) else None
-    return arguments
 
 
 def _is_within(slot: str, path: Path) -> bool:

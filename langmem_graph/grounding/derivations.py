@@ -73,22 +73,36 @@ def number_derivation(
         return "number"
     if wanted in {n for one in quotes for n, noun in _ordinals(one.words) if noun in units}:
         return "number"
-    for one, unit in [(n, n.unit) for n in stated] + [
-        (n, unit)
-        for q, own in zip(quotes, found, strict=True)
-        for n in own
-        for unit in _shared(q)
-        if not measure_of(n.unit)[0]
-    ]:
-        of, factor = measure_of(unit)
-        if of and wanted in {one.value * factor / own for other, own in others if other == of}:
-            return "unit"
+    if _is_in_other_unit(wanted, quotes, found, others):
+        return "unit"
     if minor and _is_in_minor_units(wanted, quotes, found):
         return "unit"
     single = [own[0] for own in found if len(own) == 1]
     is_one_unit = len({measure_of(one.unit) for one in single}) == 1  # as far as units are known
     is_sum = is_one_unit and len(single) == len(quotes) > 1
     return "sum" if is_sum and sum(one.value for one in single) == wanted else None
+
+
+def _is_in_other_unit(
+    wanted: Decimal,
+    quotes: Sequence[Quoted],
+    found: Sequence[Sequence[Amount]],
+    others: Sequence[tuple[str, Decimal]],
+) -> bool:
+    """True where one of the amounts is the value in a unit that the slot names."""
+    measured = [(one, one.unit) for own in found for one in own]
+    measured += [
+        (one, unit)
+        for quoted, own in zip(quotes, found, strict=True)
+        for one in own
+        for unit in _shared(quoted)
+        if not measure_of(one.unit)[0]
+    ]
+    for one, unit in measured:
+        of, factor = measure_of(unit)
+        if of and wanted in {one.value * factor / own for other, own in others if other == of}:
+            return True
+    return False
 
 
 def _is_in_minor_units(

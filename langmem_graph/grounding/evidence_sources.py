@@ -6,13 +6,15 @@ only from the request, from messages of trusted origins, and from records that r
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from langmem_graph.messages import is_bare_call
-from langmem_graph.retrieval.stored_facts import StoredFacts, stored_facts
 from langmem_graph.runtime import StepRun
-from langmem_graph.schemas import Fact, Label, Message, Origin
+from langmem_graph.schemas import Fact, Label, Message, Origin, Record
+from langmem_graph.storage import record_queries
 from langmem_graph.storage.memory_services import Services
+from langmem_graph.storage.superseded_labels import labelled_messages
+from langmem_graph.storage.user_room import Room
 from langmem_graph.values.matching import quoted_in, whole_in
 
 REQUEST = "f0"  # the alias of the request among the sources
@@ -80,6 +82,51 @@ class Evidence:
                 if (words := quoted_in(quote, text)) is not None:
                     return Citation(source, words, text)
         return None
+
+
+@dataclass(frozen=True)
+class StoredFacts:
+    """The stored state of the messages and records behind some facts."""
+
+    messages: dict[str, Message] = field(default_factory=dict)
+    records: dict[str, Record] = field(default_factory=dict)
+    current: set[str] = field(default_factory=set)  # ids of the records that are true now
+    outdated: set[str] = field(default_factory=set)  # messages of whose records none is true
+    superseded: dict[str, list[str]] = field(default_factory=dict)
+    """By message: texts of records made of it that are no longer true."""
+
+    def superseded_texts(self, messages: Sequence[str]) -> tuple[str, ...]:
+        """Texts of the superseded records that were made of these messages."""
+        return tuple(text for message in messages for text in self.superseded.get(message, []))
+
+    def messages_of(self, fact: Fact) -> list[Message]:
+        """The fact's messages that are stored."""
+        return [self.messages[n] for n in fact.message_ids if n in self.messages]
+
+    def is_outdated(self, fact: Fact) -> bool:
+        """Whether nothing of the fact holds now."""
+        if fact.record_id is None:
+            return bool(self.outdated.intersection(fact.message_ids))
+        return fact.record_id not in self.current
+
+
+def stored_facts(room: Room, messages: Sequence[str], records: Sequence[str]) -> StoredFacts:
+    """What is stored of these messages and records."""
+    with room.database.read_transaction() as connection:
+        numbers = record_queries.numbers_of(connection, records)
+        current = record_queries.current(connection, numbers.values())
+        found = record_queries.records_by_number(connection, numbers.values())
+        rows = record_queries.message_numbers(connection, messages)
+        by_number = labelled_messages(connection, [n for n, _, _ in rows.values()])
+        outdated = record_queries.outdated(connection, by_number)
+        superseded = record_queries.replaced_by_message(connection, messages)
+    return StoredFacts(
+        messages={message.id: message for message in by_number.values()},
+        records={record.record_id: record for record in found.values()},
+        current={record for record, n in numbers.items() if n in current},
+        outdated={by_number[n].id for n in outdated},
+        superseded=superseded,
+    )
 
 
 async def read_sources(

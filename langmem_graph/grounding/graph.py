@@ -21,14 +21,21 @@ from langmem_graph.grounding.fill_arguments import fill
 from langmem_graph.grounding.select_tool_and_sources import retrieve_slots, select_tool
 from langmem_graph.grounding.state import Dependencies, GroundingState, Policy
 from langmem_graph.grounding.verify_values import verify
-from langmem_graph.llm.structured_calls import Usage, model_runner
+from langmem_graph.llm.structured_calls import RunUsage, model_runner
 from langmem_graph.llm.tool_specs import tool_spec
-from langmem_graph.retrieval.facts import MemorySearch
+from langmem_graph.retrieval.memory_search import MemorySearch
 from langmem_graph.retrieval.search_common import check_choice
-from langmem_graph.runtime import OBJECTS, StateForm, Step, StepRun, as_node, configured_user
+from langmem_graph.runtime import (
+    OBJECTS,
+    StateForm,
+    Step,
+    StepRun,
+    as_node,
+    configured_user,
+    own_config,
+)
 from langmem_graph.schemas import GroundedCall, Origin
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.tracing import labelled
 
 STEPS: tuple[Step, ...] = (select_tool, retrieve_slots, fill, verify, decide)
 
@@ -96,7 +103,7 @@ def grounding_request(
         "model_may_choose": tuple(model_may_choose),
         "now": now,
         "specs": [tool_spec(tool) for tool in several],
-        "usage": Usage(),
+        "usage": RunUsage(),
         "warnings": [],
     }
 
@@ -130,7 +137,6 @@ class GroundingRunner:
 
     async def ground(self, user_id: str, asked: GroundingState) -> GroundedCall:
         """Run the graph once, from a state that `grounding_request` made."""
-        config = labelled("ground", user_id)
-        config["configurable"] = {"user_id": user_id}
-        call: GroundedCall = (await self._graph.ainvoke(asked, config))["call"]
+        done = await self._graph.ainvoke(asked, own_config("ground", user_id))
+        call: GroundedCall = done["call"]
         return call

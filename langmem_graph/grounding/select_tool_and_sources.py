@@ -8,6 +8,7 @@ looks for what was said later about the best facts, and for the people whom thes
 """
 
 import asyncio
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,16 +21,19 @@ from langmem_graph.grounding.evidence_sources import REQUEST, Evidence, Source, 
 from langmem_graph.grounding.state import Dependencies, GroundingState
 from langmem_graph.grounding.tool_schema import Slot, in_words, searched_slots, slots_of
 from langmem_graph.llm.answer_schemas import ToolChoice
-from langmem_graph.llm.structured_calls import Usage, load_prompt
+from langmem_graph.llm.structured_calls import RunUsage, load_prompt
 from langmem_graph.llm.tool_specs import ToolSpec
-from langmem_graph.retrieval.facts import interleaved
+from langmem_graph.retrieval.facts import facts_by_number, interleaved
 from langmem_graph.retrieval.quoted_context import as_data
-from langmem_graph.retrieval.search_common import best_places, reciprocal_rank_fusion
-from langmem_graph.retrieval.stored_facts import by_attribute, subjects_in
+from langmem_graph.retrieval.ranking import best_places, reciprocal_rank_fusion
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.time_phrases import MONTHS, WEEKDAYS
 from langmem_graph.schemas import Fact
+from langmem_graph.storage import record_queries
+from langmem_graph.storage.user_room import Room
 from langmem_graph.threads import in_thread
+from langmem_graph.values.content_words import content
+from langmem_graph.values.matching import says
 
 SHOWN = 10  # tools in the prompt (Mem2ActBench)
 FOR_REQUEST = 40  # facts retrieved for the request; ours
@@ -40,6 +44,7 @@ MOST_OWNERS = 2  # named in the request, beside the user, whose slots are search
 MOST_SEARCHES = 60  # searches for slots and for their entities; ours
 MOST_FOLLOWED = 20  # facts about which newer ones are searched for; ours
 MOST_NAMED = 8  # people in them who are searched for; ours
+AROUND = 0.5  # weight of a word of what all is about relative to one of what is looked for; ours
 NEWER = 3  # facts retrieved for each; ours
 _LONGEST = 300  # characters of a fact that is searched for
 _NAME = re.compile(r"(?<=[\w,] )[^\W\d_a-z][\w'’-]+")  # capitalised, within a sentence
@@ -78,7 +83,7 @@ def _described(tool: ToolSpec) -> str:
 
 
 async def _pick(
-    deps: Dependencies, tools: Sequence[ToolSpec], request: str, usage: Usage
+    deps: Dependencies, tools: Sequence[ToolSpec], request: str, usage: RunUsage
 ) -> ToolSpec:
     by_alias = {f"t{place}": tool for place, tool in enumerate(tools, 1)}
     lines = [f"{alias}: {as_data(_described(tool)[:600])}" for alias, tool in by_alias.items()]
@@ -96,8 +101,7 @@ async def retrieve_slots(deps: Dependencies, state: GroundingState, run: StepRun
         facts = await _searched(deps, run, tool, slots[:MOST_SLOTS], query)
         found = await read_sources(deps.services, run, facts, state["trust"])
     except Exception as error:  # noqa: BLE001  # the slots are then filled from the request alone
-        failed = "memory could not be searched"
-        warnings.append(f"{failed}: {run.problem(failed, error)}")
+        warnings.append(run.warning("memory could not be searched", error))
     shown = [source.fact for source in found]
     run.emit({"event": "memory_slots", "slots": len(slots), "facts": shown})
     return {"evidence": Evidence([request, *found]), "warnings": warnings}
@@ -110,10 +114,10 @@ async def _searched(
     about = f"{in_words(tool.name)} {tool.description} {request}"
     wanted, services = [slot.about for slot in slots], deps.services
     resembling = await services.in_known_room(
-        run.user, lambda room: by_attribute(room, wanted, about, BY_ATTRIBUTE), list[list[Fact]]()
+        run.user, lambda room: _by_attribute(room, wanted, about, BY_ATTRIBUTE), list[list[Fact]]()
     )
     named = await services.in_known_room(
-        run.user, lambda room: subjects_in(room, request), list[str]()
+        run.user, lambda room: _subjects_in(room, request), list[str]()
     )
     owners = ["my", *dict.fromkeys([*named, *_NAME.findall(request)])][: MOST_OWNERS + 1]
     own = [f"{owner} {in_words(slot.path[-1])}" for slot in slots for owner in owners]
@@ -122,6 +126,41 @@ async def _searched(
     found = await _gathered(deps, run, searches)
     best = {facts[0].id: facts[0] for facts in found if facts}
     return interleaved([found[0], *await _followed(deps, run, best), *found[1:], *resembling])
+
+
+def _subjects_in(room: Room, request: str) -> list[str]:
+    """The subjects of records that the request names, without the user."""
+    with room.database.read_transaction() as connection:
+        subjects = {subject for _, subject, _ in record_queries.with_attributes(connection)}
+    return sorted(one for one in subjects if one != "user" and says(request, one))
+
+
+def _by_attribute(room: Room, wanted: Sequence[str], about: str, k: int) -> list[list[Fact]]:
+    """For each text, the `k` current records whose subject and attribute resemble it most.
+
+    The text of a record may share neither a word nor a meaning with what is looked for, while its
+    attribute resembles it ("shop", "bike shop"). Rare words among the user's attributes count more,
+    words of what all of it is `about` count less.
+    """
+    with room.database.read_transaction() as connection:
+        named = record_queries.with_attributes(connection)
+    attributes = [(n, content(name.replace("_", " ")), content(whose)) for n, whose, name in named]
+    seen = Counter(word for _, name, subject in attributes for word in name | subject)
+    weight = {word: math.log(1 + len(attributes) / count) for word, count in seen.items()}
+    around, found = content(about), []
+    for words in map(content, wanted):
+        scores = {
+            n: _total(name & words, weight)
+            + AROUND * _total((name | subject) & (around - words), weight)
+            for n, name, subject in attributes
+        }
+        best = sorted((n for n in scores if scores[n]), key=lambda n: (-scores[n], -n))
+        found.append(facts_by_number(room, best[:k]))
+    return found
+
+
+def _total(words: frozenset[str], weight: dict[str, float]) -> float:
+    return sum(weight[word] for word in words)
 
 
 async def _gathered(

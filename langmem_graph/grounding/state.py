@@ -8,9 +8,9 @@ from typing_extensions import TypedDict
 from langmem_graph.grounding.evidence_sources import Evidence
 from langmem_graph.grounding.tool_schema import slot_name
 from langmem_graph.llm.answer_schemas import ToolFill
-from langmem_graph.llm.structured_calls import ModelRunner, Usage
+from langmem_graph.llm.structured_calls import ModelRunner, RunUsage
 from langmem_graph.llm.tool_specs import ToolSpec
-from langmem_graph.retrieval.facts import Search
+from langmem_graph.retrieval.memory_search import Search
 from langmem_graph.runtime import StateForm
 from langmem_graph.schemas import GroundedCall, Origin
 from langmem_graph.storage.memory_services import Services
@@ -55,7 +55,7 @@ class GroundingState(TypedDict, total=False):
     proposal: ToolFill | None  # the model's answer; None where it could not be used
     filled: list[FilledValue]
     call: GroundedCall  # the result
-    usage: Usage
+    usage: RunUsage
     warnings: list[str]
 
 
@@ -75,6 +75,6 @@ JSON = StateForm.json(
     proposal=ToolFill | None,
     filled=list[FilledValue],
     call=GroundedCall,
-    usage=Usage,
+    usage=RunUsage,
 )
 """The state as JSON, for a graph that a checkpointer may save."""

@@ -80,6 +80,13 @@ def slot_path(name: str) -> tuple[str, ...]:
     return tuple(part.replace("~1", ".").replace("~0", "~") for part in name.split("."))
 
 
+def value_at(arguments: Any, path: Sequence[str]) -> Any:
+    """The value at a path of nested objects; None where there is none."""
+    for name in path:
+        arguments = arguments.get(name) if isinstance(arguments, Mapping) else None
+    return arguments
+
+
 def in_words(name: str) -> str:
     """`checkIn_date` as `check In date`."""
     return _CAMEL.sub(" ", name)

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from langmem_graph.errors import InvalidInputError, LangMemGraphError
+from langmem_graph.ids_and_times import to_utc
 from langmem_graph.inspector.rendering import day, drawing
 from langmem_graph.inspector.visit import NotFoundError, Visit
 from langmem_graph.memory import UserMemory
-from langmem_graph.messages import to_utc
-from langmem_graph.reasoning.proof_tree import named_facts, proof_tree
+from langmem_graph.reasoning.proof import named_facts, proof_tree
 from langmem_graph.schemas import Message, MessageHit, Record
 from langmem_graph.topics.track_and_profile_files import PROFILE, ProfileFile, TopicFile, parse
 

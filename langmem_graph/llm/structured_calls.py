@@ -1,8 +1,8 @@
 """Structured calls of a chat model: the request, the check, one repair, and what they cost.
 
-An answer is read into a schema, part by part (see `forgiving`), and then checked by the step that
-asked. If nothing of it can be used even after one repair, the result is None, and the step falls
-back to something safe. The prompts of all steps are files in `prompts/`.
+An answer is read into a schema, part by part (`forgiving_answers`), and then checked by the step
+that asked. If nothing of it can be used even after one repair, the result is None, and the step
+falls back to something safe. The prompts of all steps are files in `prompts/`.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T", bound=BaseModel)
 LONGEST_ERROR = 600
 LONGEST_SHOWN = 2_000  # characters of an unusable answer that the model is shown in the repair
-MOST_DROPPED = 50  # lines of `Usage.dropped`
+MOST_DROPPED = 50  # lines of `RunUsage.dropped`
 _UNREACHABLE = re.compile("Connect|Timeout|RateLimit|Auth|Permission|Unavailable|Internal|Overload")
 """Matches the names of errors that mean that the server gave no answer."""
 PURPOSES = {
@@ -63,8 +63,8 @@ PURPOSES = {
 
 
 @dataclass
-class Usage:
-    """What model calls have cost so far, and what went wrong."""
+class RunUsage:
+    """What the model calls of a run have cost so far, and what went wrong."""
 
     calls: int = 0
     repairs: int = 0  # second calls after an unusable answer; they are part of `calls`
@@ -77,11 +77,11 @@ class Usage:
     dropped: list[str] = field(default_factory=list)  # parts left out or cut; the first 50
     calls_made: list[CallNote] = field(default_factory=list)  # a note of each call, in order
 
-    def copy(self) -> "Usage":
+    def copy(self) -> "RunUsage":
         """A copy, to which calls can be added without changing this one."""
         return deepcopy(self)
 
-    def add(self, other: "Usage") -> None:
+    def add(self, other: "RunUsage") -> None:
         """Add what other calls have cost; the tokens are exact if those of both are."""
         for name, value in vars(other).items():
             if name != "tokens_exact":
@@ -89,7 +89,7 @@ class Usage:
         self.tokens_exact = self.tokens_exact and other.tokens_exact
         self.dropped = self.dropped[:MOST_DROPPED]
 
-    def __add__(self, other: "Usage") -> "Usage":
+    def __add__(self, other: "RunUsage") -> "RunUsage":
         """The sum of both."""
         both = self.copy()
         both.add(other)
@@ -143,7 +143,7 @@ class ModelRunner:
         schema: type[T],
         prompt: str,
         question: str,
-        usage: Usage,
+        usage: RunUsage,
         check: Callable[[T], str | None] = lambda _: None,
     ) -> T | None:
         """Ask for one answer; the result is None if it is unusable even after one repair.
@@ -168,7 +168,7 @@ class ModelRunner:
             messages = [*messages[:2], _repair(reply)]
         return None
 
-    def is_spent(self, usage: Usage) -> bool:
+    def is_spent(self, usage: RunUsage) -> bool:
         """Whether the limits allow no further call."""
         tokens = usage.input_tokens + usage.output_tokens
         return usage.calls >= self._limits.calls or tokens >= self._limits.tokens
@@ -177,13 +177,13 @@ class ModelRunner:
         self,
         schema: type[T],
         messages: Sequence[BaseMessage],
-        usage: Usage,
+        usage: RunUsage,
         check: Callable[[T], str | None],
         *,
         repair: bool,
     ) -> Reply[T]:
         """Make one call, and add its cost, its note and what is to be reported to the usage."""
-        at, spent = datetime.now(UTC), Usage(calls=1, repairs=int(repair))
+        at, spent = datetime.now(UTC), RunUsage(calls=1, repairs=int(repair))
         try:
             with span("model", answer=schema.__name__, repair=repair) as noting:
                 read = await self._once(schema, messages, spent)
@@ -199,7 +199,7 @@ class ModelRunner:
         finally:
             usage.add(spent)
 
-    def _note(self, schema: type[T], reply: Reply[T], spent: Usage, at: datetime) -> CallNote:
+    def _note(self, schema: type[T], reply: Reply[T], spent: RunUsage, at: datetime) -> CallNote:
         counted = ("input_tokens", "output_tokens", "tokens_exact", "milliseconds")
         return CallNote(
             purpose=purpose_of(schema),
@@ -211,7 +211,9 @@ class ModelRunner:
             **{name: getattr(spent, name) for name in counted},
         )
 
-    async def _once(self, schema: type[T], asked: Sequence[BaseMessage], spent: Usage) -> Reply[T]:
+    async def _once(
+        self, schema: type[T], asked: Sequence[BaseMessage], spent: RunUsage
+    ) -> Reply[T]:
         start = perf_counter()
         try:
             asks: Any = self._model.with_structured_output(schema, include_raw=True, **self._method)
@@ -235,7 +237,7 @@ class ModelRunner:
         return read_reply(schema, answer)
 
     async def _count(
-        self, spent: Usage, raw: Any, schema: type[BaseModel], messages: Sequence[BaseMessage]
+        self, spent: RunUsage, raw: Any, schema: type[BaseModel], messages: Sequence[BaseMessage]
     ) -> None:
         counted = getattr(raw, "usage_metadata", None)
         if isinstance(counted, dict) and counted.get("input_tokens"):

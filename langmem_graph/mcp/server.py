@@ -17,8 +17,8 @@ from starlette.requests import Request
 from langmem_graph import __version__
 from langmem_graph.errors import InvalidInputError, MissingUserError, explain, for_log
 from langmem_graph.filters import Where, parsed
+from langmem_graph.ids_and_times import user_key
 from langmem_graph.memory import Memory, UserMemory
-from langmem_graph.messages import user_key
 from langmem_graph.metadata import Value, checked_metadata
 from langmem_graph.room_keys import room_names
 from langmem_graph.threads import in_thread_of

@@ -27,9 +27,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.ids_and_times import user_key
 from langmem_graph.mcp.server import McpServer
 from langmem_graph.memory import Memory
-from langmem_graph.messages import user_key
 
 _log = logging.getLogger(__name__)
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")

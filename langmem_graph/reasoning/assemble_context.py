@@ -12,7 +12,8 @@ from time import time
 
 from sqlalchemy import Connection
 
-from langmem_graph.reasoning.state import Proof, ReasoningDependencies, ReasoningState
+from langmem_graph.reasoning.proof import Proof
+from langmem_graph.reasoning.state import ReasoningDependencies, ReasoningState
 from langmem_graph.retrieval.facts import Placed, evidence, fact_id, first_chains, hits_by_id
 from langmem_graph.retrieval.joined_search import each_room
 from langmem_graph.retrieval.quoted_context import (
@@ -25,9 +26,9 @@ from langmem_graph.retrieval.quoted_context import (
     framed,
     not_in_view,
 )
+from langmem_graph.retrieval.schedule_lookup import Overlap
 from langmem_graph.retrieval.search_common import UserSearch
-from langmem_graph.retrieval.what_is_ahead import (
-    ScheduleConflict,
+from langmem_graph.retrieval.vague_turns import (
     VagueTurnContext,
     read_profile,
     read_vague_turn_context,
@@ -58,19 +59,8 @@ async def context(
     deps: ReasoningDependencies, state: ReasoningState, run: StepRun
 ) -> ReasoningState:
     """Compose the context and the outcome of the recall."""
-    services, settings = deps.services, deps.services.settings
-    facts = _quotable(state)
-    is_vague = (state["proof"].intent or state["intent"]) == "vague"
-    at = datetime.fromisoformat(state["now"]) if is_vague else None
-    stored, warnings = _Stored(), list(state["warnings"])
-    try:
-        stored = await services.in_rooms(
-            run.user, lambda rooms: _read(services, rooms, run.user, facts, at), warnings
-        )
-    except Exception as error:
-        if deps.fail_closed:
-            raise
-        warnings.append(run.problem("the context is made without what is stored", error))
+    settings, facts, warnings = deps.services.settings, _quotable(state), [*state["warnings"]]
+    stored = await _stored(deps, state, run, facts, warnings)
     found = _Found.of(state, facts, stored)
     counter = await in_thread(token_counter, settings.encoding)  # loads a table
     budget = state["max_tokens"] or settings.context.max_tokens
@@ -92,11 +82,34 @@ async def context(
     return {"recall": outcome}
 
 
+async def _stored(
+    deps: ReasoningDependencies,
+    state: ReasoningState,
+    run: StepRun,
+    facts: Sequence[Fact],
+    warnings: list[str],
+) -> "_Stored":
+    """What is stored of the facts; where that cannot be read, nothing, with a warning."""
+    is_vague = (state["proof"].intent or state["intent"]) == "vague"
+    at = datetime.fromisoformat(state["now"]) if is_vague else None
+
+    def work(rooms: list[Room]) -> _Stored:
+        return _read(deps.services, rooms, run.user, facts, at)
+
+    try:
+        return await deps.services.in_rooms(run.user, work, warnings)
+    except Exception as error:
+        if deps.fail_closed:
+            raise
+        warnings.append(run.problem("the context is made without what is stored", error))
+        return _Stored()
+
+
 def _quotable(state: ReasoningState) -> list[Fact]:
     """All facts that the earlier steps found, without what the model sees anyway."""
-    conflicting = [conflict.fact for conflict in state["conflicts"]]
+    overlapping = [overlap.fact for overlap in state["overlaps"]]
     further = state["consequences"].facts
-    every = (*state["proof"].facts, *state["recalled"], *further, *conflicting)
+    every = (*state["proof"].facts, *state["recalled"], *further, *overlapping)
     return not_in_view({fact.id: fact for fact in every}.values(), state["in_view"])
 
 
@@ -118,7 +131,7 @@ class _Found:
 
     facts: dict[str, Fact]  # with the labels as they are now: what one quotes may be forgotten
     proof: Proof
-    conflicts: list[ScheduleConflict]
+    overlaps: list[Overlap]
     reasoning: Reasoning
     vague: VagueTurnContext
 
@@ -131,11 +144,11 @@ class _Found:
             if fact.id not in gone
         }
         proof = state["proof"].without(gone)
-        conflicts = [conflict for conflict in state["conflicts"] if conflict.fact.id not in gone]
+        overlaps = [overlap for overlap in state["overlaps"] if overlap.fact.id not in gone]
         risks = [r for r in state["consequences"].risks if gone.isdisjoint(r.facts)]
         reasoning = Reasoning(
             status=proof.status,
-            bindings={name: b.entity for row in proof.joined()[:1] for name, b in row.items()},
+            bindings=proof.first_row(),
             rows=proof.found_rows(),
             complete=True if proof.complete else "unknown",
             spans=spans(proof),
@@ -143,9 +156,9 @@ class _Found:
             unresolved=proof.unresolved(),
             conflicts=proof.conflicts,
             risks=[*proof.against, *risks],
-            overlaps=[conflict.text for conflict in conflicts],
+            overlaps=[overlap.text for overlap in overlaps],
         )
-        return cls(known, proof, conflicts, reasoning, stored.vague)
+        return cls(known, proof, overlaps, reasoning, stored.vague)
 
     def named(self, ids: Iterable[str]) -> list[Fact]:
         """The facts with these ids that may be quoted."""
@@ -156,7 +169,8 @@ def spans(proof: Proof) -> list[str]:
     """How long it is between the two days of a question for it, in days and in longer units."""
     days = [read_day(text) for text in (proof.proposed.start, proof.proposed.end)]
     if proof.intent == "act" or not (days[0] and days[1]):
-        bound = [b[name].entity for b in proof.joined()[:1] for name in proof.answer if name in b]
+        row = proof.first_row()
+        bound = [row[name] for name in proof.answer if name in row]
         days = [read_day(text) for text in bound] if len(bound) == 2 else []
     if len(days) != 2 or not (days[0] and days[1]):
         return []
@@ -196,7 +210,7 @@ def _against(found: _Found) -> list[tuple[str, list[Fact]]]:
         ids = [fact_id for facts in conflict.values.values() for fact_id in facts]
         sentence = f"Facts disagree about {as_data(conflict.variable)}: {values}"
         items.append((sentence, found.named(ids)))
-    items += [(overlap.line, found.named([overlap.fact.id])) for overlap in found.conflicts]
+    items += [(overlap.line, found.named([overlap.fact.id])) for overlap in found.overlaps]
     backed = [(risk, found.named(risk.facts)) for risk in found.reasoning.risks]
     return [*items, *((as_data(risk.claim), facts) for risk, facts in backed if facts)]
 

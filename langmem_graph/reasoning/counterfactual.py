@@ -39,8 +39,7 @@ async def counterfactual(
     try:
         fresh = await _search(deps, state, run, queries)
     except Exception as error:  # noqa: BLE001  # the context is still useful without risks
-        failed = "looking for risks failed"
-        warning = f"{failed}: {run.problem(failed, error)}"
+        warning = run.warning("looking for risks failed", error)
         return {"warnings": [*state["warnings"], warning]}
     aliases = FactAliases.of(fresh)
     lines = [now_line(state["now"]), "Could speak against it:"]

@@ -12,15 +12,13 @@ from collections.abc import Sequence
 from langmem_graph.llm.answer_schemas import FurtherItems
 from langmem_graph.llm.structured_calls import load_prompt
 from langmem_graph.reasoning.nl_logic import same_entity
+from langmem_graph.reasoning.proof import ITEM, Bound, Proof, once
 from langmem_graph.reasoning.state import (
-    ITEM,
+    LEAST_SECONDS,
     MOST_PAGES,
-    Bound,
     GoalDependencies,
     GoalState,
     GoalStep,
-    Proof,
-    once,
 )
 from langmem_graph.retrieval.facts import interleaved
 from langmem_graph.retrieval.quoted_context import (
@@ -45,7 +43,7 @@ async def further(deps: GoalDependencies, state: GoalState, run: StepRun) -> Goa
     proof.pages += 1
     problem, found = None, list[Fact]()
     try:
-        found = await asyncio.wait_for(_unseen(step), max(deps.left(state), 0.05))
+        found = await asyncio.wait_for(_unseen(step), max(deps.left(state), LEAST_SECONDS))
     except Exception as error:  # noqa: BLE001  # any retriever's own; what was found is still true
         problem = run.problem("looking for further items failed", error)
     answer, dropped = None, list[str]()
@@ -75,9 +73,9 @@ async def _unseen(step: GoalStep) -> list[Fact]:
     told = [texts[i] for row in proof.rows for b in row.values() for i in b.facts if i in texts]
     examples = once([*filter(str.strip, proof.look_for), *told])[:MOST_EXAMPLES]
     queries, k = [step.state["query"], *(goal.query for goal in proof.subgoals)], len(seen) + most
-    searches = (deps.search(query, k, "semantic", step.run) for query in queries)
+    searches = (deps.lookup.search(query, k, "semantic", step.run) for query in queries)
     lists = await asyncio.gather(*searches)
-    near = await deps.near(examples, k, step.run)
+    near = await deps.lookup.near(examples, k, step.run)
     return [fact for fact in interleaved([*lists, *near]) if fact.id not in seen][:most]
 
 

@@ -20,24 +20,27 @@ from langgraph.types import Send
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.llm.answer_schemas import FactAgainst, GoalPlan
-from langmem_graph.llm.structured_calls import Usage, load_prompt
+from langmem_graph.llm.structured_calls import RunUsage, load_prompt
 from langmem_graph.reasoning.further_items import further
 from langmem_graph.reasoning.lookups import RetrieveInput, retrieve
 from langmem_graph.reasoning.nl_logic import Atom, as_query, in_line_form
-from langmem_graph.reasoning.refine_subgoals import refine
-from langmem_graph.reasoning.state import (
+from langmem_graph.reasoning.proof import (
     ITEM,
     Bound,
-    GoalDependencies,
-    GoalInput,
-    GoalOutput,
-    GoalState,
-    GoalStep,
     PossibleRisk,
     Proof,
     ProposedTime,
     Subgoal,
     once,
+)
+from langmem_graph.reasoning.refine_subgoals import refine
+from langmem_graph.reasoning.state import (
+    LEAST_SECONDS,
+    GoalDependencies,
+    GoalInput,
+    GoalOutput,
+    GoalState,
+    GoalStep,
 )
 from langmem_graph.reasoning.unify_facts import unify
 from langmem_graph.retrieval.quoted_context import (
@@ -129,7 +132,7 @@ def _begun(state: GoalState, *, alone: bool) -> GoalState:
     query = query.encode("utf-8", "replace").decode()
     fresh: GoalState = {**state, "query": query, "proof": Proof()}
     if alone:
-        fresh |= {"usage": Usage(), "trace": [], "started": time.time()}
+        fresh |= {"usage": RunUsage(), "trace": [], "started": time.time()}
     return {**fresh, "started": fresh.get("started") or time.time()}
 
 
@@ -202,6 +205,16 @@ def _record(step: GoalStep) -> None:
         record("memory_subgoal", **goal.shown())
 
 
+def _due(proof: Proof, seconds: float) -> list[RetrieveInput]:
+    """The searches of this round: of each subgoal that is due, one for each of its queries."""
+    goals, left = {goal.id: goal for goal in proof.subgoals}, max(seconds, LEAST_SECONDS)
+    return [
+        RetrieveInput(subgoal=goal, query=query, round=proof.round, seconds=left)
+        for goal in (goals[own] for own in proof.due)
+        for query in goal.queries or [goal.query]
+    ]
+
+
 _STEPS = (plan, further, retrieve, unify, refine)
 
 
@@ -228,7 +241,7 @@ def build(
     builder.add_edge(START, "plan")
 
     def following(state: GoalState) -> list[Send] | str:
-        """Retrieve for the subgoals that are due, decompose the request anew, or end."""
+        """Look further for items, retrieve what is due, decompose the request anew, or end."""
         proof = state["proof"]
         if proof.ended:
             return END
@@ -236,14 +249,7 @@ def build(
             return "further"
         if not proof.subgoals:
             return "plan"
-        goals = {goal.id: goal for goal in proof.subgoals}
-        left = max(deps.left(state), 0.05)
-        searches = [
-            RetrieveInput(subgoal=goal, query=query, round=proof.round, seconds=left)
-            for goal in (goals[own] for own in proof.due)
-            for query in goal.queries or [goal.query]
-        ]
-        return [Send("retrieve", form.dump(search)) for search in searches]
+        return [Send("retrieve", form.dump(one)) for one in _due(proof, deps.left(state))]
 
     def after_unify(state: GoalState) -> Any:
         proof = state["proof"]

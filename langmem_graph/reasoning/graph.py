@@ -8,8 +8,10 @@ route → first_lookup → goals → <counterfactual?> → conflicts → context
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import wraps
+from itertools import pairwise
 from typing import Any, cast
 
 from langchain_core.language_models import BaseChatModel
@@ -19,29 +21,37 @@ from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
 from langmem_graph.errors import for_log
-from langmem_graph.llm.structured_calls import Usage, model_runner
+from langmem_graph.llm.structured_calls import RunUsage, model_runner
 from langmem_graph.reasoning import goal_loop
 from langmem_graph.reasoning.assemble_context import context
 from langmem_graph.reasoning.counterfactual import counterfactual
 from langmem_graph.reasoning.grounded_answer import answer
-from langmem_graph.reasoning.lookups import conflicts, first_lookup, reasons
+from langmem_graph.reasoning.lookups import asks_model, conflicts, first_lookup
+from langmem_graph.reasoning.proof import Proof
 from langmem_graph.reasoning.state import (
     FoundRisks,
     GoalDependencies,
-    Proof,
     ReasoningDependencies,
     ReasoningState,
 )
-from langmem_graph.retrieval.example_search import near_in
-from langmem_graph.retrieval.facts import MemorySearch
-from langmem_graph.retrieval.request_intent import intent_of
+from langmem_graph.retrieval.memory_search import MemorySearch
 from langmem_graph.retrieval.search_common import RecallRequest
-from langmem_graph.runtime import OBJECTS, Event, StateForm, Step, StepRun, as_node, configured_user
+from langmem_graph.retrieval.vague_turns import intent_of
+from langmem_graph.runtime import (
+    OBJECTS,
+    Event,
+    StateForm,
+    Step,
+    StepRun,
+    as_node,
+    configured_user,
+    own_config,
+)
 from langmem_graph.schedule.times import zone_of
 from langmem_graph.schemas import Recall
+from langmem_graph.settings import ReasoningSettings
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.threads import in_thread
-from langmem_graph.tracing import labelled
 
 OnEvent = Callable[[Event], Any]
 Finish = Callable[[Any, StepRun], dict[str, Any]]
@@ -71,8 +81,7 @@ def build(
         show_loop: pictures of the graph, and of one that it is a node of, show its steps and those
             of the loop; a checkpointer then saves them.
     """
-    settings = deps.services.settings
-    state, given, out = schemas
+    settings, (state, given, out) = deps.services.settings, schemas
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(
         state, context_schema, input_schema=given, output_schema=out
     )
@@ -87,31 +96,42 @@ def build(
         builder.add_node(step.__name__, as_node(form.step(step), deps, user_of))
     builder.add_node("goals", goal_loop.build(deps.goals, user_of, form=form, shown=show_loop))
 
-    def after_route(state: Any) -> str:
-        return "first_lookup" if state["query"].strip() else "context"
-
-    def after_lookup(state: Any) -> str:
-        plans = settings.reasoning.use_goals or settings.reasoning.use_counterfactual
-        return "goals" if plans and reasons(state) else "conflicts"
-
-    def after_goals(state: Any) -> str:
-        """Search with the risks and the day that the plan named; not for a question answered."""
-        proof, use = state["proof"], settings.reasoning.use_counterfactual
-        named = proof.risks or proof.proposed.start
-        may_matter = named and (proof.intent == "act" or not proof.sure)
-        return "counterfactual" if use and may_matter else "conflicts"
-
     builder.add_edge(START, "route")
-    builder.add_conditional_edges("route", form.route(after_route), ["first_lookup", "context"])
-    builder.add_conditional_edges("first_lookup", form.route(after_lookup), ["goals", "conflicts"])
-    builder.add_conditional_edges("goals", form.route(after_goals), ["counterfactual", "conflicts"])
-    builder.add_edge("counterfactual", "conflicts")
-    builder.add_edge("conflicts", "context")
+    routes = _Routes(settings.reasoning)
+    for node, choose, following in (
+        ("route", routes.after_route, ["first_lookup", "context"]),
+        ("first_lookup", routes.after_lookup, ["goals", "conflicts"]),
+        ("goals", routes.after_goals, ["counterfactual", "conflicts"]),
+    ):
+        builder.add_conditional_edges(node, form.route(choose), following)
+    for earlier, later in pairwise(["counterfactual", "conflicts", "context"]):
+        builder.add_edge(earlier, later)
     if with_answer:
         builder.add_edge("context", "answer")
     builder.add_edge(last.__name__, END)
     # Else not None: an application's checkpointer would save what was recalled, and keep it.
     return builder.compile(checkpointer=None if show_loop else False, name="recall")
+
+
+@dataclass(frozen=True)
+class _Routes:
+    """The conditional edges, by the state and by what is switched on."""
+
+    use: ReasoningSettings
+
+    def after_route(self, state: Any) -> str:
+        return "first_lookup" if state["query"].strip() else "context"
+
+    def after_lookup(self, state: Any) -> str:
+        plans = self.use.use_goals or self.use.use_counterfactual
+        return "goals" if plans and asks_model(state) else "conflicts"
+
+    def after_goals(self, state: Any) -> str:
+        """Search with the risks and the day that the plan named; not for a question answered."""
+        proof = state["proof"]
+        named = proof.risks or proof.proposed.start
+        may_matter = named and (proof.intent == "act" or not proof.sure)
+        return "counterfactual" if self.use.use_counterfactual and may_matter else "conflicts"
 
 
 def _fresh(asked: RecallRequest, zone: str | None) -> ReasoningState:
@@ -120,8 +140,8 @@ def _fresh(asked: RecallRequest, zone: str | None) -> ReasoningState:
     Its time is that of the user's clock, so that "tomorrow" is the user's.
     """
     query = asked.query.encode("utf-8", "replace").decode()
-    now = datetime.fromisoformat(asked.now) if asked.now else datetime.now(UTC)
-    nothing: ReasoningState = {"recalled": [], "conflicts": [], "trace": [], "warnings": []}
+    now = asked.at or datetime.now(UTC)
+    nothing: ReasoningState = {"recalled": [], "overlaps": [], "trace": [], "warnings": []}
     return {
         "query": query,
         "mode": asked.mode,
@@ -133,7 +153,7 @@ def _fresh(asked: RecallRequest, zone: str | None) -> ReasoningState:
         "intent": intent_of(asked.query) if asked.query.strip() else "chat",
         "proof": Proof(),
         "consequences": FoundRisks(),
-        "usage": Usage(),
+        "usage": RunUsage(),
         "milliseconds": {},
         **nothing,
     }
@@ -180,10 +200,7 @@ def reasoning_dependencies(
 ) -> ReasoningDependencies:
     """Dependencies of the recall graph's steps."""
     runner = model_runner(model, services.settings, "recall")
-    memory = MemorySearch(services)
-    goals = GoalDependencies(
-        runner, services.settings, memory.search, memory.likeness, near=near_in(services)
-    )
+    goals = GoalDependencies(runner, services.settings, MemorySearch(services))
     return ReasoningDependencies(services, runner, goals, fail_closed)
 
 
@@ -210,7 +227,7 @@ class ReasoningRunner:
         outcome: Any = None
         stream: AsyncIterator[Any] = self._graph.astream(
             {"request": request},
-            {**labelled("recall", user_id), "configurable": {"user_id": user_id}},
+            own_config("recall", user_id),
             stream_mode=["custom", "values"],
             subgraphs=True,
         )

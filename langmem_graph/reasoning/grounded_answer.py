@@ -6,7 +6,8 @@ where facts contradict each other no call is made, and all of them are quoted.
 
 from langmem_graph.llm.answer_schemas import GroundedAnswer
 from langmem_graph.llm.structured_calls import load_prompt
-from langmem_graph.reasoning.state import ReasoningDependencies, ReasoningState, once
+from langmem_graph.reasoning.proof import once
+from langmem_graph.reasoning.state import ReasoningDependencies, ReasoningState
 from langmem_graph.retrieval.quoted_context import (
     FactAliases,
     as_data,

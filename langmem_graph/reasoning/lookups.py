@@ -8,24 +8,18 @@ from datetime import datetime
 from typing_extensions import TypedDict
 
 from langmem_graph.errors import EmbeddingError, InvalidInputError
+from langmem_graph.reasoning.proof import ProposedTime, Subgoal
 from langmem_graph.reasoning.state import (
     GoalDependencies,
     GoalState,
-    ProposedTime,
     ReasoningDependencies,
     ReasoningState,
     Retrieved,
-    Subgoal,
 )
 from langmem_graph.retrieval.example_search import nearest_to_examples
 from langmem_graph.retrieval.facts import by_reciprocal_rank, find_facts
+from langmem_graph.retrieval.schedule_lookup import Overlap, days_of, overlaps_at, said_of_days
 from langmem_graph.retrieval.search_common import SearchNotes, UserSearch
-from langmem_graph.retrieval.what_is_ahead import (
-    ScheduleConflict,
-    conflicts_at,
-    days_of,
-    said_of_days,
-)
 from langmem_graph.runtime import Event, StepRun
 from langmem_graph.schedule.model_written_times import written_event
 from langmem_graph.schedule.time_phrases import spoken_time
@@ -41,8 +35,8 @@ PLANNED = ("I am away on {}.", "We have booked something for {}.", "There is an 
 MOST_NAMED, MOST_PLANNED = 2, 10  # days of a request, and facts that are near to their plans; ours
 
 
-def reasons(state: ReasoningState) -> bool:
-    """True when a model is asked; in `auto` mode not for small talk and vague turns."""
+def asks_model(state: ReasoningState) -> bool:
+    """Whether a model is asked; in `auto` mode not for small talk and vague turns."""
     return state["mode"] == "reason" or (state["mode"] == "auto" and state["intent"] is None)
 
 
@@ -53,35 +47,44 @@ async def first_lookup(
 
     Where a model is asked they are many; what was told of a day that the request names is first.
     """
-    services, notes, query = deps.services, SearchNotes(), state["query"]
-    k = state["k"] or services.settings.context.k
-    if reasons(state):
-        k = max(k, services.settings.reasoning.plan_facts)
+    services, notes = deps.services, SearchNotes()
     recorder = run.recorder(state["trace"])
     facts: list[Fact] = []
     warnings: list[str] = [*services.refused]
 
     def look_up(rooms: list[Room]) -> list[Fact]:
-        found = find_facts(UserSearch.over(services, rooms, notes), query, k) if rooms else []
+        found = _found(UserSearch.over(services, rooms, notes), state) if rooms else []
         room = own_room(rooms, run.user)
-        if room is None or not reasons(state):
+        if room is None or not asks_model(state):
             return found
-        search = UserSearch.of(services, room, notes)
-        dated = {message for fact in found if fact.day for message in fact.message_ids}
-        told = told_of_days(room, state, services.settings)
-        first = [fact for fact in told if not dated & set(fact.message_ids)]
-        facts = (*first, *_planned_near(search, state), *found)
-        return list({fact.id: fact for fact in reversed(facts)}.values())[::-1]
+        return _with_days(UserSearch.of(services, room, notes), room, state, found)
 
     try:
         facts = await services.in_rooms(run.user, look_up, notes.warnings)
     except Exception as error:
         if deps.fail_closed:
             raise
-        failed = "the first look-up failed, the turn goes on without"
-        warnings.append(run.problem(failed, error))
+        warnings.append(run.problem("the first look-up failed, the turn goes on without", error))
     recorder.record("memory_recalled", facts=[fact.id for fact in facts])
     return {"recalled": facts, "warnings": [*warnings, *notes.warnings], "trace": recorder.trace}
+
+
+def _found(search: UserSearch, state: ReasoningState) -> list[Fact]:
+    settings = search.settings
+    k = state["k"] or settings.context.k
+    most = max(k, settings.reasoning.plan_facts) if asks_model(state) else k
+    return find_facts(search, state["query"], most)
+
+
+def _with_days(
+    search: UserSearch, room: Room, state: ReasoningState, found: Sequence[Fact]
+) -> list[Fact]:
+    """What was told of a day that the request names, and may be planned for it, then the others."""
+    dated = {message for fact in found if fact.day for message in fact.message_ids}
+    told = told_of_days(room, state, search.settings)
+    first = [fact for fact in told if not dated & set(fact.message_ids)]
+    facts = (*first, *_planned_near(search, state), *found)
+    return list({fact.id: fact for fact in reversed(facts)}.values())[::-1]
 
 
 def _planned_near(search: UserSearch, state: ReasoningState) -> list[Fact]:
@@ -115,7 +118,7 @@ async def retrieve(deps: GoalDependencies, state: RetrieveInput, run: StepRun) -
     facts: list[Fact] = []
     try:
         most = goal.page * deps.settings.reasoning.subgoal_facts
-        search = deps.search(state["query"], most, goal.relation, run)
+        search = deps.lookup.search(state["query"], most, goal.relation, run)
         facts = await asyncio.wait_for(search, state["seconds"])
     except Exception as error:  # noqa: BLE001  # any retriever's own; the other subgoals go on
         problem = run.problem("looking for a subgoal failed", error)
@@ -140,25 +143,23 @@ async def conflicts(
     asked = asked_times(state, services.settings.time_zone)
     if not asked:
         return {}
-    none: list[ScheduleConflict] = []
     try:
         found = await services.in_known_room(
-            run.user, lambda room: _clashes(room, asked, services.settings), none
+            run.user, lambda room: _overlaps(room, asked, services.settings), list[Overlap]()
         )
     except Exception as error:  # noqa: BLE001  # the context is still useful without the schedule
-        failed = "comparing with the schedule failed"
-        warning = f"{failed}: {run.problem(failed, error)}"
+        warning = run.warning("comparing with the schedule failed", error)
         return {"warnings": [*state["warnings"], warning]}
     recorder = run.recorder(state["trace"])
-    for conflict in found:
-        recorder.record("memory_overlap", text=conflict.text, facts=[conflict.fact.id])
-    return {"conflicts": found, "trace": recorder.trace}
+    for overlap in found:
+        recorder.record("memory_overlap", text=overlap.text, facts=[overlap.fact.id])
+    return {"overlaps": found, "trace": recorder.trace}
 
 
-def _clashes(room: Room, asked: Sequence[EventTime], settings: Settings) -> list[ScheduleConflict]:
+def _overlaps(room: Room, asked: Sequence[EventTime], settings: Settings) -> list[Overlap]:
     """With dated records; each once."""
-    found = [clash for event in asked for clash in conflicts_at(room, event, settings)]
-    return list({clash.fact.id: clash for clash in reversed(found)}.values())[::-1]
+    found = [overlap for event in asked for overlap in overlaps_at(room, event, settings)]
+    return list({overlap.fact.id: overlap for overlap in reversed(found)}.values())[::-1]
 
 
 def told_of_days(room: Room, state: ReasoningState, settings: Settings) -> list[Fact]:

@@ -9,7 +9,8 @@ import re
 from collections.abc import Sequence
 
 from langmem_graph.reasoning.nl_logic import Atom
-from langmem_graph.reasoning.state import GoalDependencies, GoalState, GoalStep, Subgoal
+from langmem_graph.reasoning.proof import Subgoal
+from langmem_graph.reasoning.state import GoalDependencies, GoalState, GoalStep
 from langmem_graph.reasoning.unify_facts import settle
 from langmem_graph.runtime import StepRun
 
@@ -84,6 +85,6 @@ async def _objection(goal: Subgoal, known: Sequence[Subgoal], step: GoalStep) ->
         return "was there before"
     numbers = re.findall(r"\d+", goal.query)  # another date asks for something else
     queries = [other.query for other in known if re.findall(r"\d+", other.query) == numbers]
-    if await step.deps.likeness(goal.query, queries, step.run) >= options.same_goal:
+    if await step.deps.lookup.likeness(goal.query, queries, step.run) >= options.same_goal:
         return "asks for the same as before"
     return None

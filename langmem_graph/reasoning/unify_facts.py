@@ -19,16 +19,8 @@ from rapidfuzz import fuzz
 from langmem_graph.llm.answer_schemas import Unification
 from langmem_graph.llm.structured_calls import load_prompt
 from langmem_graph.reasoning.nl_logic import as_query, in_line_form, plain_entity, same_entity
-from langmem_graph.reasoning.state import (
-    MOST_PAGES,
-    Bound,
-    GoalDependencies,
-    GoalState,
-    GoalStep,
-    Proof,
-    Subgoal,
-    once,
-)
+from langmem_graph.reasoning.proof import Bound, Proof, Subgoal, once
+from langmem_graph.reasoning.state import MOST_PAGES, GoalDependencies, GoalState, GoalStep
 from langmem_graph.retrieval.facts import decide, first_chains, interleaved
 from langmem_graph.retrieval.quoted_context import FactAliases, now_line, request_line
 from langmem_graph.runtime import StepRun
@@ -73,12 +65,17 @@ async def _ask(step: GoalStep, fresh: list[Fact]) -> None:
     for conflict in proof.conflicts:
         step.recorder.record("memory_conflict", **conflict.model_dump())
     proof.kept = once([*proof.kept, *(fact.id for fact in aliases.resolve(answer.keep))])
-    proof.wanted = [
+    proof.wanted = _wanted(answer, proof.types())
+
+
+def _wanted(answer: Unification, types: dict[str, str]) -> list[Subgoal]:
+    """The refinements that the model asks for, which `refine` checks."""
+    return [
         Subgoal(
             id="",
             parent=wanted.for_subgoal,
-            atom=in_line_form(wanted.atom, proof.types()),
-            query=as_query(wanted.query.strip() or wanted.atom, proof.types()),
+            atom=in_line_form(wanted.atom, types),
+            query=as_query(wanted.query.strip() or wanted.atom, types),
             relation=wanted.relation,
         )
         for wanted in answer.look_for
@@ -158,15 +155,19 @@ def settle(step: GoalStep, *, hopeless: bool = False) -> None:
     proof.ended = True
     if proof.status not in ("grounded", "conflict"):
         proof.take_best()
-    step.recorder.record(
-        "memory_proof",
-        status=proof.status,
-        bindings=proof.entities(),
-        rows=[row.values for row in proof.found_rows()],
-        complete=proof.complete,
-        unresolved=proof.unresolved(),
-        subgoals=[g.model_dump(include={"id", "grounded", "facts"}) for g in proof.subgoals],
-    )
+    step.recorder.record("memory_proof", **_shown(proof))
+
+
+def _shown(proof: Proof) -> dict[str, Any]:
+    """A proof at its end as the trace shows it."""
+    return {
+        "status": proof.status,
+        "bindings": proof.entities(),
+        "rows": [row.values for row in proof.found_rows()],
+        "complete": proof.complete,
+        "unresolved": proof.unresolved(),
+        "subgoals": [g.model_dump(include={"id", "grounded", "facts"}) for g in proof.subgoals],
+    }
 
 
 def _begin_again(proof: Proof) -> None:
@@ -194,18 +195,7 @@ class _Proposal:
 
 def bind(proof: Proof, answer: Unification, aliases: FactAliases) -> list[dict[str, Any]]:
     """Add the bindings that pass the checks; returns every proposal and its fate, for the trace."""
-    proposals = [
-        _Proposal(
-            one.variable.strip("?(){} "),
-            " ".join(one.entity.split()),
-            aliases.resolve(one.facts),
-            max(0, one.row),
-        )
-        for one in answer.bindings
-    ]
-    types, before = proof.types(), len(proof.rows)
-    for proposal in proposals:
-        proposal.reason = _objection(proposal, types)
+    proposals, before = _proposals(answer, aliases, proof.types()), len(proof.rows)
     taken = [proposal for proposal in proposals if proposal.reason is None]
     disputed = {name for name in answer.disagree if sum(p.variable == name for p in taken) > 1}
     for name in sorted(disputed):
@@ -224,6 +214,22 @@ def bind(proof: Proof, answer: Unification, aliases: FactAliases) -> list[dict[s
         | {"accepted": p.reason is None, "reason": p.reason}
         for p in proposals
     ]
+
+
+def _proposals(answer: Unification, aliases: FactAliases, types: dict[str, str]) -> list[_Proposal]:
+    """The model's bindings; those that cannot be taken have a reason."""
+    proposals = [
+        _Proposal(
+            one.variable.strip("?(){} "),
+            " ".join(one.entity.split()),
+            aliases.resolve(one.facts),
+            max(0, one.row),
+        )
+        for one in answer.bindings
+    ]
+    for proposal in proposals:
+        proposal.reason = _objection(proposal, types)
+    return proposals
 
 
 def _objection(proposal: _Proposal, types: dict[str, str]) -> str | None:

@@ -4,8 +4,7 @@ The sentences are statements such as the user may have made, and are embedded as
 """
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from langmem_graph.errors import EmbeddingError
 from langmem_graph.retrieval.facts import (
     fact_of_message,
     fact_of_record,
@@ -21,17 +19,16 @@ from langmem_graph.retrieval.facts import (
     hits_by_number,
 )
 from langmem_graph.retrieval.joined_search import each_room
+from langmem_graph.retrieval.ranking import Vector
 from langmem_graph.retrieval.record_search import near_records
-from langmem_graph.retrieval.search_common import UserSearch, Vector, best_cosines
+from langmem_graph.retrieval.search_common import UserSearch, best_cosines
 from langmem_graph.schemas import Fact
 from langmem_graph.storage import record_queries, vector_rows
 from langmem_graph.storage.graph_neighbours import CAUSAL, SEMANTIC, neighbours
-from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.tables_and_migrations import MESSAGES, RECORDS
-from langmem_graph.storage.user_room import Room
 
 if TYPE_CHECKING:
-    from langmem_graph.runtime import StepRun
+    pass
 
 
 def nearest_to_examples(
@@ -59,23 +56,6 @@ def _nearest_facts(
         (MESSAGES, n): fact_of_message(message) for n, message in messages.items()
     }
     return [_joined(near, facts)[:depth] for near in found]
-
-
-def near_in(
-    services: Services,
-) -> Callable[[Sequence[str], int, "StepRun"], Awaitable[list[list[Fact]]]]:
-    """This search in the memory of a run's user; none where the embedder fails."""
-
-    async def near(sentences: Sequence[str], k: int, run: "StepRun") -> list[list[Fact]]:
-        def work(rooms: list[Room]) -> list[list[Fact]]:
-            with suppress(EmbeddingError):  # words still find
-                search = UserSearch.over(services, rooms) if rooms else None
-                return list(nearest_to_examples(search, sentences, k).values()) if search else []
-            return []
-
-        return await services.in_rooms(run.user, work) if sentences else []
-
-    return near
 
 
 def _nearest(

@@ -2,21 +2,18 @@
 
 `find_facts` searches both and fuses the two lists (reciprocal rank fusion); a message whose record
 is found too is represented by that record. What no longer holds is found too, with labels: of one
-chain the newest record and at most one older fact, which count as one. `MemorySearch` is this
-search for the steps of a graph.
+chain the newest record and at most one older fact, which count as one.
 """
 
 import json
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Literal
 
-from rapidfuzz import fuzz
 from sqlalchemy import Connection
 
-from langmem_graph.errors import EmbeddingError
 from langmem_graph.retrieval.joined_search import each_room, search_different
 from langmem_graph.retrieval.message_search import as_hit
 from langmem_graph.retrieval.record_search import RankedRecords, ranked_chains
@@ -25,15 +22,10 @@ from langmem_graph.schedule.times import event_in, zone_of
 from langmem_graph.schemas import Fact, MessageHit, Record, Relation
 from langmem_graph.storage import record_queries, superseded_labels
 from langmem_graph.storage.graph_neighbours import CAUSAL, neighbours
-from langmem_graph.storage.memory_services import Services
-from langmem_graph.storage.user_room import OpenLedger, Room
-from langmem_graph.threads import in_thread
+from langmem_graph.storage.user_room import OpenLedger
 
 if TYPE_CHECKING:
-    from langmem_graph.runtime import StepRun
-
-Search = Callable[[str, int, Relation, "StepRun"], Awaitable[list[Fact]]]
-"""Searches a memory: query, number of facts, relation, run."""
+    pass
 
 _OF_RECORD = set(
     "record_id message_ids kind subject attribute confirmation origin room author".split()
@@ -271,34 +263,3 @@ def evidence(quoted: Iterable[Fact], messages: dict[Placed, MessageHit]) -> list
     ids = dict.fromkeys((fact.room, message) for fact in quoted for message in fact.message_ids)
     found = [messages[one] for one in ids if one in messages]
     return [hit.model_copy(update={"score": 1 / place}) for place, hit in enumerate(found, 1)]
-
-
-class MemorySearch:
-    """The search in the memory of a run's user, for the steps of a graph."""
-
-    def __init__(self, services: Services) -> None:
-        self._services = services
-
-    async def search(self, query: str, k: int, relation: Relation, run: "StepRun") -> list[Fact]:
-        """The best facts for a query; none where the user has no memory yet."""
-        services = self._services
-
-        def find(rooms: list[Room]) -> list[Fact]:
-            return find_facts(UserSearch.over(services, rooms), query, k, relation) if rooms else []
-
-        return await services.in_rooms(run.user, find)
-
-    async def likeness(self, text: str, others: Sequence[str], run: "StepRun") -> float:
-        """The greatest cosine of a text with the others; by spelling where the embedder fails."""
-        if not others:
-            return 0.0
-        try:
-            vectors = await in_thread(self._services.embedder.embed, [text, *others])
-        except EmbeddingError:
-            return spelling(text, others)
-        return float((vectors[1:] @ vectors[0]).max())
-
-
-def spelling(text: str, others: Sequence[str]) -> float:
-    """The greatest similarity of a text with the others by spelling, whatever the word order."""
-    return max((fuzz.token_sort_ratio(text, other) / 100 for other in others), default=0.0)

@@ -1,16 +1,17 @@
 """Searches and recalls of one user without a model call.
 
-`search_conversation` returns ranked hits; `fast_recall` quotes them in a context. A time that the
-words of the request state is compared with the schedule, and conflicts come first in the context.
+`search_conversation` and `search_records` return ranked hits; `fast_recall` quotes messages in a
+context, in which what overlaps a time that the words of the request state comes first.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import perf_counter
 from typing import get_args
 
 from langmem_graph.filters import Where, parsed
-from langmem_graph.messages import to_utc
+from langmem_graph.ids_and_times import to_utc
 from langmem_graph.retrieval import joined_search
 from langmem_graph.retrieval.facts import Placed, evidence, hits_by_id, placed
 from langmem_graph.retrieval.quoted_context import (
@@ -22,28 +23,33 @@ from langmem_graph.retrieval.quoted_context import (
     framed,
     not_in_view,
 )
-from langmem_graph.retrieval.request_intent import intent_of
+from langmem_graph.retrieval.schedule_lookup import Overlap, overlaps_at
 from langmem_graph.retrieval.search_common import (
     NEAR_MISSES,
+    RecallRequest,
     SearchNotes,
     UserSearch,
     check_choice,
     check_query,
-    check_request,
     signals_line,
     why_missed,
 )
-from langmem_graph.retrieval.what_is_ahead import (
-    ScheduleConflict,
-    VagueTurnContext,
-    conflicts_at,
-    read_vague_turn_context,
-)
+from langmem_graph.retrieval.vague_turns import VagueTurnContext, intent_of, read_vague_turn_context
 from langmem_graph.schedule.time_phrases import spoken_time
-from langmem_graph.schemas import MessageHit, Reasoning, Recall, RecallReport, SearchBy
-from langmem_graph.settings import RankingMethod
+from langmem_graph.schemas import (
+    Fact,
+    MessageHit,
+    Reasoning,
+    Recall,
+    RecallReport,
+    RecordHit,
+    SearchBy,
+)
+from langmem_graph.settings import RankingMethod, Settings
 from langmem_graph.storage.memory_services import Services, own_room
-from langmem_graph.tokens import token_counter
+from langmem_graph.storage.record_writes import naive
+from langmem_graph.storage.user_room import Room
+from langmem_graph.tokens import TokenCounter, token_counter
 from langmem_graph.trust import Allowance
 
 
@@ -73,82 +79,136 @@ def search_conversation(
     return hits[:k] + missed
 
 
-def fast_recall(
+def search_records(
     services: Services,
     user_id: str,
     query: str,
-    k: int | None,
-    max_tokens: int | None,
-    in_view: Sequence[str] = (),
-    at: object = None,
+    k: int,
+    as_of: object,
+    explain: bool,
     where: Where | None = None,
+) -> list[RecordHit]:
+    """The best records for a query, best first; what no longer holds is labelled."""
+    check_query(query, k)
+    then = naive(to_utc(as_of)) if as_of is not None else None
+    with services.within(parsed(where)).rooms(user_id) as rooms:
+        if not rooms:
+            return []
+        search = UserSearch.over(services, rooms)
+        return joined_search.search_records(search, query, k, then, explain=explain)
+
+
+def fast_recall(
+    services: Services, user_id: str, request: RecallRequest, where: Where | None = None
 ) -> Recall:
     """Search, then quote what fits the budget and is not in view already.
 
     A vague turn has no words to search for: projects and schedule come first in its context.
     """
     start, notes = perf_counter(), SearchNotes(warnings=[*services.refused])
-    settings, seen = services.settings, set(in_view)
-    k, budget = check_request(settings, query, k, max_tokens)
-    now = to_utc(at) if at is not None else datetime.now(UTC)
-    found: list[MessageHit] = []
-    conflicts: list[ScheduleConflict] = []
-    vague, messages = VagueTurnContext(), dict[Placed, MessageHit]()
+    settings, query, seen = services.settings, request.query, frozenset(request.in_view)
+    k, budget = request.k or settings.context.k, request.max_tokens or settings.context.max_tokens
+    now = request.at or datetime.now(UTC)
+    found, ahead = list[MessageHit](), _Ahead()
     with services.within(parsed(where)).rooms(user_id, notes.warnings) as rooms:
         if rooms:
             search = UserSearch.over(services, rooms, notes)
-            most = k + len(seen) + NEAR_MISSES
-            share = settings.context.foreign_share
-            found, _ = joined_search.search_different(search, query, most, foreign=share)
-            found = [hit for hit in found if not {hit.text, hit.message_id} & seen]
+            found = _not_in_view(search, query, k + NEAR_MISSES, seen)
         room = own_room(rooms, user_id)
         if room is not None:
             with notes.stage("schedule"):
-                asked = spoken_time(query, now, settings.time_zone)
-                conflicts = conflicts_at(room, asked, settings) if asked else []
-                with room.database.read_transaction() as connection:
-                    if intent_of(query) == "vague":
-                        vague = read_vague_turn_context(connection, now, settings)
-                    conflicting = [conflict.fact for conflict in conflicts]
-                    messages = hits_by_id(connection, [*conflicting, *vague.facts()])
-    hits = found[:k]
+                ahead = _Ahead.read(room, query, now, settings)
     with notes.stage("context"):
-        counter = token_counter(settings.encoding)
-        allowance = Allowance.of(settings.context, budget)
-        left = budget - counter.count(framed([ALSO], URGENT))
-        builder = ContextBuilder(counter, left, allowance)
-        builder.add(AGAINST, [(one.line, not_in_view([one.fact], seen)) for one in conflicts])
-        vague.write(builder, seen)
-        shown = {(i, fact.text) for fact in builder.quoted.values() for i in fact.message_ids}
-        rest = [hit for hit in hits if (hit.message_id, hit.text) not in shown]
-        per_quote = settings.context.excerpt_tokens
-        context, quoted = build_context(
-            rest,
-            counter,
-            budget=budget,
-            per_quote=per_quote,
-            before=builder.lines,
-            allowance=allowance,
-        )
-    overlaps = [conflict.text for conflict in conflicts]
-    behind = evidence(builder.quoted.values(), messages)
-    known, told = {placed(hit) for hit in behind}, {placed(hit) for hit in quoted}
-    missed = [(hit, f"no room in {budget} tokens") for hit in rest if placed(hit) not in told]
-    missed = [*missed, *((hit, why_missed(hit, hits[-1])) for hit in found[k:])][:NEAR_MISSES]
+        written = _write(found[:k], ahead, seen, budget, settings)
     notes.milliseconds["total"] = (perf_counter() - start) * 1_000
+    overlaps = [overlap.text for overlap in ahead.overlaps]
+    behind = evidence(written.facts, ahead.messages)
+    known = {placed(hit) for hit in behind}
     return Recall(
-        context=context,
-        evidence=[*behind, *(hit for hit in quoted if placed(hit) not in known)],
+        context=written.text,
+        evidence=[*behind, *(hit for hit in written.quoted if placed(hit) not in known)],
         report=RecallReport(
             status="degraded" if notes.warnings else "ok",
             warnings=notes.warnings,
-            considered=len(hits),
-            quoted=len(quoted),
-            near_misses={hit.message_id: f"{why}; {signals_line(hit)}" for hit, why in missed},
-            context_tokens=counter.count(context),
-            tokens_exact=counter.exact,
+            considered=len(found[:k]),
+            quoted=len(written.quoted),
+            near_misses=_near_misses(written.left_out, found, k, budget),
+            context_tokens=written.counter.count(written.text),
+            tokens_exact=written.counter.exact,
             milliseconds=notes.milliseconds,
         ),
-        facts=list(builder.quoted.values()),
+        facts=written.facts,
         reasoning=Reasoning(overlaps=overlaps) if overlaps else None,
     )
+
+
+def _not_in_view(
+    search: UserSearch, query: str, most: int, seen: frozenset[str]
+) -> list[MessageHit]:
+    """The best messages, without those that the model sees anyway."""
+    share = search.settings.context.foreign_share
+    found, _ = joined_search.search_different(search, query, most + len(seen), foreign=share)
+    return [hit for hit in found if seen.isdisjoint((hit.text, hit.message_id))]
+
+
+def _near_misses(
+    left_out: Sequence[MessageHit], found: Sequence[MessageHit], k: int, budget: int
+) -> dict[str, str]:
+    """Of the messages that are nearly quoted, by id: why they are not, and their signals."""
+    missed = [(hit, f"no room in {budget} tokens") for hit in left_out]
+    missed += [(hit, why_missed(hit, found[k - 1])) for hit in found[k:]]
+    return {hit.message_id: f"{why}; {signals_line(hit)}" for hit, why in missed[:NEAR_MISSES]}
+
+
+@dataclass(frozen=True)
+class _Ahead:
+    """What the schedule has to say to a request, and for a vague turn projects and profile."""
+
+    overlaps: list[Overlap] = field(default_factory=list)
+    vague: VagueTurnContext = field(default_factory=VagueTurnContext)
+    messages: dict[Placed, MessageHit] = field(default_factory=dict)  # those behind its facts
+
+    @classmethod
+    def read(cls, room: Room, query: str, now: datetime, settings: Settings) -> "_Ahead":
+        asked, vague = spoken_time(query, now, settings.time_zone), VagueTurnContext()
+        overlaps = overlaps_at(room, asked, settings) if asked else []
+        with room.database.read_transaction() as connection:
+            if intent_of(query) == "vague":
+                vague = read_vague_turn_context(connection, now, settings)
+            facts = [*(overlap.fact for overlap in overlaps), *vague.facts()]
+            return cls(overlaps, vague, hits_by_id(connection, facts))
+
+
+@dataclass(frozen=True)
+class _Written:
+    """The context of a recall, and what it quotes."""
+
+    text: str
+    counter: TokenCounter
+    facts: list[Fact]
+    quoted: list[MessageHit]
+    left_out: list[MessageHit]  # for which there was no room
+
+
+def _write(
+    hits: Sequence[MessageHit], ahead: _Ahead, seen: frozenset[str], budget: int, settings: Settings
+) -> _Written:
+    """Write what speaks against the request, what is ahead, and then the hits."""
+    counter = token_counter(settings.encoding)
+    allowance = Allowance.of(settings.context, budget)
+    builder = ContextBuilder(counter, budget - counter.count(framed([ALSO], URGENT)), allowance)
+    builder.add(AGAINST, [(one.line, not_in_view([one.fact], seen)) for one in ahead.overlaps])
+    ahead.vague.write(builder, seen)
+    facts = list(builder.quoted.values())
+    shown = {(message_id, fact.text) for fact in facts for message_id in fact.message_ids}
+    rest = [hit for hit in hits if (hit.message_id, hit.text) not in shown]
+    text, quoted = build_context(
+        rest,
+        counter,
+        budget=budget,
+        per_quote=settings.context.excerpt_tokens,
+        before=builder.lines,
+        allowance=allowance,
+    )
+    told = {placed(hit) for hit in quoted}
+    return _Written(text, counter, facts, quoted, [hit for hit in rest if placed(hit) not in told])

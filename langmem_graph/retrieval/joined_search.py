@@ -7,6 +7,7 @@ is left out, and the notes say so.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import reduce
 from operator import add
 from typing import TypeVar
@@ -15,24 +16,21 @@ import numpy as np
 from sqlalchemy import Connection
 
 from langmem_graph.errors import StorageError
-from langmem_graph.filters import Where, parsed
-from langmem_graph.messages import to_utc
 from langmem_graph.retrieval import message_search
 from langmem_graph.retrieval.message_search import different, gather, hits_of
-from langmem_graph.retrieval.ranking import Candidates, rank_messages, rank_sessions
-from langmem_graph.retrieval.record_search import (
-    FoundRecords,
-    RankedRecords,
-    found_records,
-    hits_of_records,
+from langmem_graph.retrieval.ranking import (
+    Candidates,
+    Ranking,
+    Vector,
+    rank_messages,
+    rank_sessions,
 )
-from langmem_graph.retrieval.search_common import Depths, Ranking, UserSearch, Vector, check_query
+from langmem_graph.retrieval.record_search import RankedRecords, found_records, hits_of_records
+from langmem_graph.retrieval.search_common import Sought, UserSearch
 from langmem_graph.room_keys import described, shared_name
 from langmem_graph.schemas import MessageHit, RecordHit, SearchBy
 from langmem_graph.storage import vector_rows
 from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS
-from langmem_graph.storage.memory_services import Services
-from langmem_graph.storage.record_writes import naive
 from langmem_graph.storage.tables_and_migrations import get_meta
 from langmem_graph.storage.vector_rows import Centroids
 from langmem_graph.storage.words import TermCounts, query_terms
@@ -48,7 +46,7 @@ def search_best(search: UserSearch, query: str, k: int, by: SearchBy) -> list[Me
     """The `k` best messages, or sessions each represented by its best message, best first."""
     if search.others is None:
         return message_search.search_best(search, query, k, by)
-    found = _gathered(search, query, search.depths(k))
+    found = _gathered(search, query, k)
     ranking = rank_messages(found.all, search.settings)
     best = ranking.best()
     if by == "session":
@@ -66,7 +64,7 @@ def search_different(
     if search.others is None:
         hits, ranked = message_search.search_different(search, query, k, past=past, foreign=foreign)
         return hits, [(search, ranked)]
-    found = _gathered(search, query, search.depths(k, past=past))
+    found = _gathered(search, query, k, past=past)
     ranking = rank_messages(found.all, search.settings)
     best, hits, read = ranking.best(), list[MessageHit](), 0
     while read < len(best) and len(hits) < k:
@@ -76,11 +74,9 @@ def search_different(
     return hits[:k], [(one, part.ranked_records) for one, part in found.parts]
 
 
-def ranked_records(
-    searches: Sequence[UserSearch], find: Callable[[UserSearch, Connection], FoundRecords]
-) -> list[InRoom[RankedRecords]]:
-    """What `find` finds in each room, scored over all of them."""
-    found = each_room(searches, find)
+def _ranked_records(searches: Sequence[UserSearch], sought: Sought) -> list[InRoom[RankedRecords]]:
+    """The records found in each room, scored over all of them."""
+    found = each_room(searches, lambda one, c: found_records(one, c, sought))
     best = max((float(part.words.max(initial=0.0)) for _, part in found), default=0.0)
     return [(one, part.ranked(best)) for one, part in found]
 
@@ -103,7 +99,7 @@ def each_room(
     return done
 
 
-def usable(search: UserSearch, query: str) -> tuple[Vector | None, list[UserSearch]]:
+def _usable(search: UserSearch, query: str) -> tuple[Vector | None, list[UserSearch]]:
     """The query's vector, and the rooms' searches, each of which knows how rare the words are.
 
     A shared room whose vectors were made by another embedder is left out.
@@ -167,13 +163,13 @@ class _Joined:
         return Centroids(every, every, np.concatenate(matrix), known_ages)
 
 
-def _gathered(search: UserSearch, query: str, depths: Depths) -> _Joined:
-    vector, searches = usable(search, query)
-    ranked = ranked_records(searches, lambda one, c: found_records(one, c, query, vector, depths))
+def _gathered(search: UserSearch, query: str, k: int, *, past: bool = False) -> _Joined:
+    vector, searches = _usable(search, query)
+    sought = search.sought(query, vector, k, past=past)
+    ranked = _ranked_records(searches, sought)
     records = {id(one): own for one, own in ranked}
     parts = each_room(
-        (one for one, _ in ranked),
-        lambda one, c: gather(one, c, query, vector, depths, records[id(one)]),
+        (one for one, _ in ranked), lambda one, c: gather(one, c, sought, records[id(one)])
     )
     apart = [replace(p, sessions=p.sessions + n * _APART) for n, (_, p) in enumerate(parts)]
     numbered = [(one, part) for (one, _), part in zip(parts, apart, strict=True)]
@@ -192,30 +188,20 @@ def _gathered(search: UserSearch, query: str, depths: Depths) -> _Joined:
 
 
 def search_records(
-    services: Services,
-    user_id: str,
-    query: str,
-    k: int,
-    as_of: object,
-    explain: bool,
-    where: Where | None = None,
+    search: UserSearch, query: str, k: int, then: datetime | None, *, explain: bool
 ) -> list[RecordHit]:
-    """The best records for a query, best first; what no longer holds is labelled."""
-    check_query(query, k)
-    then = naive(to_utc(as_of)) if as_of is not None else None
-    with services.within(parsed(where)).rooms(user_id) as rooms:
-        if not rooms:
-            return []
-        search = UserSearch.over(services, rooms)
-        depths, (vector, searches) = search.depths(k, past=then is None), usable(search, query)
-        ranked = ranked_records(
-            searches, lambda one, c: found_records(one, c, query, vector, depths, then)
-        )
-        own = {id(one): found for one, found in ranked}
-        read = each_room(
-            (one for one, _ in ranked),
-            lambda one, c: hits_of_records(c, own[id(one)], k, explain, labelled=then is None),
-        )
+    """The `k` best chains of records, best first: of what holds now, labelled, or what held then.
+
+    `then` is naive UTC; with `explain` the hits have their signals.
+    """
+    vector, searches = _usable(search, query)
+    sought = search.sought(query, vector, k, past=then is None, then=then)
+    ranked = _ranked_records(searches, sought)
+    own = {id(one): found for one, found in ranked}
+    read = each_room(
+        (one for one, _ in ranked),
+        lambda one, c: hits_of_records(c, own[id(one)], k, explain, labelled=then is None),
+    )
     chains = [chain for _, found in read for chain in found if chain]
     best = sorted(chains, key=lambda chain: -chain[0].score)[:k]
     return [hit for chain in best for hit in chain]

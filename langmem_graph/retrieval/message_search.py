@@ -8,9 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from langmem_graph.retrieval.ranking import NOT_FOUND, Candidates, rank_messages, rank_sessions
-from langmem_graph.retrieval.record_search import RankedRecords, rank_records
-from langmem_graph.retrieval.search_common import Depths, Ranking, UserSearch, Vector, as_scores
+from langmem_graph.retrieval.ranking import (
+    NOT_FOUND,
+    Candidates,
+    Ranking,
+    Vector,
+    as_scores,
+    rank_messages,
+    rank_sessions,
+)
+from langmem_graph.retrieval.record_search import RankedRecords, found_records
+from langmem_graph.retrieval.search_common import Sought, UserSearch, telling
 from langmem_graph.schemas import Message, MessageHit, SearchBy
 from langmem_graph.storage import message_queries, record_queries, vector_rows
 from langmem_graph.storage.full_text import MESSAGE_WORDS
@@ -19,7 +27,6 @@ from langmem_graph.storage.superseded_labels import labelled_messages
 from langmem_graph.storage.tables_and_migrations import MESSAGES
 from langmem_graph.storage.vector_rows import Pieces
 from langmem_graph.storage.where_conditions import Passes, numbers_within, passing
-from langmem_graph.storage.words import TermCounts, query_terms, telling_terms
 from langmem_graph.trust import bounded
 
 _SAME = set("session_id role origin name at text agent_id metadata room author".split())
@@ -31,9 +38,9 @@ deeper than the share says; measured."""
 
 def search_best(search: UserSearch, query: str, k: int, by: SearchBy) -> list[MessageHit]:
     """The `k` best messages, or sessions each represented by its best message, best first."""
-    vector = search.vector(query)
+    sought = search.sought(query, search.vector(query), k)
     with search.room.database.read_transaction() as connection:
-        found, ranking = _ranked(search, connection, query, vector, search.depths(k))
+        found, ranking = _ranked(search, connection, sought)
         best = ranking.best()
         if by == "session":
             with search.notes.stage("rank"):
@@ -53,17 +60,17 @@ def search_different(
     `past` records that no longer hold are ranked too; the messages are ranked without them. Of the
     messages at most the share `foreign` holds words of tools and imports.
     """
-    vector, depths = search.vector(query), search.depths(k, past=past)
+    sought = search.sought(query, search.vector(query), k, past=past)
     for _ in range(ATTEMPTS):
         with search.room.database.read_transaction() as connection:
-            found, ranking = _ranked(search, connection, query, vector, depths)
+            found, ranking = _ranked(search, connection, sought)
             best = ranking.best()
             with search.notes.stage("texts"):
                 hits = _different_hits(connection, found, ranking, best, k, foreign)
-        all_seen = len(best) < depths.dense or ranking.scores[best[-1]] == NOT_FOUND
+        all_seen = len(best) < sought.dense or ranking.scores[best[-1]] == NOT_FOUND
         if len(hits) == k or all_seen or search.notes.warnings:
             break
-        depths = replace(depths, dense=depths.dense * DEEPER, words=depths.words * DEEPER)
+        sought = replace(sought, dense=sought.dense * DEEPER, words=sought.words * DEEPER)
     return hits, found.ranked_records
 
 
@@ -96,38 +103,36 @@ def different(hits: Sequence[MessageHit]) -> list[MessageHit]:
 
 
 def _ranked(
-    search: UserSearch, connection: Connection, query: str, vector: Vector | None, depths: Depths
+    search: UserSearch, connection: Connection, sought: Sought
 ) -> tuple[Candidates, Ranking]:
-    found = gather(search, connection, query, vector, depths)
+    found = gather(search, connection, sought)
     with search.notes.stage("rank"):
         return found, rank_messages(found, search.settings)
 
 
 def gather(
-    search: UserSearch,
-    connection: Connection,
-    query: str,
-    vector: Vector | None,
-    depths: Depths,
-    ranked: RankedRecords | None = None,
+    search: UserSearch, connection: Connection, sought: Sought, ranked: RankedRecords | None = None
 ) -> Candidates:
-    """The best messages by vector, by words and by the records that cite them, joined."""
-    notes, held = search.notes, search.held(connection)
+    """The best messages by vector, by words and by the records that cite them, joined.
+
+    Where the vectors are held in memory, a thread compares them while words are looked up.
+    """
+    notes, held, vector = search.notes, search.held(connection), sought.vector
     passes = held.passing_filter(connection) if held else None
     compared = held.begin_comparing(vector) if held and vector is not None else None
     with notes.stage("words"):
-        words = _by_words(search, connection, query, depths.words, passes)
+        words = _by_words(search, connection, sought, passes)
     with notes.stage("vectors"):
         cosines = compared() if compared else None
         if held is None or cosines is None:
-            near = search.near(connection, MESSAGES, vector, depths.dense)
+            near = search.near(connection, MESSAGES, vector, sought.dense)
         elif passes is not None:
-            near = held.nearest_passing(cosines, depths.dense, passes)
+            near = held.nearest_passing(cosines, sought.dense, passes)
         else:
-            near = held.nearest(cosines, depths.dense, vector_rows.waiting_items(connection))
+            near = held.nearest(cosines, sought.dense, vector_rows.waiting_items(connection))
     with notes.stage("records"):
-        ranked = ranked or rank_records(search, connection, query, vector, depths)
-        cited = _cited(connection, ranked, depths.dense)
+        ranked = ranked or found_records(search, connection, sought).ranked()
+        cited = _cited(connection, ranked, sought.dense)
     with notes.stage("exact"):
         items = _items(connection, {*words, *near, *cited}, passes)
         if held is None or cosines is None:
@@ -141,7 +146,9 @@ def gather(
     sessions = np.array([fact.session for fact in stored], dtype=np.int64)
     by_words = as_scores(words.get(fact.n, 0.0) for fact in stored)
     by_records = as_scores(cited.get(fact.n, 0.0) for fact in stored)
-    return Candidates(query, vector, stored, sessions, dense, by_words, spans, by_records, ranked)
+    return Candidates(
+        sought.query, vector, stored, sessions, dense, by_words, spans, by_records, ranked
+    )
 
 
 def _items(connection: Connection, found: set[int], passes: Passes | None) -> list[int]:
@@ -171,17 +178,14 @@ def _cited(connection: Connection, ranked: RankedRecords, depth: int) -> dict[in
 
 
 def _by_words(
-    search: UserSearch, connection: Connection, query: str, depth: int, passes: Passes | None
+    search: UserSearch, connection: Connection, sought: Sought, passes: Passes | None
 ) -> dict[int, float]:
     """The messages with the best BM25 scores, of those that pass the filter.
 
     Where many pass, it takes less time to look deeper and leave out the others.
     """
-    counted = search.message_terms
-    if counted is None:
-        having = MESSAGE_WORDS.counts(connection, query_terms(query))
-        counted = TermCounts(message_queries.newest_message(connection), having)
-    chosen = telling_terms(counted.having, counted.rows)
+    newest, depth = message_queries.newest_message(connection), sought.words
+    chosen, counted = telling(MESSAGE_WORDS, connection, sought.query, newest, search.message_terms)
     share = passes.mean() if passes is not None else 0.0
     if passes is not None and share >= MANY:
         deep = int(DEEP * depth / share)

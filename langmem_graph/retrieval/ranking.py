@@ -1,36 +1,66 @@
-"""Ranking of messages and sessions: a weighted sum of signals, or a method without weights.
+"""Scores: weights, weighted sums and rank fusion, and the ranking of messages and sessions.
 
 Messages have no recency signal: what matters may have been said long ago.
 """
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from langmem_graph.retrieval.record_search import RankedRecords
-from langmem_graph.retrieval.search_common import (
-    MESSAGE_WEIGHTS,
-    SESSION_WEIGHTS,
-    Ranking,
-    Scores,
-    Vector,
-    as_scores,
-    best_places,
-    date_fit,
-    reciprocal_rank_fusion,
-    share_of_best,
-    weighted_sum,
-)
+from langmem_graph.schedule.time_phrases import day_fit, named_days
 from langmem_graph.settings import Settings
 from langmem_graph.storage.message_queries import Facts
 from langmem_graph.storage.vector_rows import Centroids
 
+if TYPE_CHECKING:
+    from langmem_graph.retrieval.record_search import RankedRecords
+
+Scores = NDArray[np.float64]
+Vector = NDArray[np.float32]
+MESSAGE_WEIGHTS = {
+    "dense": 1.0,  # cosine of the best piece
+    "words": 1.0,  # BM25, as a share of the query's best
+    "records": 0.25,  # score of the best record that cites it
+    "session": 1.0,  # mean of the session's three best cosines
+    "session_words": 0.25,  # mean of the three best BM25 shares of the session's other messages
+    "speaker": 0.1,  # whether the query names who said it
+    "date": 1.0,  # how well the message's day fits a date named in the query
+    "length": 0.2,  # log of the characters: one-word messages rarely hold the answer
+    "question": -0.2,  # a question rarely holds the answer
+}
+RECORD_WEIGHTS = {"dense": 1.0, "words": 1.0, "date": 1.0}
+SESSION_WEIGHTS = {
+    "dense": 1.0,  # mean of the session's three best cosines
+    "words": 0.25,  # mean of its eight best BM25 scores, as a share of the best session's
+    "records": 0.5,  # mean of its messages' three best, as a share of the best session's
+    "profile": 1.0,  # likeness to the best sessions of a first pass
+    "age": -0.15,  # log of how many sessions ago it began; see Settings.ranking.session_age_weight
+}
 SESSION_BEST = 3  # best cosines of a session that are averaged; 5 and 16 differ little
 TOP_DENSE, TOP_WORDS, TOP_RECORDS, PROFILE = 3, 8, 3, 8
 """A session's averaged cosines, BM25 and record scores, and the sessions in the profile signal."""
 NOT_FOUND = -np.inf  # score of a candidate that a method with one signal did not find; it is no hit
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Scores of the candidates, and the signals that the scores were made of."""
+
+    scores: Scores
+    signals: dict[str, Scores]
+
+    def signals_of(self, place: int) -> dict[str, float]:
+        """Each signal's value for one candidate."""
+        return {name: float(values[place]) for name, values in self.signals.items()}
+
+    def best(self) -> list[int]:
+        """The candidates' places, best first."""
+        return best_places(self.scores)
 
 
 @dataclass(frozen=True)
@@ -45,7 +75,7 @@ class Candidates:
     words: Scores  # BM25, higher is better; 0 where the word search did not find the message
     spans: NDArray[np.int64]  # start and end of the best piece; 0, 0 where there is no vector
     records: Scores  # score of the best record that cites the message; 0 where none does
-    ranked_records: RankedRecords  # the records that were ranked for the query
+    ranked_records: "RankedRecords"  # the records that were ranked for the query
 
 
 def rank_messages(found: Candidates, settings: Settings) -> Ranking:
@@ -183,3 +213,44 @@ def _likeness_to_best(first_pass: Scores, unit: NDArray[np.float32]) -> Scores:
 
 def _standard(values: Scores) -> Scores:
     return (values - values.mean()) / (values.std() + 1e-9) if len(values) else values
+
+
+def as_scores(values: Iterable[float]) -> Scores:
+    """The values as one array."""
+    return np.fromiter(values, dtype=np.float64)
+
+
+def date_fit(query: str, times: Sequence[datetime]) -> Scores:
+    """How well each time fits the best of the dates in a query; zeros where it names none."""
+    named = named_days(query)
+    if not named:
+        return np.zeros(len(times))
+    return as_scores(day_fit(named, time.date()) for time in times)
+
+
+def best_places(values: Scores) -> list[int]:
+    """The places of the values, the greatest first."""
+    places: list[int] = np.argsort(-values, kind="stable").tolist()
+    return places
+
+
+def reciprocal_rank_fusion(signals: Iterable[Scores], k: int) -> Scores:
+    """Sum of `1 / (k + rank)` over the signals; ranks count from 1.
+
+    A score of 0 means that the signal did not find the item; it then adds nothing.
+    """
+    shares = []
+    for signal in signals:
+        ranks = 1 + np.argsort(best_places(signal))
+        shares.append(np.where(signal > 0, 1.0 / (k + ranks), 0.0))
+    return np.sum(shares, axis=0)  # type: ignore[no-any-return]
+
+
+def weighted_sum(signals: dict[str, Scores], weights: dict[str, float]) -> Scores:
+    """The weighted sum of several signals."""
+    return np.sum([weights[name] * values for name, values in signals.items()], axis=0)  # type: ignore[no-any-return]
+
+
+def share_of_best(values: Scores, best: float | None = None) -> Scores:
+    """The values divided by the greatest of them, or by a greater one; zeros stay zeros."""
+    return values / max(float(values.max(initial=0.0)) if best is None else best, 1e-9)

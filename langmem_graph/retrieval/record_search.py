@@ -2,33 +2,29 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 import numpy as np
 from sqlalchemy import Connection
 
-from langmem_graph.retrieval.search_common import (
+from langmem_graph.retrieval.ranking import (
     RECORD_WEIGHTS,
-    Depths,
     Ranking,
     Scores,
-    UserSearch,
     Vector,
     as_scores,
-    best_cosines,
     best_places,
     date_fit,
-    nearest,
     share_of_best,
     weighted_sum,
 )
+from langmem_graph.retrieval.search_common import Sought, UserSearch, best_cosines, nearest, telling
 from langmem_graph.schemas import RecordHit
 from langmem_graph.storage import record_queries, superseded_labels, vector_rows
 from langmem_graph.storage.full_text import RECORD_WORDS
 from langmem_graph.storage.superseded_labels import PAST
 from langmem_graph.storage.tables_and_migrations import RECORDS
 from langmem_graph.storage.where_conditions import numbers_within, passing
-from langmem_graph.storage.words import TermCounts, query_terms, telling_terms
+from langmem_graph.storage.words import TermCounts
 
 _SHOWN = {
     *"record_id kind text message_ids facet subject attribute".split(),
@@ -70,45 +66,23 @@ class RankedRecords(Ranking):
         return [self.numbers[place] for place in best_places(values) if values[place] > 0]
 
 
-def rank_records(
-    search: UserSearch,
-    connection: Connection,
-    query: str,
-    vector: Vector | None,
-    depths: Depths,
-    as_of: datetime | None = None,
-) -> RankedRecords:
-    """Score the records for a query that hold now, or held at a time (`as_of`, naive UTC)."""
-    return found_records(search, connection, query, vector, depths, as_of).ranked()
-
-
-def found_records(
-    search: UserSearch,
-    connection: Connection,
-    query: str,
-    vector: Vector | None,
-    depths: Depths,
-    as_of: datetime | None = None,
-) -> FoundRecords:
-    """Find the records for a query that hold now, or held then; with a depth also past ones."""
-    if not record_queries.newest_record(connection):
+def found_records(search: UserSearch, connection: Connection, sought: Sought) -> FoundRecords:
+    """Find the records that hold now, or held then; with a depth for them also past ones."""
+    newest, vector = record_queries.newest_record(connection), sought.vector
+    if not newest:
         none = np.zeros(0)
         return FoundRecords([], frozenset(), none, none, none)
     allowed = record_queries.true_now(connection)
-    if as_of is not None:
-        allowed = set(record_queries.numbers_true_at(connection, as_of))
+    if sought.then is not None:
+        allowed = set(record_queries.numbers_true_at(connection, sought.then))
     if allowed is not None:
         allowed = passing(connection, RECORDS, allowed)
-    counted = search.record_terms
-    if counted is None:
-        having = RECORD_WORDS.counts(connection, query_terms(query))
-        counted = TermCounts(record_queries.newest_record(connection), having)
-    terms = telling_terms(counted.having, counted.rows)
-    words = _by_words(connection, terms, depths.words, allowed, counted)
-    near = near_records(search, connection, vector, depths.dense, allowed)
+    terms, counted = telling(RECORD_WORDS, connection, sought.query, newest, search.record_terms)
+    words = _by_words(connection, terms, sought.words, allowed, counted)
+    near = near_records(search, connection, vector, sought.dense, allowed)
     candidates = {*words, *near}
     active = record_queries.active(connection, candidates) if allowed is None else allowed
-    past = _past(connection, terms, vector, depths.past, counted) if depths.past else {}
+    past = _past(connection, terms, vector, sought.past, counted) if sought.past else {}
     found = passing(connection, RECORDS, candidates & active | past.keys())
     items, words = sorted(found), words | past
     facts = record_queries.facts_of(connection, items)
@@ -117,7 +91,7 @@ def found_records(
         frozenset(past),
         dense=_cosines(connection, items, vector),
         words=as_scores(words.get(n, 0.0) for n in items),
-        date=date_fit(query, [facts[n].said_at for n in items]),
+        date=date_fit(sought.query, [facts[n].said_at for n in items]),
     )
 
 

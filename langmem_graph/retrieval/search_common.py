@@ -1,4 +1,4 @@
-"""What every search shares: request checks, nearest neighbours, signal weights and score fusion."""
+"""What every search shares: request checks, what it works with, and nearest neighbours."""
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,8 +8,6 @@ from datetime import datetime
 from time import perf_counter
 from typing import Any, get_args
 
-import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Connection, Select
 
 from langmem_graph.embeddings.embedder import Embedder
@@ -20,41 +18,20 @@ from langmem_graph.errors import (
     InvalidInputError,
     for_log,
 )
-from langmem_graph.messages import to_utc
-from langmem_graph.schedule.time_phrases import day_fit, named_days
+from langmem_graph.ids_and_times import to_utc
+from langmem_graph.retrieval.ranking import Vector
 from langmem_graph.schemas import MessageHit, RecallMode
 from langmem_graph.settings import RankingMethod, Settings
 from langmem_graph.storage import vector_rows
+from langmem_graph.storage.full_text import WordTable
 from langmem_graph.storage.held_vectors import HeldVectors, held
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.user_room import OpenLedger, Room
 from langmem_graph.storage.vector_rows import VectorRows
 from langmem_graph.storage.where_conditions import at_most, numbers_within, passing
-from langmem_graph.storage.words import TermCounts
+from langmem_graph.storage.words import TermCounts, query_terms, telling_terms
 
-Scores = NDArray[np.float64]
-Vector = NDArray[np.float32]
 MAX_K = 1_000_000
-MESSAGE_WEIGHTS = {
-    "dense": 1.0,  # cosine of the best piece
-    "words": 1.0,  # BM25, as a share of the query's best
-    "records": 0.25,  # score of the best record that cites it
-    "session": 1.0,  # mean of the session's three best cosines
-    "session_words": 0.25,  # mean of the three best BM25 shares of the session's other messages
-    "speaker": 0.1,  # whether the query names who said it
-    "date": 1.0,  # how well the message's day fits a date named in the query
-    "length": 0.2,  # log of the characters: one-word messages rarely hold the answer
-    "question": -0.2,  # a question rarely holds the answer
-}
-RECORD_WEIGHTS = {"dense": 1.0, "words": 1.0, "date": 1.0}
-SESSION_WEIGHTS = {
-    "dense": 1.0,  # mean of the session's three best cosines
-    "words": 0.25,  # mean of its eight best BM25 scores, as a share of the best session's
-    "records": 0.5,  # mean of its messages' three best, as a share of the best session's
-    "profile": 1.0,  # likeness to the best sessions of a first pass
-    "age": -0.15,  # log of how many sessions ago it began; see Settings.ranking.session_age_weight
-}
-
 FEW, MOST_COMPARED, SHARE = 2_000, 20_000, 4
 """Under a filter the vectors of so few items are always compared one by one, and of more where they
 are less than a quarter of all: the index would have to be asked too deep for them; measured."""
@@ -72,19 +49,7 @@ class RecallRequest:
     k: int | None = None  # number of facts of the first look-up
     max_tokens: int | None = None  # token budget of the context
     in_view: Sequence[str] = ()  # ids and texts that the model sees anyway; not quoted again
-    now: str | None = None  # ISO time of the request; None is the present
-
-
-def check_request(
-    settings: Settings, query: object, k: int | None, max_tokens: int | None
-) -> tuple[int, int]:
-    """Number of facts and token budget, by default those of the settings; all are checked."""
-    k = settings.context.k if k is None else k
-    budget = settings.context.max_tokens if max_tokens is None else max_tokens
-    check_query(query, k)
-    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
-        raise InvalidInputError(f"max_tokens must be a whole number above 0, not {budget!r}.")
-    return k, budget
+    at: datetime | None = None  # when it is asked, in UTC; None is the present
 
 
 def recall_request(
@@ -96,11 +61,14 @@ def recall_request(
     in_view: Sequence[str],
     at: object,
 ) -> RecallRequest:
-    """The request of a recall with a model; InvalidInputError for a query or option of no use."""
-    now = None if at is None else to_utc(at).isoformat(timespec="minutes")
-    check_request(settings, query, k, max_tokens)
+    """The request of a recall; InvalidInputError for a query or option of no use."""
+    check_query(query, settings.context.k if k is None else k)
+    budget: object = settings.context.max_tokens if max_tokens is None else max_tokens
+    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+        raise InvalidInputError(f"max_tokens must be a whole number above 0, not {budget!r}.")
     check_choice("mode", mode, get_args(RecallMode))
-    return RecallRequest(query, mode, k, max_tokens, in_view, now)
+    asked_at = None if at is None else to_utc(at)
+    return RecallRequest(query, mode, k, max_tokens, in_view, asked_at)
 
 
 def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
@@ -151,28 +119,15 @@ class SearchNotes:
 
 
 @dataclass(frozen=True)
-class Ranking:
-    """Scores of the candidates, and the signals that the scores were made of."""
+class Sought:
+    """What a search looks for, and how many candidates it takes from each list."""
 
-    scores: Scores
-    signals: dict[str, Scores]
-
-    def signals_of(self, place: int) -> dict[str, float]:
-        """Each signal's value for one candidate."""
-        return {name: float(values[place]) for name, values in self.signals.items()}
-
-    def best(self) -> list[int]:
-        """The candidates' places, best first."""
-        return best_places(self.scores)
-
-
-@dataclass(frozen=True)
-class Depths:
-    """Number of candidates from each list."""
-
+    query: str
+    vector: Vector | None  # of the query; None where the embedder failed
     dense: int
     words: int
     past: int = 0  # of each list of records that no longer hold
+    then: datetime | None = None  # records have to hold at this time, in naive UTC; None is now
 
 
 @dataclass(frozen=True)
@@ -222,11 +177,19 @@ class UserSearch:
         others = None if self.others is None else tuple(one.by(method) for one in self.others)
         return replace(self, settings=settings, others=others)
 
-    def depths(self, k: int, *, past: bool = False) -> Depths:
-        """The depths for `k` hits; with `past` also among records that no longer hold."""
-        ranking = self.settings.ranking
-        dense = max(ranking.dense_candidates, k)
-        return Depths(dense, max(ranking.word_candidates, k), dense if past else 0)
+    def sought(
+        self,
+        query: str,
+        vector: Vector | None,
+        k: int,
+        *,
+        past: bool = False,
+        then: datetime | None = None,
+    ) -> Sought:
+        """What to look for to find `k` hits; with `past` also among records that no longer hold."""
+        dense = max(self.settings.ranking.dense_candidates, k)
+        words = max(self.settings.ranking.word_candidates, k)
+        return Sought(query, vector, dense, words, dense if past else 0, then)
 
     def vector(self, query: str) -> Vector | None:
         """The query's vector; None when the embedder fails, which is noted."""
@@ -301,6 +264,18 @@ class UserSearch:
         return held(database, connection, self.settings.ranking.dense_candidates)
 
 
+def telling(
+    words: WordTable, connection: Connection, query: str, newest: int, known: TermCounts | None
+) -> tuple[list[str], TermCounts]:
+    """The terms of a query that tell the rows of a table apart, and how rare they are.
+
+    `newest` is the number of its last row; what is `known` already is of several rooms.
+    """
+    if known is None:
+        known = TermCounts(newest, words.counts(connection, query_terms(query)))
+    return telling_terms(known.having, known.rows), known
+
+
 def nearest(blocks: Iterable[VectorRows], vector: Vector, depth: int | None) -> list[int]:
     """The items with the nearest of these vectors, by exact comparison; None is all of them."""
     best = best_cosines(blocks, vector)
@@ -315,44 +290,3 @@ def best_cosines(blocks: Iterable[VectorRows], vector: Vector) -> dict[int, floa
         for item, cosine in zip(rows.items.tolist(), cosines, strict=True):
             best[item] = max(cosine, best.get(item, -2.0))
     return best
-
-
-def as_scores(values: Iterable[float]) -> Scores:
-    """The values as one array."""
-    return np.fromiter(values, dtype=np.float64)
-
-
-def date_fit(query: str, times: Sequence[datetime]) -> Scores:
-    """How well each time fits the best of the dates in a query; zeros where it names none."""
-    named = named_days(query)
-    if not named:
-        return np.zeros(len(times))
-    return as_scores(day_fit(named, time.date()) for time in times)
-
-
-def best_places(values: Scores) -> list[int]:
-    """The places of the values, the greatest first."""
-    places: list[int] = np.argsort(-values, kind="stable").tolist()
-    return places
-
-
-def reciprocal_rank_fusion(signals: Iterable[Scores], k: int) -> Scores:
-    """Sum of `1 / (k + rank)` over the signals; ranks count from 1.
-
-    A score of 0 means that the signal did not find the item; it then adds nothing.
-    """
-    shares = []
-    for signal in signals:
-        ranks = 1 + np.argsort(best_places(signal))
-        shares.append(np.where(signal > 0, 1.0 / (k + ranks), 0.0))
-    return np.sum(shares, axis=0)  # type: ignore[no-any-return]
-
-
-def weighted_sum(signals: dict[str, Scores], weights: dict[str, float]) -> Scores:
-    """The weighted sum of several signals."""
-    return np.sum([weights[name] * values for name, values in signals.items()], axis=0)  # type: ignore[no-any-return]
-
-
-def share_of_best(values: Scores, best: float | None = None) -> Scores:
-    """The values divided by the greatest of them, or by a greater one; zeros stay zeros."""
-    return values / max(float(values.max(initial=0.0)) if best is None else best, 1e-9)

@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.messages import to_utc
+from langmem_graph.ids_and_times import to_utc
 from langmem_graph.schedule.model_written_times import written_event
 from langmem_graph.schedule.times import (
     MOST_SKIPPED,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.messages import to_utc
+from langmem_graph.ids_and_times import to_utc
 from langmem_graph.schedule.times import EventTime, zone_of
 
 LONGEST = 500  # characters; a longer request is not searched for a time

@@ -26,7 +26,7 @@ from pydantic import (
 )
 
 from langmem_graph.errors import InvalidInputError, explain
-from langmem_graph.messages import to_utc
+from langmem_graph.ids_and_times import to_utc
 from langmem_graph.schedule.recurrence_rules import read_rule, starts_from
 from langmem_graph.settings import EVENT_MINUTES
 

@@ -13,7 +13,8 @@ from sqlalchemy import Connection, Row, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.errors import ReadOnlyError
-from langmem_graph.messages import UNNAMED, agent_key, is_bare_call, parse_messages, session_key
+from langmem_graph.ids_and_times import agent_key, session_key
+from langmem_graph.messages import UNNAMED, is_bare_call, parse_messages
 from langmem_graph.metadata import checked_metadata
 from langmem_graph.reports import AddReport, RenamedMessage
 from langmem_graph.room_keys import shared_name

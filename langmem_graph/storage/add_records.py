@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from langmem_graph.errors import InvalidInputError, ReadOnlyError
-from langmem_graph.messages import is_unicode, to_utc
+from langmem_graph.ids_and_times import is_unicode, to_utc
 from langmem_graph.redaction import redacted_record
 from langmem_graph.reports import RecordsReport, RejectedRecord
 from langmem_graph.schedule.times import checked_event, time_key

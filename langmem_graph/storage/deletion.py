@@ -10,7 +10,7 @@ from sqlalchemy import Connection, delete, func, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.errors import InvalidInputError, LangMemGraphError
-from langmem_graph.messages import session_key
+from langmem_graph.ids_and_times import session_key
 from langmem_graph.reports import EraseReport, ForgetPreview, ForgetReport
 from langmem_graph.room_keys import shared_name
 from langmem_graph.storage import call_log, pending_messages, record_queries, vector_rows

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, Table, func, select
 
-from langmem_graph.messages import session_key
+from langmem_graph.ids_and_times import session_key
 from langmem_graph.reports import Comparison, Edge, MessageUse, Neighbourhood
 from langmem_graph.schemas import Message, Record
 from langmem_graph.storage import record_changes, record_queries

@@ -25,7 +25,7 @@ from langmem_graph.errors import (
     NothingStoredError,
     StorageError,
 )
-from langmem_graph.messages import folder_name
+from langmem_graph.ids_and_times import folder_name
 from langmem_graph.reports import EraseReport
 from langmem_graph.room_keys import described, shared_key, shared_name
 from langmem_graph.settings import Settings

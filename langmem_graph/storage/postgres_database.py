@@ -26,7 +26,7 @@ from sqlalchemy.pool import NullPool, QueuePool
 
 from langmem_graph.errors import ClosedMemoryError, InvalidInputError, StorageError
 from langmem_graph.filters import Filter
-from langmem_graph.messages import folder_name
+from langmem_graph.ids_and_times import folder_name
 from langmem_graph.settings import StorageSettings
 from langmem_graph.storage import postgres_vacuum
 from langmem_graph.storage.postgres_connection import (

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, String, cast, exists, func, select
 
-from langmem_graph.metadata import shared
+from langmem_graph.metadata import in_common
 from langmem_graph.schemas import NO_LONGER, Record
 from langmem_graph.storage.full_text import RECORD_WORDS
 from langmem_graph.storage.record_writes import (
@@ -254,7 +254,7 @@ def _record(row: Row[Any], sources: Sequence[Row[Any]], related: dict[str, list[
         "data": {one[FORM]: one["data"] for one in row.verbatim if FORM in one} or None,
         "message_ids": [one.message_id for one in sources],
         "supporting_ids": [one.message_id for one in sources if one.supporting],
-        "metadata": shared(about.get("metadata", {}) for about in carried),
+        "metadata": in_common(about.get("metadata", {}) for about in carried),
         "origin": weakest(one.origin for one in sources if not one.supporting),
         "room": next((about["room"] for about in carried if "room" in about), None),
         "author": ", ".join(sorted({one["author"] for one in carried if "author" in one})) or None,

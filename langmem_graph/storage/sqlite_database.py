@@ -23,7 +23,7 @@ from sqlalchemy.util import LRUCache
 
 from langmem_graph.errors import ClosedMemoryError, StorageError
 from langmem_graph.filters import Filter
-from langmem_graph.messages import is_unicode
+from langmem_graph.ids_and_times import is_unicode
 from langmem_graph.storage import tables_and_migrations
 from langmem_graph.storage.number_lists import NUMBERS, one_of, one_of_given
 

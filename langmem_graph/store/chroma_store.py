@@ -28,7 +28,8 @@ from langgraph.store.base import (
 from langmem_graph.async_methods import Closing
 from langmem_graph.embeddings.embedder import Embedder, load_embedder
 from langmem_graph.errors import ClosedMemoryError, InvalidInputError, LangMemGraphError, for_log
-from langmem_graph.retrieval.search_common import UserSearch, Vector
+from langmem_graph.retrieval.ranking import Vector
+from langmem_graph.retrieval.search_common import UserSearch
 from langmem_graph.settings import Settings
 from langmem_graph.storage.memory_directory import MemoryDirectory
 from langmem_graph.store import item_tables, items

@@ -14,16 +14,15 @@ from langgraph.store.base import GetOp, Item, ListNamespacesOp, SearchItem, Sear
 from sqlalchemy import Connection
 
 from langmem_graph.errors import IndexUnavailableError
-from langmem_graph.retrieval.search_common import (
+from langmem_graph.retrieval.ranking import (
     Scores,
     Vector,
-    best_cosines,
     best_places,
-    nearest,
     reciprocal_rank_fusion,
     share_of_best,
     weighted_sum,
 )
+from langmem_graph.retrieval.search_common import best_cosines, nearest
 from langmem_graph.settings import Settings
 from langmem_graph.storage import record_writes
 from langmem_graph.storage.full_text import match_expression

@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from langmem_graph.errors import InvalidInputError, explain
-from langmem_graph.messages import to_utc
+from langmem_graph.ids_and_times import to_utc
 
 PROFILE, INDEX = "profile.md", "index.md"
 SECTIONS = ("Summary", "Narrative", "Evidence")

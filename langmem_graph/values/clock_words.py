@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import time
 from functools import cache
-from importlib.resources import files
 
+from langmem_graph.values import word_list
 from langmem_graph.values.countries import LANGUAGES
-from langmem_graph.values.number_words import number_words
+from langmem_graph.values.numbers import number_words
 
 _MORNING = r"a\.?m\b|morning|morgens|ochtends?|vormittags?|matin|mañana|mattin[ao]|manhã|morgonen"
 _LATER = (
@@ -74,10 +74,9 @@ def _number(written: str, language: str) -> int:
 
 @cache
 def _patterns() -> list[tuple[re.Pattern[str], str, str, str]]:
-    text = files("langmem_graph.values").joinpath("clock_words.txt").read_text(encoding="utf-8")
     ending = _ENDING.format(_FOLLOWING)
     made = []
-    for line in text.splitlines():
+    for line in word_list("clock_words").splitlines():
         language, offset, form = line.split(" ", 2)
         names = "|".join(sorted(map(re.escape, number_words(language)), key=len, reverse=True))
         hour = rf"(?P<hour>{names}|(?<![\d:.,-])(?:1?\d|2[0-4]))"

@@ -3,7 +3,8 @@
 import re
 import unicodedata
 from functools import cache
-from importlib.resources import files
+
+from langmem_graph.values import word_list
 
 _TOKEN = re.compile(r"[^\W_]+(?:[.:@+/-]+[^\W_]+)*")
 _POSSESSIVE = re.compile(r"'s\b|'(?=\s|$)")
@@ -13,8 +14,7 @@ _ENDINGS = ("ing", "ed", "es", "e", "s")
 @cache
 def _common_stems() -> frozenset[str]:
     """The stems of common English words, which say nothing about what a text is about."""
-    text = files("langmem_graph.values").joinpath("common_words.txt").read_text(encoding="utf-8")
-    return frozenset(stem(token) for token in tokens(text))
+    return frozenset(stem(token) for token in tokens(word_list("common_words")))
 
 
 def plain(text: str) -> str:

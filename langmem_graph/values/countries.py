@@ -8,8 +8,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.resources import files
 
+from langmem_graph.values import word_list
 from langmem_graph.values.content_words import plain
 
 LANGUAGES = tuple("en de fr es it pt nl pl sv da nb fi cs".split())
@@ -98,8 +98,7 @@ def _nationalities() -> Mapping[str, str]:
         for spoken, country in _SPOKEN_IN.items()
         if spoken in Locale(language).languages
     }
-    text = files("langmem_graph.values").joinpath("nationalities.txt").read_text(encoding="utf-8")
-    rows = [line.split() for line in text.splitlines()]
+    rows = [line.split() for line in word_list("nationalities").splitlines()]
     return named | {name: code for code, *names in rows for name in names}
 
 

@@ -1,4 +1,8 @@
-"""Where words and values stand in a text: as whole tokens (Mem2ActBench 3.3).
+"""Where words and values stand in a text (Mem2ActBench 3.3).
+
+A value that is sent to a tool has to stand there as whole tokens (`whole_in`, `quoted_in`, `says`);
+the words that a model quotes for a change only in the same order (`holds`), whatever their case and
+the kind of their quotation marks and dashes.
 
 "12" is no token of "120", "3.12", "AB-12" or "-12", and the 2 of "2 million" is part of a number.
 """
@@ -7,7 +11,8 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import cache
-from importlib.resources import files
+
+from langmem_graph.values import word_list
 
 _ALWAYS, _BETWEEN_DIGITS, _IN_CODES, _HYPHENS = "@_.", ",:'’", "/-\u2011", "-\u2011"
 """Characters that connect two parts of one token, by what stands around them."""
@@ -145,5 +150,48 @@ def multiplies(word: str) -> bool:
 
 @cache
 def _multipliers() -> frozenset[str]:
-    text = files("langmem_graph.values").joinpath("multipliers.txt").read_text(encoding="utf-8")
-    return frozenset(text.split())
+    return frozenset(word_list("multipliers").split())
+
+
+# --- what a model quotes of a message -------------------------------------------------------------
+
+_ALIKE = str.maketrans(
+    dict.fromkeys("\"'“”„‟«»‹›‘’‚‛`´「」『』", "'") | dict.fromkeys("‐‑‒–—−", "-")
+)
+_UNSPACED_QUOTE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
+LEAST_WORDS = 2  # of a quote that is not the whole message; of unspaced scripts, characters
+
+
+def holds(text: str, quote: str) -> bool:
+    """Whether the quote stands in the text as it is."""
+    wanted = _plain_quote(quote)
+    return bool(wanted) and wanted in _plain_quote(text)
+
+
+def holds_words(text: str, quote: str) -> bool:
+    """Whether the quote stands in the text as whole words: "o" is no word of "No, never"."""
+    wanted = _plain_quote(quote).strip("'.,!?… ")
+    before = r"(?<!\w)" if wanted and not _UNSPACED_QUOTE.match(wanted) else ""
+    after = r"(?!\w)" if wanted and not _UNSPACED_QUOTE.match(wanted[-1]) else ""
+    return bool(wanted) and bool(re.search(before + re.escape(wanted) + after, _plain_quote(text)))
+
+
+def holds_value(text: str, value: str) -> bool:
+    """Whether the value stands in the text, and not within a longer number ("42" in "142.50")."""
+    wanted = _plain_quote(value)
+    before = r"(?<!\d)(?<!\d[.,])" if wanted[:1].isdecimal() else ""
+    after = r"(?!\d|[.,]\d)" if wanted[-1:].isdecimal() else ""
+    return bool(wanted) and bool(re.search(before + re.escape(wanted) + after, _plain_quote(text)))
+
+
+def is_telling(text: str, quote: str) -> bool:
+    """Whether a quote is long enough to say something: two words, or the whole message."""
+    plain = _plain_quote(quote)
+    spaced = _UNSPACED_QUOTE.sub(" ", plain)
+    words = len(re.findall(r"\w+", spaced)) + len(_UNSPACED_QUOTE.findall(plain))
+    return words >= LEAST_WORDS or plain.strip("'.!?…") == _plain_quote(text).strip("'.!?…")
+
+
+def _plain_quote(text: str) -> str:
+    folded = unicodedata.normalize("NFKC", text).translate(_ALIKE).casefold()
+    return " ".join(folded.split())

@@ -1,14 +1,23 @@
 """The numbers that a text states: one reading of whole tokens, for copying and for checking."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from functools import cache
-from importlib.resources import files
 from typing import NamedTuple
 
+from langmem_graph.values import word_list
 from langmem_graph.values.matching import is_part, is_token, multiplies
-from langmem_graph.values.number_words import number_words
+
+
+@cache
+def number_words(language: str) -> Mapping[str, int]:
+    """The numbers that a language has words for here: one to twelve, and those of clocks."""
+    lines = word_list("number_words").splitlines()
+    rows = {name: words.split() for name, words in (line.split(" ", 1) for line in lines)}
+    plain = {word: place for place, word in enumerate(rows[language][:12], 1)}
+    return plain | {word: int(n) for n, _, word in (p.partition("=") for p in rows[language][12:])}
+
 
 DIGITS = re.compile(r"(?:(?<![\w)\]])[+\-−])?\d++(?:[.,'’\u00a0\u202f]\d++)*+")
 _MOST_DIGITS = 40
@@ -76,8 +85,7 @@ def measure_of(unit: str) -> tuple[str, Decimal]:
 
 @cache
 def _units() -> dict[str, tuple[str, Decimal]]:
-    text = files("langmem_graph.values").joinpath("units.txt").read_text(encoding="utf-8")
-    rows = [line.split() for line in text.splitlines()]
+    rows = [line.split() for line in word_list("units").splitlines()]
     return {name: (of, Decimal(factor)) for of, factor, *names in rows for name in names}
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.retrieval.stored_facts import stored_facts
+from langmem_graph.grounding.evidence_sources import stored_facts
 from langmem_graph.tools.tool_answers import Call, get_records
 from tests.conftest import said
 from tests.support.changes import Talk

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_graph.extraction.quote_matching import holds, holds_value, is_telling
+from langmem_graph.values.matching import holds, holds_value, is_telling
 
 SAID = "Well… I said “it’s   the tram\nnow” – not the BIKE."
 words = st.text(st.sampled_from("abcäß 12.,\n\t"), min_size=1, max_size=30).filter(str.strip)

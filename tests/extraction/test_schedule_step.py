@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from langmem_graph.extraction.update_schedule import schedule
+from langmem_graph.extraction.commit_records import schedule
 from langmem_graph.memory import Memory
 from langmem_graph.storage import record_queries
 

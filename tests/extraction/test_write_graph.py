@@ -13,7 +13,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from pydantic import BaseModel, TypeAdapter
 
 from langmem_graph.graphs.write_graph import create_write_graph
-from langmem_graph.llm.structured_calls import Usage, model_runner
+from langmem_graph.llm.structured_calls import RunUsage, model_runner
 from langmem_graph.memory import Memory
 from langmem_graph.settings import ExtractionSettings, ReasoningSettings, Settings
 from langmem_graph.testing import ScriptedChatModel
@@ -90,8 +90,8 @@ def as_json(value: Any) -> Any:
     """As a server would send it: what is typed dumps itself."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
-    if isinstance(value, Usage):
-        return TypeAdapter(Usage).dump_python(value, mode="json")
+    if isinstance(value, RunUsage):
+        return TypeAdapter(RunUsage).dump_python(value, mode="json")
     return {one.name: getattr(value, one.name) for one in fields(value)}
 
 
@@ -311,5 +311,5 @@ def test_an_asker_has_the_limits_of_its_purpose() -> None:
     )
     for purpose, calls in (("extraction", 2), ("recall", 5)):
         runner = model_runner(ScriptedChatModel(), settings, purpose)  # type: ignore[arg-type]
-        assert not runner.is_spent(Usage(calls=calls - 1))
-        assert runner.is_spent(Usage(calls=calls))
+        assert not runner.is_spent(RunUsage(calls=calls - 1))
+        assert runner.is_spent(RunUsage(calls=calls))

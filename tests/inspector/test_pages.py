@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from langmem_graph import Memory
 from langmem_graph.inspector import rendering
-from langmem_graph.reasoning.proof_tree import proof_tree
+from langmem_graph.reasoning.proof import proof_tree
 from langmem_graph.storage import graph_neighbours
 from langmem_graph.storage.record_writes import add_link
 from langmem_graph.testing import ScriptedChatModel

@@ -203,7 +203,7 @@ async def test_a_client_that_can_ask_its_human_must(home: Path) -> None:
 def test_whose_memory_is_never_left_open(
     user: str | None, http: bool, header: str | None, said: str
 ) -> None:
-    from langmem_graph.cli.serve_mcp import _check_whose
+    from langmem_graph.cli.serving import _check_whose
 
     with pytest.raises(InvalidInputError, match=said):
         _check_whose(user, header, http)

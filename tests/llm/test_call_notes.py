@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from langmem_graph import Memory
 from langmem_graph.llm import answer_schemas
 from langmem_graph.llm.answer_schemas import Extraction, Reconciliation
-from langmem_graph.llm.structured_calls import PURPOSES, Limits, ModelRunner, Usage
+from langmem_graph.llm.structured_calls import PURPOSES, Limits, ModelRunner, RunUsage
 from langmem_graph.reports import CallNote
 from langmem_graph.storage import call_log
 from langmem_graph.testing import ScriptedChatModel
@@ -26,10 +26,10 @@ from tests.support.files import folder
 GOOD = {"text": "The user lives in Porto.", "sources": ["m1"]}
 
 
-def usage_of(*answers: Any) -> Usage:
+def usage_of(*answers: Any) -> RunUsage:
     """The usage of one question with these answers in turn."""
     model = ScriptedChatModel(answers={"Extraction": list(answers)})
-    usage = Usage()
+    usage = RunUsage()
     runner = ModelRunner(model, None, Limits(4, 100_000, 20), "estimated")
     asyncio.run(runner.ask(Extraction, "rules", "question", usage))
     return usage
@@ -70,7 +70,7 @@ def test_tokens_are_noted_as_estimates_where_the_server_counts_none() -> None:
     raw = {"raw": AIMessage("no"), "parsed": Extraction(memories=[]), "parsing_error": None}
     made = SimpleNamespace(invoke=lambda *_: raw)
     object.__setattr__(model, "with_structured_output", lambda *_, **__: made)
-    usage = Usage()
+    usage = RunUsage()
     runner = ModelRunner(model, None, Limits(4, 100_000, 20), "estimated")
     asyncio.run(runner.ask(Extraction, "rules", "question", usage))
     assert usage.calls_made[0].tokens_exact is False
@@ -94,7 +94,7 @@ def test_every_purpose_is_that_of_a_schema() -> None:
 
 def test_usage_survives_as_json_and_its_copies_are_apart() -> None:
     usage = usage_of("prose", {"memories": [GOOD, {}]})
-    adapter = TypeAdapter(Usage)  # as graphs with JSON state keep it
+    adapter = TypeAdapter(RunUsage)  # as graphs with JSON state keep it
     kept = json.loads(json.dumps(adapter.dump_python(usage, mode="json")))
     assert adapter.validate_python(kept) == usage
     copy = usage.copy()
@@ -105,7 +105,7 @@ def test_usage_survives_as_json_and_its_copies_are_apart() -> None:
 
 
 def test_a_step_adds_what_it_refused() -> None:
-    usage = Usage(calls_made=[note(), note(purpose="reconcile"), note(refused=["a"])])
+    usage = RunUsage(calls_made=[note(), note(purpose="reconcile"), note(refused=["a"])])
     usage.note_refused(Extraction, ["b", "c"])
     usage.note_refused(Reconciliation, ["d"])
     assert [made.refused for made in usage.calls_made] == [[], ["d"], ["a", "b", "c"]]

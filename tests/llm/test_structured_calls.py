@@ -19,7 +19,7 @@ from langmem_graph.llm.structured_calls import (
     MOST_DROPPED,
     Limits,
     ModelRunner,
-    Usage,
+    RunUsage,
 )
 from langmem_graph.testing import ScriptedChatModel
 
@@ -30,11 +30,11 @@ WAYS = [None, "function_calling", "json_schema", "json_mode"]
 
 def ask(
     model: Any, schema: Any = Extraction, method: str | None = None, **options: Any
-) -> tuple[Any, Usage]:
+) -> tuple[Any, RunUsage]:
     """The answer, and what the calls cost."""
     seconds = options.pop("seconds", 20)
     runner = ModelRunner(model, method, Limits(4, 100_000, seconds), "estimated")
-    usage = Usage()
+    usage = RunUsage()
     answer = asyncio.run(runner.ask(schema, "rules", "question", usage, **options))
     return answer, usage
 
@@ -158,12 +158,12 @@ def test_a_call_that_never_returns_is_given_up() -> None:
 HANGING = """
     import asyncio, threading
     from langmem_graph.llm.answer_schemas import Extraction
-    from langmem_graph.llm.structured_calls import Limits, ModelRunner, Usage
+    from langmem_graph.llm.structured_calls import Limits, ModelRunner, RunUsage
     from langmem_graph.testing import ScriptedChatModel
 
     model = ScriptedChatModel(answers={"Extraction": lambda _: threading.Event().wait()})
     runner = ModelRunner(model, None, Limits(1, 10_000, 0.1), "estimated")
-    print(asyncio.run(runner.ask(Extraction, "rules", "question", Usage())))
+    print(asyncio.run(runner.ask(Extraction, "rules", "question", RunUsage())))
 """
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from langmem_graph.cli.databases import _move
+from langmem_graph.cli.upkeep import _move
 from langmem_graph.memory import Memory
 from langmem_graph.room_keys import shared_key
 from langmem_graph.storage.postgres_database import room_of

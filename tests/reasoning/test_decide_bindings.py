@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_graph.llm.answer_schemas import Unification
-from langmem_graph.reasoning.state import Bound, Proof, Subgoal
+from langmem_graph.reasoning.proof import Bound, Proof, Subgoal
 from langmem_graph.reasoning.unify_facts import bind, stands_in
 from langmem_graph.retrieval.facts import decide
 from langmem_graph.retrieval.quoted_context import FactAliases

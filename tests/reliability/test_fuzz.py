@@ -19,14 +19,14 @@ from langchain_core.messages import AIMessage
 from typer.testing import CliRunner
 
 from langmem_graph.cli import commands
-from langmem_graph.cli.import_files import import_file
+from langmem_graph.cli.import_and_read import import_file
 from langmem_graph.errors import InvalidInputError, LangMemGraphError
 from langmem_graph.grounding.tool_schema import slot_path, slots_of
+from langmem_graph.ids_and_times import to_utc
 from langmem_graph.llm import answer_schemas
-from langmem_graph.llm.structured_calls import Limits, ModelRunner, Usage
+from langmem_graph.llm.structured_calls import Limits, ModelRunner, RunUsage
 from langmem_graph.llm.tool_specs import tool_spec
 from langmem_graph.memory import Memory
-from langmem_graph.messages import to_utc
 from langmem_graph.reasoning.nl_logic import Atom, Variable, in_line_form, same_entity
 from langmem_graph.schedule.times import EventTime, occurrences
 from langmem_graph.testing import ScriptedChatModel
@@ -95,7 +95,7 @@ WAYS = st.sampled_from([None, "json_schema", "function_calling", "json_mode"])
 def test_a_models_json(schema: Any, method: Any, said: str, args: Any) -> None:
     calls = [{"name": schema.__name__, "args": args, "id": "c"}] if isinstance(args, dict) else []
     model = ScriptedChatModel(script=[AIMessage(said, tool_calls=calls)])
-    usage = Usage()
+    usage = RunUsage()
     runner = ModelRunner(model, method, Limits(4, 10_000, 10), "o200k_base")
     answer = asyncio.run(runner.ask(schema, "rules", "question", usage))
     assert answer is None or isinstance(answer, schema)

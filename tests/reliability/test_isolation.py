@@ -26,8 +26,8 @@ from langmem_graph.graphs.nodes import (
 )
 from langmem_graph.graphs.recall_graph import create_recall_graph
 from langmem_graph.graphs.write_graph import create_write_graph
+from langmem_graph.ids_and_times import folder_name, user_key
 from langmem_graph.memory import Memory
-from langmem_graph.messages import folder_name, user_key
 from langmem_graph.middleware import MemoryMiddleware
 from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
 from langmem_graph.store.chroma_store import ChromaStore

@@ -11,8 +11,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import create_engine
 
+from langmem_graph.ids_and_times import folder_name
 from langmem_graph.memory import Memory
-from langmem_graph.messages import folder_name
 from langmem_graph.storage import tables_and_migrations
 from langmem_graph.store import item_tables
 from langmem_graph.store.chroma_store import ChromaStore

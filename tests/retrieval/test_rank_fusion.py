@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from langmem_graph.retrieval.search_common import reciprocal_rank_fusion
+from langmem_graph.retrieval.ranking import reciprocal_rank_fusion
 
 
 def test_fusion_is_the_sum_of_reciprocal_ranks() -> None:

@@ -16,8 +16,14 @@ from hypothesis import strategies as st
 
 from langmem_graph.memory import Memory
 from langmem_graph.reasoning.lookups import proposal
-from langmem_graph.reasoning.state import ProposedTime
-from langmem_graph.retrieval.what_is_ahead import AHEAD, MOST, PlannedItem, conflicts_at, met
+from langmem_graph.reasoning.proof import ProposedTime
+from langmem_graph.retrieval.schedule_lookup import (
+    AHEAD,
+    MOST,
+    PlannedItem,
+    overlapping,
+    overlaps_at,
+)
 from langmem_graph.schedule.times import EventTime
 from langmem_graph.settings import Settings, StorageSettings
 from tests.support.examples import examples
@@ -71,7 +77,7 @@ def product(memory: Memory, case: Case) -> dict[str, str]:
     event = proposal(asked, case.asked.zone)
     assert event is not None
     with memory._services.room(ana.id) as room:
-        found = conflicts_at(room, event, Settings())
+        found = overlaps_at(room, event, Settings())
     return {one.fact.text: _span(*one.span) for one in found}
 
 
@@ -150,7 +156,7 @@ def test_made_cases_agree_with_the_oracle(one: Timed, asked: Timed) -> None:
     except ValueError as refused:  # a rule that never happens, an end in a repeated hour
         assert "never happens" in str(refused) or "before the start" in str(refused)
         return
-    found = [span for _, span, _ in met(other, [PlannedItem(1, event)], 60)]
+    found = [span for _, span, _ in overlapping(other, [PlannedItem(1, event)], 60)]
     assert found == sorted(collisions(one, asked, AHEAD))[:1]
 
 
@@ -198,7 +204,7 @@ def test_the_line_says_when_on_the_items_own_clock(
     event = proposal(ProposedTime(asked), None)
     assert event is not None
     with memory._services.room(ana.id) as room:
-        (found,) = conflicts_at(room, event, Settings())
+        (found,) = overlaps_at(room, event, Settings())
     assert found.line == f"The schedule has something at that time: {line}"
 
 
@@ -210,14 +216,14 @@ def test_whose_it_is_stands_beside_it(memory: Memory) -> None:
     event = proposal(ProposedTime("2025-06-03T15:00"), None)
     assert event is not None
     with memory._services.room(ana.id) as room:
-        (found,) = conflicts_at(room, event, Settings())
+        (found,) = overlaps_at(room, event, Settings())
     assert found.line.endswith(' [m], about "tom \\"x\\""')
 
 
 @pytest.mark.parametrize("minutes", [15, 240])
 def test_the_usual_length_is_a_setting(memory: Memory, minutes: int) -> None:
     event, asked = (EventTime(start=f"2025-06-03T{hour}:30") for hour in (15, 17))
-    assert bool(list(met(asked, [PlannedItem(1, event)], minutes))) is (minutes == 240)
+    assert bool(list(overlapping(asked, [PlannedItem(1, event)], minutes))) is (minutes == 240)
 
 
 @pytest.mark.parametrize("text", ["", "soon", "2025", "25:00", "Tuesday", "2025-13-01"])
@@ -244,7 +250,7 @@ def test_what_recurs_is_compared_fast_enough() -> None:
     asked = EventTime(start="2025-06-01T10:30")
     begun = process_time()
     items = [PlannedItem(n, event) for n, event in enumerate(events)]
-    assert len(list(met(asked, items, 60))) == 8  # those of 10 and 11 o'clock
+    assert len(list(overlapping(asked, items, 60))) == 8  # those of 10 and 11 o'clock
     assert process_time() - begun < 1
 
 

@@ -93,7 +93,7 @@ def test_a_schedule_that_cannot_be_read_costs_the_warning_alone(
     def fail(*_: Any) -> None:
         raise OSError("disk")
 
-    monkeypatch.setattr("langmem_graph.reasoning.lookups.conflicts_at", fail)
+    monkeypatch.setattr("langmem_graph.reasoning.lookups.overlaps_at", fail)
     found = ana.recall(ASKED, at=NOW, mode="auto")
     assert "comparing with the schedule failed: OSError: disk" in found.report.warnings
     assert "I see the dentist." in found.context or "sees the dentist" in found.context

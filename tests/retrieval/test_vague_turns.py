@@ -10,7 +10,7 @@ from langchain_core.messages import HumanMessage
 
 from langmem_graph.graphs.recall_graph import create_recall_graph
 from langmem_graph.memory import Memory
-from langmem_graph.retrieval.request_intent import intent_of
+from langmem_graph.retrieval.vague_turns import intent_of
 from langmem_graph.storage import topic_file_rows
 from langmem_graph.topics.track_and_profile_files import PROFILE, ProfileFile, render
 from tests.conftest import said

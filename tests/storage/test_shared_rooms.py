@@ -15,8 +15,8 @@ from langgraph.graph import START, StateGraph
 from langmem_graph import room_access
 from langmem_graph.errors import InvalidInputError, MissingUserError, RoomRefusedError
 from langmem_graph.graphs.nodes import MemoryState, create_recall_node
+from langmem_graph.ids_and_times import folder_name
 from langmem_graph.memory import Memory, UserMemory
-from langmem_graph.messages import folder_name
 from langmem_graph.middleware import MemoryMiddleware
 from langmem_graph.room_access import RoomAccess
 from langmem_graph.room_keys import shared_key

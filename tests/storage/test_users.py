@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from langmem_graph.ids_and_times import folder_name
 from langmem_graph.memory import Memory
-from langmem_graph.messages import folder_name
 from langmem_graph.settings import Settings, StorageSettings
 from tests.conftest import said
 from tests.support.files import folder

@@ -6,8 +6,8 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from langmem_graph.ids_and_times import to_utc
 from langmem_graph.memory import Memory
-from langmem_graph.messages import to_utc
 from langmem_graph.schemas import NO_LONGER
 from langmem_graph.storage import record_changes, record_queries, record_writes
 from langmem_graph.storage.add_records import draft

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from langmem_graph.ids_and_times import folder_name
 from langmem_graph.memory import Memory
-from langmem_graph.messages import folder_name
 
 
 def folder(memory: Memory, user_id: str) -> Path:

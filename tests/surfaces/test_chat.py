@@ -94,7 +94,7 @@ def test_failing_memory_is_said(
     def broken(*_: Any, **__: Any) -> None:
         raise OSError("disk is gone")
 
-    monkeypatch.setattr("langmem_graph.memory.add_messages.add_messages", broken)
+    monkeypatch.setattr("langmem_graph.user_memory.add_messages.add_messages", broken)
     output = chat("Hello?")
     assert "memory_write: OSError: disk is gone" in output
     assert "ok" in output

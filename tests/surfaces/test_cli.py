@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from langmem_graph.cli import commands, printing, serve_mcp
+from langmem_graph.cli import commands, printing, serving
 from langmem_graph.cli.demo import QUESTIONS, conversation_file
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.memory import Memory
@@ -91,8 +91,8 @@ def test_mcp_takes_the_model_of_a_server(monkeypatch: pytest.MonkeyPatch) -> Non
         given.append(model)
         raise InvalidInputError("enough")
 
-    monkeypatch.setattr(serve_mcp, "opened", opened)
-    monkeypatch.setattr(serve_mcp, "load_reader", lambda *asked: asked)
+    monkeypatch.setattr(serving, "opened", opened)
+    monkeypatch.setattr(serving, "load_reader", lambda *asked: asked)
     monkeypatch.setenv("OPENAI_API_KEY", "a key alone asks for no model")
     for options in ([], ["--model", "a:b"], ["--base-url", "http://h"]):
         runner.invoke(commands.app, ["mcp", *options])

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from rich.progress import Progress
 from typer.testing import CliRunner
 
-from langmem_graph.cli import commands, import_files, read_backlog
+from langmem_graph.cli import commands, import_and_read
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.llm import chat_models
 from langmem_graph.memory import Memory
@@ -101,7 +101,7 @@ def test_a_terminal_is_asked(
     directory: Path, seen: list[str], monkeypatch: pytest.MonkeyPatch, answer: str, code: int
 ) -> None:
     names = filled(directory, 12, 3)
-    monkeypatch.setattr(read_backlog, "_can_be_asked", lambda: True)
+    monkeypatch.setattr(import_and_read, "_can_be_asked", lambda: True)
     assert "Read them now?" in run("flush", code=code, input=answer)
     assert sorted(seen) == ([] if code else names)
 
@@ -112,7 +112,7 @@ def test_the_question_comes_before_anything_is_read(directory: Path) -> None:
     seen: list[str] = []
     with Memory(directory, model=noting(seen), embeddings="hash") as memory:
         with pytest.raises(InvalidInputError):
-            read_backlog.read_backlog(memory, "me", print, yes=False, quiet=True)
+            import_and_read.read_backlog(memory, "me", print, yes=False, quiet=True)
         time.sleep(1.5)
     assert seen == []
 
@@ -222,7 +222,7 @@ def test_the_bar_of_an_import_moves_while_one_conversation_is_embedded(
             ended.append(self.tasks[0].completed)
 
     ended: list[float] = []
-    monkeypatch.setattr(import_files, "progress_bar", lambda quiet: Bar(disable=quiet))
+    monkeypatch.setattr(import_and_read, "progress_bar", lambda quiet: Bar(disable=quiet))
     file = exported(tmp_path, 1, 100)
     run("import", str(file))
     assert sum(steps) == 200

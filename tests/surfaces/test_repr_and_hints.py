@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from langmem_graph.cli import import_files, printing
+from langmem_graph.cli import import_and_read, printing
 from langmem_graph.memory import Memory
 from langmem_graph.storage.postgres_rooms import PostgresRooms
 from tests.conftest import said
@@ -52,7 +52,7 @@ def test_a_bar_is_drawn_on_a_terminal_alone(
     moved: list[Any] = []
     with Memory(tmp_path / "m", embeddings="hash") as memory:
         user = memory.user("ana")
-        with import_files.embedding_bar(user, "embedding", 3, False) as advance_to:
+        with import_and_read.embedding_bar(user, "embedding", 3, False) as advance_to:
             memory._services.on_embedded, inner = moved.append, memory._services.on_embedded
             user.add([said("one"), said("two")], session_id="s")
             assert inner

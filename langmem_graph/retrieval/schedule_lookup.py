@@ -1,23 +1,20 @@
-"""What is ahead of the user, without a model: schedule conflicts, and what comes next (RealMem).
+"""Looks into the user's schedule without a model (RealMem): overlaps, days, and the agenda.
 
-A conflict is a scheduled item at the time of a request. A vague turn, such as "and what's next?",
-names nothing to search for: its context holds the profile, the state of each project and the next
-items of the schedule.
+An overlap is a dated record at the time that a request proposes. What the user only told of a day,
+in words and without a record, is found by reading messages (`said_of_days`).
 """
 
-import logging
 import re
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
 
 from sqlalchemy import Connection
 
-from langmem_graph.errors import InvalidInputError, for_log
+from langmem_graph.reports import Occurrence
 from langmem_graph.retrieval.facts import fact_of_message, fact_of_record
 from langmem_graph.retrieval.message_search import as_hit
-from langmem_graph.retrieval.quoted_context import ContextBuilder, as_data, not_in_view, shown_ids
+from langmem_graph.retrieval.quoted_context import as_data, shown_ids
 from langmem_graph.schedule.time_phrases import spoken_time
 from langmem_graph.schedule.times import (
     EventTime,
@@ -33,21 +30,17 @@ from langmem_graph.schedule.times import (
 from langmem_graph.schedule.worded_days import worded_days
 from langmem_graph.schemas import Fact, Record
 from langmem_graph.settings import Settings
-from langmem_graph.storage import message_queries, record_queries, topic_file_rows
-from langmem_graph.storage.superseded_labels import labelled_messages
+from langmem_graph.storage import message_queries, record_queries
+from langmem_graph.storage.superseded_labels import labelled_messages, labelled_records
 from langmem_graph.storage.user_room import Room
-from langmem_graph.topics.track_and_profile_files import PROFILE, ProfileFile, parse
 
-MOST = 5  # conflicts in one result
+MOST = 5  # overlaps in one result
+MOST_OCCURRENCES, MOST_OF_ITEM = 500, 100  # of one agenda, and of one recurring item in it
 MOST_TOLD = 12  # messages that name a day in words; ours
 MOST_RECURRING = 200  # recurring items that are expanded; of more, the newest
-IDS = 3  # message ids beside one conflict
+IDS = 3  # message ids beside one overlap
 LONGEST = timedelta(days=366)  # part of a longer proposal that is compared, from its start
 AHEAD = timedelta(days=92)  # part of a recurring proposal that is compared; ours
-PROJECTS = 3  # projects in a context, the ones last mentioned first; ours
-PER_PROJECT = 3  # newest statements about each project; ours
-NEXT = 5  # items of the schedule in a context; ours
-SOON = timedelta(days=14)  # the part of the schedule that is read for a vague turn, from now; ours
 MOST_SAID, LONGEST_SAID = 2_000, 1_000
 """The user's newest messages that are read for a day, and characters of each; ours."""
 MOST_DAYS = 14  # days of a proposal that are compared with messages; ours
@@ -55,7 +48,6 @@ _YEAR = timedelta(days=366)
 _MOMENT = timedelta(seconds=1)
 _TIMES_COMPARED = 10_000
 _USER = ("", "user", "the user", "me", "i", "myself")
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -95,34 +87,33 @@ def planned_items(
 
 
 @dataclass(frozen=True)
-class ScheduleConflict:
+class Overlap:
     """A scheduled item at the time of the request."""
 
     text: str  # time and text of the item
     line: str  # time, ids and subject of the item, for the context
-    span: Span  # in UTC: the item's own time, of a recurring one the occurrence that conflicts
+    span: Span  # in UTC: the item's own time, of a recurring one the occurrence that overlaps
     fact: Fact  # the record of the item
 
 
-def conflicts_at(room: Room, asked: EventTime, settings: Settings) -> list[ScheduleConflict]:
+def overlaps_at(room: Room, asked: EventTime, settings: Settings) -> list[Overlap]:
     """The dated records at a proposed time: single ones before recurring ones, then by time."""
     begin = first_span(asked, default_minutes=settings.event_minutes)[0]
     with room.database.read_transaction() as connection:
         dated = planned_items(connection, begin, settings, None)
-        exact = [item for item in dated if item.event.granularity not in ("month", "year")]
-        items = [item for item in exact if not fills_days(item)]
-        found = sorted(met(asked, items, settings.event_minutes))[:MOST]
+        items = [item for item in dated if _is_exact(item)]
+        found = sorted(overlapping(asked, items, settings.event_minutes))[:MOST]
         records = record_queries.records_by_number(connection, [n for _, _, n in found])
     events = {item.n: item.event for item in items}
-    return [_conflict(records[n], events[n], span) for _, span, n in found]
+    return [_overlap(records[n], events[n], span) for _, span, n in found]
 
 
-def fills_days(item: PlannedItem) -> bool:
-    """True for a routine of every day without a time of day, which says nothing about any time."""
+def _is_exact(item: PlannedItem) -> bool:
+    """False for what says nothing about a time: whole months, or a routine that fills every day."""
     if item.event.granularity != "day" or item.event.recurrence is None:
-        return False
+        return item.event.granularity not in ("month", "year")
     first = occurrences(item.event, item.event.start, item.event.start + AHEAD, 2)
-    return len(first) == 2 and first[0][1] >= first[1][0]
+    return len(first) < 2 or first[0][1] < first[1][0]
 
 
 def days_of(asked: EventTime, settings: Settings) -> set[date]:
@@ -169,10 +160,10 @@ def _day_named(
     return None
 
 
-def met(
+def overlapping(
     asked: EventTime, items: Sequence[PlannedItem], minutes: int
 ) -> Iterator[tuple[bool, Span, int]]:
-    """Of each item that conflicts with a proposed time: if it recurs, when first, and its number.
+    """Of each item that overlaps a proposed time: if it recurs, when first, and its number.
 
     Without an end they last some minutes.
     """
@@ -180,7 +171,7 @@ def met(
     end = ends_at(asked, default_minutes=minutes)
     until = begin + AHEAD if end is None else min(end, begin + LONGEST)
     wanted = occurrences(asked, begin, until, _TIMES_COMPARED, default_minutes=minutes)
-    # Whatever lies in the window of a proposal that does not recur conflicts with it.
+    # Whatever lies in the window of a proposal that does not recur overlaps it.
     needed = 1 if asked.recurrence is None else _TIMES_COMPARED
     recurring = [item for item in items if item.event.recurrence][:MOST_RECURRING]
     for item in [*(item for item in items if not item.event.recurrence), *recurring]:
@@ -190,13 +181,13 @@ def met(
             break
 
 
-def _conflict(record: Record, event: EventTime, span: Span) -> ScheduleConflict:
+def _overlap(record: Record, event: EventTime, span: Span) -> Overlap:
     when = _when(event, span)
     ids = shown_ids(record.message_ids[:IDS])
     subject = record.subject or ""
     about = "" if subject.casefold().strip() in _USER else f", about {as_data(subject)}"
     line = f"The schedule has something at that time: {when} [{ids}]{about}"
-    return ScheduleConflict(f"{when}: {record.text}", line, span, fact_of_record(record))
+    return Overlap(f"{when}: {record.text}", line, span, fact_of_record(record))
 
 
 def _when(event: EventTime, span: Span) -> str:
@@ -212,76 +203,44 @@ def _when(event: EventTime, span: Span) -> str:
     return f"{with_weekday(begin)} {begin:%H:%M} to {ending} {event.time_zone or 'UTC'}{again}"
 
 
-@dataclass(frozen=True)
-class VagueTurnContext:
-    """Profile, projects and schedule: context for a turn that names nothing to look for."""
-
-    profile: str = ""
-    projects: list[tuple[str, list[Fact]]] = field(default_factory=list)
-    """Each project's name and its newest statements."""
-    upcoming: list[tuple[str, Fact]] = field(default_factory=list)
-    """Time in the item's own time zone, and the item; the soonest first."""
-
-    def facts(self) -> list[Fact]:
-        """All facts that the context may quote."""
-        in_projects = (fact for _, facts in self.projects for fact in facts)
-        return [*in_projects, *(fact for _, fact in self.upcoming)]
-
-    def write(self, builder: ContextBuilder, seen: Collection[str] = ()) -> None:
-        """Add sections to a context, without the facts that are in view."""
-        upcoming = [(when, not_in_view([fact], seen)) for when, fact in self.upcoming]
-        projects = [(as_data(name), not_in_view(facts, seen)) for name, facts in self.projects]
-        builder.add("Next on the schedule:", [item for item in upcoming if item[1]])
-        projects = [item for item in projects if item[1]]
-        builder.add("Open projects, what was said last first:", projects)
-        if self.profile:
-            builder.add("Profile:", [(as_data(self.profile), [])])
-
-
-def read_vague_turn_context(
-    connection: Connection, now: datetime, settings: Settings
-) -> VagueTurnContext:
-    """Read the profile, the projects and the next items of the schedule."""
-    upcoming = _upcoming(connection, now, settings)
-    return VagueTurnContext(read_profile(connection, settings), _projects(connection), upcoming)
+def agenda(
+    connection: Connection, since: datetime, until: datetime, settings: Settings
+) -> list[Occurrence]:
+    """All that takes place between two times, the earliest first; clashes are as in `recall`."""
+    minutes = settings.event_minutes
+    found = [
+        (span, item)
+        for item in planned_items(connection, since, settings, None)
+        for span in item.occurrences(since, until, MOST_OF_ITEM, minutes)
+    ]
+    found = sorted(found, key=lambda one: (one[0], one[1].n))[:MOST_OCCURRENCES]
+    whole = labelled_records(connection, {item.n for _, item in found})
+    clashing = _clashes(found)
+    return [
+        Occurrence(
+            begin=span[0],
+            end=span[1],
+            timed=item.event.granularity == "minute",
+            time_zone=item.event.time_zone or "UTC",
+            recurs=item.event.recurrence is not None,
+            record=whole[item.n],
+            clashes=[whole[n].record_id for n in sorted(clashing[place])],
+        )
+        for place, (span, item) in enumerate(found)
+    ]
 
 
-def read_profile(connection: Connection, settings: Settings) -> str:
-    """The profile's text; empty where there is none, or where its edited file is not valid."""
-    if not settings.reasoning.use_profile:
-        return ""
-    stored = topic_file_rows.all_files(connection).get(PROFILE)
-    try:
-        file = parse(stored.body) if stored and stored.body else None
-    except InvalidInputError as error:  # the context is still useful without the profile
-        _log.warning("the profile cannot be read: %s", for_log(error))
-        return ""
-    return file.text if isinstance(file, ProfileFile) else ""
-
-
-def _projects(connection: Connection) -> list[tuple[str, list[Fact]]]:
-    numbers = record_queries.all_numbers(connection, None, facet="project_state")
-    numbers = sorted(record_queries.current(connection, numbers))
-    found = record_queries.records_by_number(connection, numbers)
-    states: dict[str, list[Record]] = defaultdict(list)
-    for record in sorted(found.values(), key=lambda record: record.said_at, reverse=True):
-        states[record.project or record.subject or "project"].append(record)
-    newest = list(states.items())[:PROJECTS]
-    return [(name, list(map(fact_of_record, records[:PER_PROJECT]))) for name, records in newest]
-
-
-def _upcoming(connection: Connection, now: datetime, settings: Settings) -> list[tuple[str, Fact]]:
-    items, until = [], now + min(SOON, datetime.max.replace(tzinfo=UTC) - now)
-    for item in planned_items(connection, now, settings):
-        if spans := item.occurrences(now, until, 1, settings.event_minutes):
-            items.append((spans[0][0], item.n, item.event))
-    soonest = sorted(items, key=lambda item: item[:2])[:NEXT]
-    found = record_queries.records_by_number(connection, [n for _, n, _ in soonest])
-    return [(_next_time(begin, event), fact_of_record(found[n])) for begin, n, event in soonest]
-
-
-def _next_time(begin: datetime, event: EventTime) -> str:
-    wall = begin.astimezone(zone_of(event.time_zone))
-    if event.granularity != "minute":
-        return f"{wall:%A %Y-%m-%d}"
-    return f"{wall:%A %Y-%m-%d %H:%M} {event.time_zone or 'UTC'}"
+def _clashes(found: list[tuple[Span, PlannedItem]]) -> list[set[int]]:
+    """Of each occurrence, the numbers of the other records that take place at the same time."""
+    clashing: list[set[int]] = [set() for _ in found]
+    running: list[int] = []
+    for place, (span, item) in enumerate(found):
+        if not _is_exact(item):
+            continue
+        running = [other for other in running if found[other][0][1] > span[0]]
+        for other in running:
+            if found[other][1].n != item.n:
+                clashing[place].add(found[other][1].n)
+                clashing[other].add(item.n)
+        running.append(place)
+    return clashing

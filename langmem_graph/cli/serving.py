@@ -1,10 +1,11 @@
-"""The command `langmem-graph mcp`: whose memory is served, and over what."""
+"""The commands of `langmem-graph` that serve a memory: to a browser, and to clients of MCP."""
 
 import logging
 from typing import Annotated, Any
 
 import typer
 
+from langmem_graph.cli.import_and_read import load_reader
 from langmem_graph.cli.options import (
     DEFAULT_MEMORY,
     BaseUrlOption,
@@ -17,8 +18,51 @@ from langmem_graph.cli.options import (
     opened,
     read_json,
 )
-from langmem_graph.cli.read_backlog import load_reader
 from langmem_graph.errors import InvalidInputError, MissingUserError
+
+
+def inspect(
+    place: Annotated[
+        str | None, typer.Argument(help="The memory's directory or postgresql:// URL.")
+    ] = None,
+    directory: Annotated[
+        str,
+        typer.Option(
+            "--dir",
+            "--memory",
+            "-m",
+            envvar=["LANGMEM_GRAPH_DIR", "POSTGRES_URI"],
+            help="The same.",
+        ),
+    ] = DEFAULT_MEMORY,
+    allow_changes: Annotated[
+        bool, typer.Option("--allow-changes", help="Also correct, undo, forget; open for writing.")
+    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Default: a free one.")] = 0,
+    browser: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
+    chroma: ChromaOption = None,
+    embeddings: EmbeddingsOption = None,
+) -> None:
+    """Look into a memory in the browser, on this machine. Works beside a running app."""
+    try:
+        from langmem_graph.inspector.serve import serve
+    except ImportError as error:
+        text = "The inspector needs an extra: pip install 'langmem-graph[inspect]'."
+        raise InvalidInputError(text) from error
+    from langmem_graph.llm import chat_models
+
+    def announce(address: str) -> None:
+        how = "changes are allowed" if allow_changes else "read-only"
+        typer.echo(f"Open {address}\n({how}; Ctrl-C ends it)")
+        if browser:
+            typer.launch(address)
+
+    chosen = chat_models.load_chat_model(model, base_url) if model or base_url else None
+    where, looking = place or directory, not allow_changes
+    with opened(where, chroma, embeddings, model=chosen, read_only=looking) as memory:
+        serve(memory, port=port, allow_changes=allow_changes, announce=announce)
 
 
 def mcp(

@@ -1,0 +1,139 @@
+"""The commands of `langmem-graph` for the memories of many users, and for where they are kept."""
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from langmem_graph.cli import printing
+from langmem_graph.cli.options import (
+    DEFAULT_MEMORY,
+    ChromaOption,
+    EmbeddingsOption,
+    JsonOption,
+    MemoryOption,
+    opened,
+)
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.memory import Memory
+
+OneUserOption = Annotated[
+    str | None, typer.Option("--user", "-u", help="Only this user; default: all.")
+]
+UrlArgument = Annotated[str, typer.Argument(metavar="URL", help="postgresql://USER@HOST/NAME")]
+
+
+def users(directory: MemoryOption = DEFAULT_MEMORY, as_json: JsonOption = False) -> None:
+    """List the users, what their memories hold and what is due. Works beside a running app."""
+    with opened(directory, embeddings="hash", read_only=True) as memory:
+        found = memory.users()
+    if as_json:
+        printing.print_json(found)
+        return
+    table = Table("user", "messages", "sessions", "records", "to read", "to embed", "oldest due")
+    for one in found:
+        counts = (one.messages, one.sessions, one.records, one.to_read, one.to_embed)
+        due = f"{one.oldest_due:%Y-%m-%d %H:%M}" if one.oldest_due else ""
+        table.add_row(printing.escaped(one.user_id), *(f"{n:,}" for n in counts), due)
+    printing.console.print(table)
+
+
+def usage(
+    user: OneUserOption = None,
+    since: Annotated[str | None, typer.Option(help="Only calls since this time.")] = None,
+    directory: MemoryOption = DEFAULT_MEMORY,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what model calls cost, by day and purpose. Works beside a running app."""
+    with opened(directory, embeddings="hash", read_only=True) as memory:
+        found = memory.usage(since) if user is None else memory.user(user).usage(since)
+    if as_json:
+        printing.print_json(found)
+        return
+    table = Table("day", "purpose", "calls", "tokens in", "tokens out", "seconds")
+    for line in found.lines:
+        counts = (line.calls, line.input_tokens, line.output_tokens)
+        table.add_row(
+            f"{line.day}", line.purpose, *(f"{n:,}" for n in counts), f"{line.seconds:.1f}"
+        )
+    printing.console.print(table)
+    printing.note(f"{found.calls:,} calls, {found.tokens:,} tokens, {found.seconds:,.1f} seconds.")
+
+
+def expire(
+    user: OneUserOption = None,
+    messages: Annotated[int | None, typer.Option(help="Days that messages are kept.")] = None,
+    records: Annotated[int | None, typer.Option(help="Days that records are kept.")] = None,
+    directory: MemoryOption = DEFAULT_MEMORY,
+    chroma: ChromaOption = None,
+    embeddings: EmbeddingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete what is older than it is to be kept: by users' own limits, or else the ones given."""
+    with opened(directory, chroma, embeddings) as memory:
+        memory.keep_days(messages=messages, records=records)
+        reports = memory.expire() if user is None else [memory.user(user).expire()]
+    if as_json:
+        printing.print_json(reports)
+        return
+    for report in reports:
+        counts = f"{report.messages:,} messages and {report.records:,} records expired"
+        kept = f"{report.kept:,} records stay, said again since"
+        whose = f"{'shared room ' * report.is_shared}[bold]{printing.escaped(report.user_id)}[/]"
+        printing.console.print(f"{whose}: {counts}; {kept}.")
+    if not any(report.messages for report in reports):
+        printing.note("No message is older than it is to be kept.")
+    if any(report.traces_left for report in reports):
+        printing.note(printing.TRACES_LEFT)
+
+
+def migrate(
+    url: UrlArgument,
+    index: Annotated[
+        list[str] | None,
+        typer.Option("--index", metavar="USER", help="Also make an index for this large memory."),
+    ] = None,
+    rewrite: Annotated[
+        bool,
+        typer.Option("--rewrite", help="Also take deleted words out of large tables; locks each."),
+    ] = False,
+) -> None:
+    """Prepare a PostgreSQL database for memories, or bring its tables up to date."""
+    try:
+        from langmem_graph.storage.postgres_schema import prepare
+    except ImportError as error:
+        text = "PostgreSQL needs an extra: pip install 'langmem-graph[postgres]'."
+        raise InvalidInputError(text) from error
+    version = prepare(url, index or [], rewrite=rewrite)
+    printing.note(f"The database is prepared: version {version} of its tables.")
+
+
+def move(
+    source: Annotated[str, typer.Argument(help="A memory's directory, or a database's URL.")],
+    target: Annotated[str, typer.Argument(help="Another directory, or a database's URL.")],
+    user: Annotated[
+        list[str] | None, typer.Option("--user", "-u", help="Only these users; default: all.")
+    ] = None,
+) -> None:
+    """Copy memories from a directory to a database, or back; what is copied stays where it was.
+
+    The same command goes on where a move was stopped.
+    """
+    with opened(source, embeddings="hash") as old, opened(target, embeddings="hash") as new:
+        _move(old, new, user)
+
+
+def _move(old: Memory, new: Memory, users: list[str] | None) -> None:
+    from langmem_graph.storage.move_rooms import move_user
+
+    services = old._services, new._services
+    rooms = services[0].directory
+    chosen = users or [*rooms.users(), *rooms.users(shared=True)]
+    rows = 0
+    with printing.progress_bar() as bar:
+        task = bar.add_task("moving", total=len(chosen))
+        for name in chosen:
+            rows += move_user(*services, name) or 0
+            bar.advance(task)
+    what = "users" if users else "users and shared rooms"
+    printing.note(f"{len(chosen):,} {what}, {rows:,} rows copied and compared.")

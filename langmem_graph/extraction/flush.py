@@ -1,0 +1,194 @@
+"""Runs the extraction graph for one user until nothing is due (NapMem 5.2).
+
+All who run it, `create_write_graph` too, add up their batches in `Totals`, from which the
+`FlushReport` is made.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from dataclasses import replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic import BaseModel, Field
+
+from langmem_graph.causal.scorers import CausalScorer
+from langmem_graph.errors import InvalidInputError, LangMemGraphError, NothingStoredError, for_log
+from langmem_graph.extraction.state import (
+    Counts,
+    Dependencies,
+    ExtractionState,
+    counts_of,
+    usage_of,
+)
+from langmem_graph.llm.structured_calls import RunUsage, model_runner
+from langmem_graph.reports import FlushProgress, FlushReport, OnProgress
+from langmem_graph.runtime import configured_user, own_config
+from langmem_graph.storage import pending_messages
+from langmem_graph.storage.memory_services import Services
+from langmem_graph.threads import in_thread
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+    from langgraph.graph.state import CompiledStateGraph
+
+_log = logging.getLogger(__name__)
+MAX_BATCHES = 10_000  # of one flush: a fault must not loop for ever
+
+
+class Totals(BaseModel, frozen=True):
+    """The sums over the batches of one flush; they dump to JSON."""
+
+    batches: int = 0
+    counts: Counts = Field(default_factory=Counts)
+    usage: RunUsage = Field(default_factory=RunUsage)
+    milliseconds: float = 0.0
+    failed: bool = False  # a batch could not be extracted and stays pending
+    more: bool = True  # another batch may be due, or a round of causes, topics and the profile
+
+    def plus(self, state: ExtractionState, milliseconds: float) -> "Totals":
+        """The totals with one more run of the extraction graph.
+
+        After a failed batch there is no more to do: the next one may fail in the same way.
+        """
+        failed, batches = bool(state.get("failed")), self.batches + 1
+        goes_on = bool(state.get("batch") or state.get("again"))
+        return Totals(
+            batches=batches,
+            counts=self.counts + counts_of(state),
+            usage=self.usage + replace(usage_of(state), calls_made=[]),
+            milliseconds=self.milliseconds + milliseconds,
+            failed=self.failed or failed,
+            more=goes_on and not failed and batches < MAX_BATCHES,
+        )
+
+    def report(self, pending: int, *, force: bool, stopped: bool = False) -> FlushReport:
+        """The totals as a report, and a warning in the log for each unusable answer.
+
+        `pending` messages still wait; with `stopped` the run had to end while more was due.
+        """
+        for problem in self.usage.problems:
+            step = problem.split(":")[0]  # the rest may quote a message
+            _log.warning("%s: not everything could be read; see the report", step)
+        return FlushReport(
+            status="partial" if self.failed or stopped or (force and pending) else "ok",
+            pending=pending,
+            problems=self.usage.problems,
+            dropped=self.usage.dropped,
+            llm_calls=self.usage.calls,
+            repairs=self.usage.repairs,
+            input_tokens=self.usage.input_tokens,
+            output_tokens=self.usage.output_tokens,
+            tokens_exact=self.usage.tokens_exact,
+            milliseconds=self.milliseconds,
+            **self.counts.model_dump(),
+        )
+
+
+class ProgressReporter:
+    """Calls `on_progress` after each batch of one flush, and after each round at its end.
+
+    It returns False to stop the flush after the current batch.
+    """
+
+    def __init__(self, on_progress: OnProgress | None = None) -> None:
+        if on_progress is not None and not callable(on_progress):
+            raise InvalidInputError(f"on_progress must be a function, not {on_progress!r}.")
+        self._on_progress = on_progress
+        self._start = perf_counter()
+        self._batches = 0
+        self.stopped = False
+        self.problem: str | None = None  # the error that `on_progress` raised
+
+    def tell(self, totals: Totals, pending: int, *, is_batch: bool) -> None:
+        """Tell how far the flush has come; `is_batch` is False after a round at its end."""
+        if self._on_progress is None:
+            return
+        self._batches += is_batch
+        progress = FlushProgress(
+            read=totals.counts.read,
+            pending=pending,
+            batches_done=self._batches,
+            calls=totals.usage.calls,
+            input_tokens=totals.usage.input_tokens,
+            output_tokens=totals.usage.output_tokens,
+            stored=totals.counts.stored,
+            updated=totals.counts.updated,
+            seconds=perf_counter() - self._start,
+        )
+        try:
+            self.stopped = self._on_progress(progress) is False
+        except BaseException as error:  # noqa: BLE001  # an exit would end the memory's own thread
+            self.stopped = True
+            self.problem = f"on_progress: {type(error).__name__}: {error}"
+
+
+class ExtractionRunner:
+    """Runs the extraction graph for one user after another, one flush of a user at a time."""
+
+    def __init__(
+        self, services: Services, model: "BaseChatModel", causal: CausalScorer | None
+    ) -> None:
+        self._services = services
+        runner = model_runner(model, services.settings, "extraction")
+        self.deps = Dependencies(services, runner, causal)
+        self._graph: CompiledStateGraph[Any, Any, Any, Any] | None = None
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def flush(
+        self, user_id: str, *, force: bool, reporter: ProgressReporter | None = None
+    ) -> FlushReport:
+        """Extract every batch that is due, or with `force` all pending messages.
+
+        The reporter is told after each batch how far the flush has come, and may stop it.
+        """
+        start, totals = perf_counter(), Totals()
+        reporter = reporter or ProgressReporter()
+        async with self._locks[user_id]:
+            while totals.more and not reporter.stopped:
+                done = await self._extract_batch(user_id, force)
+                await in_thread(log_calls, self._services, user_id, done)
+                totals = totals.plus(done, 0.0)
+                if usage_of(done).calls and not totals.failed:
+                    pending = await self._pending(user_id)
+                    reporter.tell(totals, pending, is_batch=bool(done.get("batch")))
+            pending = await self._pending(user_id)
+        elapsed = (perf_counter() - start) * 1_000
+        timed = totals.model_copy(update={"milliseconds": elapsed})
+        report = timed.report(pending, force=force, stopped=reporter.stopped)
+        problems = [reporter.problem] if reporter.problem else []
+        return report.model_copy(update={"problems": [*report.problems, *problems]})
+
+    async def _pending(self, user_id: str) -> int:
+        return await in_thread(self._services.read, user_id, pending_messages.count_unread, 0)
+
+    async def _extract_batch(self, user_id: str, force: bool) -> ExtractionState:
+        from langmem_graph.extraction.graph import build, new_run, private
+
+        if self._graph is None:
+            self._graph = private(build(self.deps, configured_user))
+        begun = new_run(force=force)
+        try:
+            done = await self._graph.ainvoke(begun, own_config("write", user_id))
+            return cast(ExtractionState, done)
+        except NothingStoredError:  # the user was erased meanwhile
+            return begun
+        except BaseException:  # also when cancelled: the batch must not stay claimed
+            await in_thread(give_back_claim, self._services, user_id, begun)
+            raise
+
+
+def log_calls(services: Services, user_id: str, done: ExtractionState) -> None:
+    """Log the model calls of one run of the extraction graph, with the messages that they read."""
+    batch = done.get("batch")
+    services.log_calls(user_id, usage_of(done).calls_made, batch.items if batch else ())
+
+
+def give_back_claim(services: Services, user_id: str, begun: ExtractionState) -> None:
+    """Free the messages claimed by a run that has ended; where that fails, the lease runs out."""
+    try:
+        with services.room(user_id) as room, room.database.write_transaction() as connection:
+            pending_messages.free_claims_of(connection, begun["claimed_by"])
+    except LangMemGraphError as error:
+        _log.warning("a claim could not be given back: %s", for_log(error))
