@@ -6,6 +6,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
@@ -95,7 +96,7 @@ class ScriptedChatModel(BaseChatModel):
         """
         if ls_structured_output_format is not None:
             options["schema"] = tools[0]
-        return self.bind(tools=list(map(convert_to_openai_tool, tools)), **options)
+        return self.bind(tools=list(map(_tool_of, tools)), **options)
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **options: Any) -> ChatResult:
         message = self._answer(messages, options.get("schema"))
@@ -119,7 +120,7 @@ class ScriptedChatModel(BaseChatModel):
         number = next(self._calls)
         if schema is None:
             return _message(self._next("", self.script, messages), None, number)
-        name, question = convert_to_openai_tool(schema)["function"]["name"], _question(messages)
+        name, question = _tool_of(schema)["function"]["name"], _question(messages)
         if self.record:
             self.asked.append((name, question))
         answers = self.answers[name] if name in self.answers else _empty(schema)
@@ -132,13 +133,21 @@ class ScriptedChatModel(BaseChatModel):
         return answers(given) if callable(answers) else answers
 
 
+def _tool_of(tool: Any) -> dict[str, Any]:
+    """What a server is sent of a tool; the form of a class, which takes long, is made once."""
+    return _class_form(tool) if isinstance(tool, type) else convert_to_openai_tool(tool)
+
+
+_class_form = lru_cache(maxsize=100)(convert_to_openai_tool)
+
+
 def _question(messages: Sequence[BaseMessage]) -> str:
     return next((str(m.text) for m in messages if isinstance(m, HumanMessage)), "")
 
 
 def _empty(schema: Any) -> dict[str, Any]:
     """An empty answer: the lists that the schema requires are empty, other fields are defaults."""
-    parameters = convert_to_openai_tool(schema)["function"]["parameters"]
+    parameters = _tool_of(schema)["function"]["parameters"]
     fields = parameters["properties"]
     lists = [name for name in parameters.get("required", []) if fields[name].get("type") == "array"]
     return {name: [] for name in lists}
