@@ -7,6 +7,8 @@ from datetime import UTC, date, datetime
 from langmem_graph.errors import InvalidInputError, MissingUserError
 from langmem_graph.metadata import check_value
 
+MAX_ID_BYTES = 2_000  # in UTF-8; an index of PostgreSQL takes no entry of more than 2,704
+
 
 def user_key(user_id: object) -> str:
     """The user's id as text: `7` and `"7"` are the same user."""
@@ -22,6 +24,14 @@ def folder_name(user_id: str) -> str:
 def session_key(session_id: object) -> str:
     """The session's id as text."""
     return text_key(session_id, "session_id", InvalidInputError)
+
+
+def new_session_key(session_id: object) -> str:
+    """The session's id as text, if messages can be stored under it."""
+    key = session_key(session_id)
+    if len(key.encode()) > MAX_ID_BYTES:
+        raise InvalidInputError(f"The session_id is longer than {MAX_ID_BYTES:,} bytes.")
+    return key
 
 
 def agent_key(agent_id: object) -> str | None:

@@ -1,16 +1,14 @@
 """For the tests of applications: a scripted chat model and an embedder, without a network."""
 
-import hashlib
 import itertools
 import json
 import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
-import numpy as np
-from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolCall
 from langchain_core.messages.ai import UsageMetadata
@@ -18,6 +16,8 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel, Field, PrivateAttr
+
+from langmem_graph.embeddings.hash_embeddings import HashEmbeddings
 
 __all__ = ["HashEmbeddings", "ScriptedChatModel", "alias_of", "each_turn", "recite"]
 _USAGE = UsageMetadata(input_tokens=10, output_tokens=5, total_tokens=15)
@@ -96,7 +96,7 @@ class ScriptedChatModel(BaseChatModel):
         """
         if ls_structured_output_format is not None:
             options["schema"] = tools[0]
-        return self.bind(tools=list(map(convert_to_openai_tool, tools)), **options)
+        return self.bind(tools=list(map(_tool_of, tools)), **options)
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **options: Any) -> ChatResult:
         message = self._answer(messages, options.get("schema"))
@@ -120,7 +120,7 @@ class ScriptedChatModel(BaseChatModel):
         number = next(self._calls)
         if schema is None:
             return _message(self._next("", self.script, messages), None, number)
-        name, question = convert_to_openai_tool(schema)["function"]["name"], _question(messages)
+        name, question = _tool_of(schema)["function"]["name"], _question(messages)
         if self.record:
             self.asked.append((name, question))
         answers = self.answers[name] if name in self.answers else _empty(schema)
@@ -133,13 +133,21 @@ class ScriptedChatModel(BaseChatModel):
         return answers(given) if callable(answers) else answers
 
 
+def _tool_of(tool: Any) -> dict[str, Any]:
+    """What a server is sent of a tool; the form of a class, which takes long, is made once."""
+    return _class_form(tool) if isinstance(tool, type) else convert_to_openai_tool(tool)
+
+
+_class_form = lru_cache(maxsize=100)(convert_to_openai_tool)
+
+
 def _question(messages: Sequence[BaseMessage]) -> str:
     return next((str(m.text) for m in messages if isinstance(m, HumanMessage)), "")
 
 
 def _empty(schema: Any) -> dict[str, Any]:
     """An empty answer: the lists that the schema requires are empty, other fields are defaults."""
-    parameters = convert_to_openai_tool(schema)["function"]["parameters"]
+    parameters = _tool_of(schema)["function"]["parameters"]
     fields = parameters["properties"]
     lists = [name for name in parameters.get("required", []) if fields[name].get("type") == "array"]
     return {name: [] for name in lists}
@@ -236,42 +244,3 @@ def recite(messages: Sequence[BaseMessage], most: int = 3) -> str:
     quotes = [f"- {q['day']}{q['room'] or ''}: {json.loads(q['words'])}" for q in found]
     answer = "\n".join(["From memory, you said:", *quotes[-most:]])
     return answer if quotes else "I have nothing in memory about that yet."
-
-
-class HashEmbeddings(Embeddings):
-    """A deterministic embedder: a hashed bag of words and word pairs, for tests.
-
-    Texts that share words are similar; meaning does not count. `Memory(path, embeddings="hash")`
-    uses it.
-
-    Args:
-        size: numbers per vector.
-
-    Examples:
-        >>> from langmem_graph.testing import HashEmbeddings
-        >>> embedder = HashEmbeddings(size=64)
-        >>> len(embedder.embed_query("an aisle seat"))
-        64
-        >>> embedder.embed_query("An aisle seat!") == embedder.embed_query("an aisle seat")
-        True
-    """
-
-    def __init__(self, size: int = 128) -> None:
-        self.size = size
-        self.model_name = f"hash-{size}"
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One unit vector per text."""
-        return [self.embed_query(text) for text in texts]
-
-    def embed_query(self, text: str) -> list[float]:
-        """The unit vector of one text."""
-        words = re.findall(r"\w+", text.lower()) or [""]
-        vector = np.zeros(self.size)
-        for feature in [*words, *map(" ".join, itertools.pairwise(words))]:
-            digest = int.from_bytes(hashlib.blake2b(feature.encode(), digest_size=8).digest())
-            vector[digest % self.size] += 1 if digest >> 63 else -1
-        length = float(np.linalg.norm(vector))
-        if length == 0:  # opposite words cancelled out
-            vector[0] = length = 1.0
-        return [float(number) for number in vector / length]

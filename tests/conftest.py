@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from langchain_core.embeddings import Embeddings
 
 from langmem_graph.memory import Memory
@@ -15,6 +16,15 @@ from langmem_graph.testing import HashEmbeddings
 
 # Read when the console is made: lines are not broken, wherever the tests run.
 os.environ["COLUMNS"] = "160"
+# How long an example takes depends on what else the machine does. The gate tries the same examples
+# each time; `make stress` tries others.
+settings.register_profile(
+    "steady",
+    deadline=None,
+    derandomize="LANGMEM_GRAPH_ALL_EXAMPLES" not in os.environ,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("steady")
 # A shell starts background jobs with SIGINT ignored, and their children inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

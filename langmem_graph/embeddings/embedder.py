@@ -142,7 +142,7 @@ def load_embedder(embeddings: "Embeddings | str | None") -> Embedder:
 def embeddings_by_name(name: str) -> "Embeddings":
     """The embedder that `init_embeddings` makes from this name, or, for `"hash"`, the test one."""
     if name == "hash":
-        from langmem_graph.testing import HashEmbeddings
+        from langmem_graph.embeddings.hash_embeddings import HashEmbeddings
 
         return HashEmbeddings()
     from langchain.embeddings import init_embeddings

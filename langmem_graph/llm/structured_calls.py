@@ -299,8 +299,12 @@ def prompt_tokens(
     counter: TokenCounter, schema: type[BaseModel], messages: Sequence[BaseMessage]
 ) -> int:
     """How many tokens a call sends, with schema and messages."""
-    shape = json.dumps(convert_to_openai_tool(schema), ensure_ascii=False)  # as it is sent
-    return counter.count(shape) + sum(counter.count(str(m.content)) for m in messages)
+    return counter.count(_as_sent(schema)) + sum(counter.count(str(m.content)) for m in messages)
+
+
+@lru_cache(maxsize=100)
+def _as_sent(schema: type[BaseModel]) -> str:
+    return json.dumps(convert_to_openai_tool(schema), ensure_ascii=False)
 
 
 def _repair(reply: Reply[T]) -> HumanMessage:

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.errors import ReadOnlyError
-from langmem_graph.ids_and_times import agent_key, session_key
+from langmem_graph.ids_and_times import agent_key, new_session_key
 from langmem_graph.messages import UNNAMED, is_bare_call, parse_messages
 from langmem_graph.metadata import checked_metadata
 from langmem_graph.reports import AddReport, RenamedMessage
@@ -30,6 +30,7 @@ from langmem_graph.storage.tables_and_migrations import (
     READ_ROLES,
     SPOKEN,
     message_values,
+    note_deleted_vectors,
     outbox,
     sessions,
     unread,
@@ -59,7 +60,7 @@ def add_messages(
     start = perf_counter()
     if services.read_only:
         raise ReadOnlyError("add needs a memory opened for writing, not read_only=True.")
-    session = session_key(session_id)
+    session = new_session_key(session_id)
     longest = services.settings.storage.max_message_chars
     about: dict[str, Any] = {"author": services.author, "room": shared_name(user_id)}
     about |= {"metadata": checked_metadata(metadata), "agent_id": agent_key(agent_id)}
@@ -155,6 +156,7 @@ def _continued(connection: Connection, sent: Sequence[Message], depth: int) -> l
         return []
     renamed = update(sessions).where(sessions.c.session_id == name)
     connection.execute(renamed.values(session_id=sent[0].session_id))
+    note_deleted_vectors(connection)  # which filters its messages pass is not what was remembered
     return whole
 
 

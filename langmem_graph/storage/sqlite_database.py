@@ -6,6 +6,7 @@ Every ledger is opened with a write-ahead log (WAL), with explicit transactions 
 
 import os
 import sqlite3
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -88,6 +89,8 @@ class Database:
         with closing(self._connect()) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
         with self.write_transaction() as connection:
+            if connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first() is None:
+                _make_tables(connection, tuple(self._migrations))
             tables_and_migrations.migrate(connection, self._migrations)
 
     def _connect(self) -> sqlite3.Connection:
@@ -212,6 +215,28 @@ def _template() -> Engine:
     template = create_engine("sqlite://")
     template.connect().close()  # only then does the dialect know SQLite's version
     return template
+
+
+def _make_tables(connection: Connection, steps: tables_and_migrations.Steps) -> None:
+    """Make a new file what all steps make of it, in a third of the time."""
+    for statement in _statements(steps):
+        connection.exec_driver_sql(statement)
+    tables_and_migrations.set_meta(connection, "ledger_id", uuid.uuid4().hex)
+    connection.exec_driver_sql(f"PRAGMA user_version = {len(steps)}")
+
+
+@cache
+def _statements(steps: tables_and_migrations.Steps) -> list[str]:
+    """What makes the tables and indexes; FTS5 makes its own, which are named after its table."""
+    engine = create_engine("sqlite://")
+    with engine.begin() as connection:
+        tables_and_migrations.migrate(connection, steps)
+        made = connection.exec_driver_sql(
+            "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid"
+        ).all()
+    engine.dispose()
+    own = [f"{name}_" for name, statement in made if statement.startswith("CREATE VIRTUAL")]
+    return [statement for name, statement in made if not name.startswith(("sqlite_", *own))]
 
 
 def portions(values: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -72,9 +72,9 @@ def test_only_a_turn_that_is_too_long_is_divided(messages: list[Unread]) -> None
 def test_batches_are_made_in_one_pass() -> None:
     """Going over what is left for each batch would take long here."""
     many = [Unread(n, 1, "user", 2_000) for n in range(50_000)]
-    start = time.perf_counter()
+    start = time.thread_time()
     assert sum(len(batch.items) for batch in batches_of(many)) == len(many)
-    assert time.perf_counter() - start < 5
+    assert time.thread_time() - start < 5
 
 
 def test_a_forecast_counts_what_waits_and_needs_no_model(memory: Memory) -> None:

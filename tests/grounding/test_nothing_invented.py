@@ -25,6 +25,7 @@ from langmem_graph.middleware import MemoryMiddleware
 from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
 from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.values.matching import quoted_in
+from tests.support.examples import examples
 from tests.support.flights import alias, filling
 from tests.support.models import AnswersBySchema
 
@@ -360,7 +361,7 @@ def proposed(given: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=examples(1_000), deadline=None)
 @given(st.dictionaries(paths, values, min_size=1).map(proposed), st.lists(cited, max_size=12))
 def test_no_random_lie_is_sent(arguments: dict[str, Any], sources: list[Any]) -> None:
     answer = ToolFill.model_validate({"arguments": json.dumps(arguments), "sources": sources})

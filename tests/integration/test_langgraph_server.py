@@ -79,14 +79,15 @@ def _started(home: Path, environment: dict[str, str], port: int, log: IO[str]) -
 
 
 def _answers(url: str, process: Process) -> bool:
-    for _ in range(900):
-        try:
-            if httpx.get(f"{url}/ok").is_success:
-                return True
-        except httpx.TransportError:
-            time.sleep(0.1)
-        if process.poll() is not None:
-            return False
+    with httpx.Client() as web:  # a new one for each try would read all certificates again
+        for _ in range(900):
+            try:
+                if web.get(f"{url}/ok").is_success:
+                    return True
+            except httpx.TransportError:
+                time.sleep(0.1)
+            if process.poll() is not None:
+                return False
     return False
 
 

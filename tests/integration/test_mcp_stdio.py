@@ -167,8 +167,8 @@ async def test_forgetting_needs_a_word(home: Path) -> None:
         assert "No record" in await ask(session, "get_records", record_ids=["r1"])
 
 
-@pytest.mark.long
-async def test_a_client_that_can_ask_its_human_must(home: Path) -> None:
+@pytest.mark.parametrize("piped", [False, pytest.param(True, marks=pytest.mark.stress)])
+async def test_a_client_that_can_ask_its_human_must(home: Path, piped: bool) -> None:
     answers = iter(["decline", "error", "accept"])
     asked: list[str] = []
 
@@ -179,8 +179,11 @@ async def test_a_client_that_can_ask_its_human_must(home: Path) -> None:
             return types.ErrorData(code=-1, message="nobody is here")
         return types.ElicitResult(action=action, content={})
 
-    async with over_stdio(
-        home, "--user", "ana", "--allow-forget", elicitation_callback=human
+    client = {"elicitation_callback": human}
+    async with (
+        over_stdio(home, "--user", "ana", "--allow-forget", **client)
+        if piped
+        else within(home, "ana", allow_forget=True, **client)
     ) as session:
         no = await refused(session, "forget", record_id="r1", confirm=True)
         assert "did not agree" in no

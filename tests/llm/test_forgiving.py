@@ -269,9 +269,9 @@ def test_other_texts_are_no_answer(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["{" * 60_000, '{"a":' * 12_000, "[" * 60_000, '{"a":1}' * 8_000])
 def test_hostile_texts_take_no_time(text: str) -> None:
-    start = time.monotonic()
+    start = time.thread_time()
     assert read_text(GoalPlan, text) is None
-    assert time.monotonic() - start < 2
+    assert time.thread_time() - start < 2
 
 
 @pytest.mark.parametrize(

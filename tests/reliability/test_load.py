@@ -258,7 +258,7 @@ def _under_trouble(path: Path, seconds: float) -> str:
 @pytest.mark.enable_socket
 @pytest.mark.timeout(300)
 def test_hanging_raising_and_slow_embedders_and_models(tmp_path: Path) -> None:
-    report = _under_trouble(tmp_path / "m", 5)
+    report = _under_trouble(tmp_path / "m", 3)
     print("\n" + report)
     assert "0 hangs, 0 lost" in report
 
@@ -304,7 +304,7 @@ def server(tmp_path: Path, socket_enabled: None) -> Iterator[Server]:
         running.stop()
 
 
-def _processes(server: Server, path: Path, seconds: float) -> str:
+def _processes(server: Server, path: Path, count: int, seconds: float) -> str:
     running = [
         subprocess.Popen(
             [sys.executable, "-c", _PROCESS, str(path), server.url, f"p{n}", str(seconds)],
@@ -312,14 +312,14 @@ def _processes(server: Server, path: Path, seconds: float) -> str:
             stderr=subprocess.PIPE,
             text=True,
         )
-        for n in range(4)
+        for n in range(count)
     ]
     outcomes = [process.communicate() for process in running]
     ended = [process.returncode for process in running]
     last_lines = [
         errors[-2_000:] for (_, errors), code in zip(outcomes, ended, strict=True) if code
     ]
-    assert ended == [0] * 4, "\n---\n".join(last_lines)
+    assert ended == [0] * count, "\n---\n".join(last_lines)
     done = [json.loads(out) for out, _ in outcomes]
     acknowledged = [(user, ids) for one in done for user, ids in one["kept"].items()]
     times = Times()
@@ -329,19 +329,19 @@ def _processes(server: Server, path: Path, seconds: float) -> str:
     with Memory(path, chroma=server.url, embeddings="hash", settings=SMALL) as memory:
         kept = assert_nothing_lost(memory, acknowledged)
     return (
-        f"4 processes on one Chroma server, {seconds:.0f} s: {kept:,} messages, 0 errors, 0 lost; "
-        f"{times.report()}"
+        f"{count} processes on one Chroma server, {seconds:.0f} s: {kept:,} messages, 0 errors, "
+        f"0 lost; {times.report()}"
     )
 
 
 @pytest.mark.enable_socket
 @pytest.mark.long
 def test_processes_on_one_server(server: Server, tmp_path: Path) -> None:
-    assert "0 lost" in _processes(server, tmp_path / "m", 3)
+    assert "0 lost" in _processes(server, tmp_path / "m", 2, 1)
 
 
 @pytest.mark.stress
 @pytest.mark.enable_socket
 @pytest.mark.timeout(600)
 def test_processes_on_one_server_for_two_minutes(server: Server, tmp_path: Path) -> None:
-    print("\n" + _processes(server, tmp_path / "m", 120))
+    print("\n" + _processes(server, tmp_path / "m", 4, 120))

@@ -14,6 +14,7 @@ from sqlalchemy import create_engine
 from langmem_graph.ids_and_times import folder_name
 from langmem_graph.memory import Memory
 from langmem_graph.storage import tables_and_migrations
+from langmem_graph.storage.sqlite_database import Database
 from langmem_graph.store import item_tables
 from langmem_graph.store.chroma_store import ChromaStore
 from langmem_graph.testing import HashEmbeddings
@@ -121,6 +122,21 @@ def test_migrated_and_new_tables_are_the_same(tmp_path: Path) -> None:
         for v in range(len(tables_and_migrations.MIGRATIONS) + 1)
     ]
     assert all(shape == every[0] for shape in every)
+
+
+@pytest.mark.parametrize("steps", [tables_and_migrations.MIGRATIONS, item_tables.MIGRATIONS])
+def test_a_new_file_is_what_all_steps_make(tmp_path: Path, steps: Any) -> None:
+    make_tables(tmp_path / "steps" / "ledger.db", steps, len(steps))
+    ids = set()
+    for name in ("new", "another"):
+        file = tmp_path / f"{name}.db"
+        with closing(Database(file, busy_timeout=5, migrations=steps)) as database:
+            ids.add(database.read(lambda c: tables_and_migrations.get_meta(c, "ledger_id")))
+        assert _shape(file) == _shape(tmp_path / "steps" / "ledger.db")
+        with closing(sqlite3.connect(file)) as db:
+            assert db.execute("PRAGMA user_version").fetchone() == (len(steps),)
+            assert db.execute("SELECT count(*) FROM meta").fetchone() == (1,)
+    assert len(ids) == 2
 
 
 def _shape(file: Path) -> list[Any]:

@@ -40,7 +40,7 @@ def look(stage):
             print(stage, name, size)
             found += size
 
-for life in range(2):
+for life in range(2 if blanked else 1):
     with Memory(path, embeddings=embedder, settings=small) as memory:
         user = memory.user("u")
         user.search_conversation("boats")

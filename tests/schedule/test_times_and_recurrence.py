@@ -275,9 +275,9 @@ parts = st.sampled_from(
 @settings(max_examples=examples(200), deadline=None)
 @given(st.lists(parts, max_size=5).map(";".join))
 def test_any_rule_is_used_or_refused_in_time(rule: str) -> None:
-    begun = time.perf_counter()
+    begun = time.thread_time()
     try:
         occurrences(event("2025-05-05T09:00", recurrence=rule), NOW, NOW + 400 * DAY, 10)
     except InvalidInputError as error:
         assert "recurrence" in str(error)
-    assert time.perf_counter() - begun < 20
+    assert time.thread_time() - begun < 20

@@ -73,7 +73,7 @@ def test_a_hanging_application_is_waited_for_once(opened: Callable[..., Memory])
     try:
         begun = time.monotonic()
         found = memory.user("ana", shared=shared_rooms.ROOMS).recall("meeting")
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < 20
         assert len(found.report.warnings) == 3
         assert "gave no answer in 0.2 seconds" in found.report.warnings[0]
     finally:

@@ -176,10 +176,10 @@ def test_a_hand_written_file_is_read() -> None:
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_file_is_named(text: str, problem: str) -> None:
-    begun = time.perf_counter()
+    begun = time.thread_time()
     with pytest.raises(InvalidInputError, match=problem.replace("(", r"\(")):
         parse(text)
-    assert time.perf_counter() - begun < 5
+    assert time.thread_time() - begun < 5
 
 
 @pytest.mark.parametrize(
