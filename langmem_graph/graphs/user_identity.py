@@ -86,13 +86,15 @@ def owned(
 
     `before` is what this returned when memory last saw the thread: what was said up to then is
     another user's, and later what stands before their own question. A message without an id is
-    named by its place.
+    named by its place. Where the messages named so were removed from the thread, the user's last
+    message alone is sure to be theirs.
     """
     owner = before if isinstance(before, Mapping) else {}  # a server's client may send anything
-    since = owner.get("since")
-    if owner and owner.get("user") != user:
+    since, changed = owner.get("since"), owner.get("user") != user
+    if owner and (changed or _place(messages, since, 0 if since is None else -1) == -1):
         start, end = question_span(messages)
-        since = max(start if start < end else 0, _place(messages, owner.get("last"), -1) + 1)
+        new = _place(messages, owner.get("last"), end - 2) + 1
+        since = max(start if start < end else 0, new if changed else min(new, end - 1))
     if isinstance(since, int) and since < len(messages):
         since = messages[since].id or since
     last = messages[-1].id or len(messages) - 1 if messages else None
@@ -101,5 +103,5 @@ def owned(
 
 def _place(messages: Sequence[BaseMessage], name: object, otherwise: int) -> int:
     if isinstance(name, int):
-        return name
+        return name if name <= len(messages) else otherwise
     return next((n for n, m in enumerate(messages) if name and m.id == name), otherwise)
