@@ -209,7 +209,8 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods, UserRetention)
             origin: whose words they are, where a message does not say; default by role. It may
                 only lower the trust: a pasted document is `import`, never the other way round.
             whole_conversation: the list is the conversation so far, as stateless clients send it
-                with every turn: what it repeats of the session is known, even under new ids.
+                with every turn: what it repeats of the session is known, even under new ids, and
+                what was forgotten or has expired is not stored again.
             metadata: what readers can filter by (`where`), such as `{"project": "atlas"}`: texts,
                 numbers, True and False. A message's own `metadata` is added to it.
             agent_id: the agent that they are of, where there are several.

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
+from pydantic_core import to_jsonable_python
+
 from langmem_graph.errors import InvalidInputError, MissingUserError
 from langmem_graph.metadata import check_value, checked_metadata
 from langmem_graph.redaction import Redact, redacted_message
@@ -32,7 +34,7 @@ ROLES: dict[str, Role] = {
     "system": "system",
     "developer": "system",
 }
-MAX_ID_CHARS = 2_000
+MAX_ID_BYTES = 2_000  # in UTF-8; an index of PostgreSQL takes no entry of more than 2,704
 _TRUST: dict[Origin, int] = {"user": 2, "assistant": 1, "tool": 0, "import": 0, "plumbing": 0}
 """A message may be given an origin that is trusted less than that of its role, never more."""
 _TIME_KEYS = frozenset(
@@ -61,6 +63,14 @@ def user_key(user_id: object) -> str:
 def session_key(session_id: object) -> str:
     """The session's id as text."""
     return text_key(session_id, "session_id", InvalidInputError)
+
+
+def new_session_key(session_id: object) -> str:
+    """The session's id as text, if messages can be stored under it."""
+    key = session_key(session_id)
+    if len(key.encode()) > MAX_ID_BYTES:
+        raise InvalidInputError(f"The session_id is longer than {MAX_ID_BYTES:,} bytes.")
+    return key
 
 
 def agent_key(agent_id: object) -> str | None:
@@ -152,7 +162,7 @@ def parse_messages(
             accepted.append(_named(message, stated_at is not None, occurrences))
         except (UnusableMessageError, InvalidInputError) as problem:
             given_id = fields.get("id")
-            shown_id = str(given_id)[:MAX_ID_CHARS] if given_id is not None else None
+            shown_id = str(given_id)[:MAX_ID_BYTES] if given_id is not None else None
             reason = str(problem)
             rejected.append(RejectedMessage(position=position, reason=reason, id=shown_id))
     return _with_handoffs(accepted), rejected, lost
@@ -294,8 +304,8 @@ def _optional_text(value: object, what: str) -> str | None:
     text = str(value)
     if not is_unicode(text) or "\0" in text:
         raise UnusableMessageError(f"{what} holds characters that are no text: {text!r}")
-    if len(text) > MAX_ID_CHARS:
-        raise UnusableMessageError(f"{what} is longer than {MAX_ID_CHARS:,} characters")
+    if len(text.encode()) > MAX_ID_BYTES:
+        raise UnusableMessageError(f"{what} is longer than {MAX_ID_BYTES:,} bytes")
     return text or None
 
 
@@ -305,7 +315,8 @@ def _tool_calls(value: object) -> list[dict[str, Any]]:
     try:
         plain = json.dumps(value, ensure_ascii=False, default=str)
         plain.encode("utf-8")
-        calls = json.loads(plain)
+        calls = json.loads(plain, parse_constant=str)  # NaN and Infinity are no JSON
+        to_jsonable_python([[calls]])  # as an export does, which fails below some 250 levels
     except (TypeError, ValueError, RecursionError) as error:
         raise UnusableMessageError(f"tool_calls are not JSON: {error}") from error
     if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):

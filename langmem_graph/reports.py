@@ -16,6 +16,11 @@ class RenamedMessage(FrozenModel):
     stored_as: str
 
 
+DELETED = (
+    "it was forgotten, or has expired, and a conversation that is sent again does not undo that"
+)
+
+
 class RejectedMessage(FrozenModel):
     """A message that was not stored; `position` counts from 0 in the call's list."""
 

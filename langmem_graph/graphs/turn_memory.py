@@ -28,7 +28,7 @@ from langmem_graph.memory import Memory
 from langmem_graph.messages import agent_key
 from langmem_graph.metadata import Value, checked_metadata
 from langmem_graph.pipelines import Pipelines
-from langmem_graph.reports import AddReport, FlushReport
+from langmem_graph.reports import DELETED, AddReport, FlushReport
 from langmem_graph.retrieval.search_common import check_choice
 from langmem_graph.room_keys import room_names
 from langmem_graph.runtime import either, emitter
@@ -212,7 +212,7 @@ def _note_grounding(report: Report, call: GroundedCall) -> None:
 
 
 def _note_write(report: Report, added: AddReport) -> None:
-    reasons = [message.reason for message in added.rejected]
+    reasons = [one.reason for one in added.rejected if one.reason != DELETED]
     lost = [reason for reason in reasons if reason != NOT_A_LOSS]
     if lost:
         _log.warning("%d messages of this turn were not stored; see the report", len(lost))

@@ -6,6 +6,7 @@ already stored is recognized even under other ids.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
 from time import perf_counter
 from typing import Any
 
@@ -13,12 +14,13 @@ from sqlalchemy import Connection, Row, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.errors import ReadOnlyError
-from langmem_graph.messages import UNNAMED, agent_key, is_bare_call, parse_messages, session_key
+from langmem_graph.messages import UNNAMED, agent_key, is_bare_call, new_session_key, parse_messages
 from langmem_graph.metadata import checked_metadata
-from langmem_graph.reports import AddReport, RenamedMessage
+from langmem_graph.reports import DELETED, AddReport, RejectedMessage, RenamedMessage
 from langmem_graph.room_keys import shared_name
 from langmem_graph.schemas import Message
 from langmem_graph.storage import message_queries, pending_messages, where_conditions
+from langmem_graph.storage.deleted_ids import deleted_among
 from langmem_graph.storage.full_text import BEFORE, MESSAGE_WORDS, words_of
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.record_writes import now
@@ -29,6 +31,7 @@ from langmem_graph.storage.tables_and_migrations import (
     READ_ROLES,
     SPOKEN,
     message_values,
+    note_deleted_vectors,
     outbox,
     sessions,
     unread,
@@ -57,7 +60,7 @@ def add_messages(
     start = perf_counter()
     if services.read_only:
         raise ReadOnlyError("add needs a memory opened for writing, not read_only=True.")
-    session = session_key(session_id)
+    session = new_session_key(session_id)
     longest = services.settings.storage.max_message_chars
     about: dict[str, Any] = {"author": services.author, "room": shared_name(user_id)}
     about |= {"metadata": checked_metadata(metadata), "agent_id": agent_key(agent_id)}
@@ -80,7 +83,8 @@ def add_messages(
             repeated = set(map(id, known))
             report.already_known.extend(message.id for message in known)
             unknown = [message for message in new if id(message) not in repeated]
-            rows = append(connection, unknown, report)
+            places = _places(new, rejected) if whole_conversation else {}
+            rows = append(connection, unknown, report, places)
             if not read:
                 pending_messages.mark_read(connection, list(rows))
         drained = services.embed_new(room, MESSAGES, rows)
@@ -135,6 +139,7 @@ def _continued(connection: Connection, sent: Sequence[Message], depth: int) -> l
         return []
     renamed = update(sessions).where(sessions.c.session_id == name)
     connection.execute(renamed.values(session_id=sent[0].session_id))
+    note_deleted_vectors(connection)  # which filters its messages pass is not what was remembered
     return whole
 
 
@@ -174,12 +179,15 @@ def _spoken(messages: Sequence[Message]) -> list[Message]:
     return [message for message in talk if not is_bare_call(message)]
 
 
-def append(connection: Connection, new: Sequence[Message], report: AddReport) -> dict[int, str]:
+def append(
+    connection: Connection, new: Sequence[Message], report: AddReport, places: Mapping[int, int]
+) -> dict[int, str]:
     """Store messages of one session with their words and their due work.
 
-    The report is completed; number and id of each message that is new are returned.
+    The report is completed; number and id of each message that is new are returned. With `places`
+    the conversation was sent again: what was deleted is not stored anew.
     """
-    unknown = _unknown(connection, new, report)
+    unknown = _not_deleted(connection, _unknown(connection, new, report), report, places)
     if not unknown:
         return {}
     session = _session_number(connection, unknown[0].session_id)
@@ -192,8 +200,10 @@ def append(connection: Connection, new: Sequence[Message], report: AddReport) ->
     return {n: message.id for n, message in zip(numbers, unknown, strict=True)}
 
 
-def _unknown(connection: Connection, new: Sequence[Message], report: AddReport) -> list[Message]:
-    """The messages that are not stored yet, each under an id that is free."""
+def _unknown(
+    connection: Connection, new: Sequence[Message], report: AddReport
+) -> list[tuple[Message, str]]:
+    """The messages that are not stored yet, each with an id that is free."""
     m = messages_table.c
     ids = [message.id for message in new]
     stored = select(m.message_id, m.text, m.role)
@@ -204,13 +214,34 @@ def _unknown(connection: Connection, new: Sequence[Message], report: AddReport) 
         if is_known:
             report.already_known.append(stored_id)
             continue
-        if stored_id == message.id:
-            report.stored.append(stored_id)
-        else:
-            report.renamed.append(RenamedMessage(id=message.id, stored_as=stored_id))
         taken[stored_id] = _content(message)
-        unknown.append(message.model_copy(update={"id": stored_id}))
+        unknown.append((message, stored_id))
     return unknown
+
+
+def _not_deleted(
+    connection: Connection,
+    unknown: Sequence[tuple[Message, str]],
+    report: AddReport,
+    places: Mapping[int, int],
+) -> list[Message]:
+    """The messages to store, under these ids."""
+    deleted = deleted_among(connection, [name for _, name in unknown]) if places else set()
+    for message, name in unknown:
+        if name in deleted:
+            place = places[id(message)]
+            report.rejected.append(RejectedMessage(position=place, reason=DELETED, id=name))
+        elif name == message.id:
+            report.stored.append(name)
+        else:
+            report.renamed.append(RenamedMessage(id=message.id, stored_as=name))
+    return [one.model_copy(update={"id": name}) for one, name in unknown if name not in deleted]
+
+
+def _places(new: Sequence[Message], rejected: Sequence[RejectedMessage]) -> dict[int, int]:
+    """Where each message stood in the call's list."""
+    lost = {one.position for one in rejected}
+    return dict(zip(map(id, new), (n for n in count() if n not in lost), strict=False))
 
 
 def _stored_id(
