@@ -23,7 +23,14 @@ from langmem_graph.graphs.conversation_messages import (
     value_in,
     worth_keeping,
 )
-from langmem_graph.graphs.user_identity import UserId, owned, session_of, user_of
+from langmem_graph.graphs.user_identity import (
+    THREAD_OWNERS,
+    ThreadOwners,
+    UserId,
+    owned,
+    session_of,
+    user_of,
+)
 from langmem_graph.memory import Memory
 from langmem_graph.messages import agent_key
 from langmem_graph.metadata import Value, checked_metadata
@@ -105,8 +112,13 @@ class TurnMemory:
         self, state: Any, config: RunnableConfig, key: str = "messages"
     ) -> tuple[list[BaseMessage], dict[str, Any], Sequence[BaseMessage]]:
         """The conversation, whose it is now, and their part of it."""
-        messages = messages_in(state, key)
-        return messages, *owned(messages, self.user(config), value_in(state, "memory_owner"))
+        messages, before = messages_in(state, key), value_in(state, "memory_owner")
+        threads = THREAD_OWNERS.setdefault(self.memory, ThreadOwners())
+        thread = str((config.get("configurable") or {}).get("thread_id") or "")
+        owner, own = owned(messages, self.user(config), before or threads.of(thread, messages))
+        if thread:
+            threads.note(thread, owner)
+        return messages, owner, own
 
     async def recall(
         self, messages: Messages, config: RunnableConfig, blocking: bool

@@ -6,8 +6,11 @@ the user whom the server authenticated.
 """
 
 import hashlib
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
@@ -16,6 +19,7 @@ from langgraph_sdk.auth.types import StudioUser
 
 from langmem_graph.errors import InvalidInputError, MissingUserError
 from langmem_graph.graphs.conversation_messages import question_span, value_in
+from langmem_graph.memory import Memory
 from langmem_graph.messages import session_key, text_of, user_key
 
 UserId = str | int | Callable[[RunnableConfig], str | int] | None
@@ -99,6 +103,39 @@ def owned(
         since = messages[since].id or since
     last = messages[-1].id or len(messages) - 1 if messages else None
     return {"user": user, "since": since, "last": last}, messages[_place(messages, since, 0) :]
+
+
+class ThreadOwners:
+    """Whose each thread was when this process last saw it.
+
+    The state of an agent that is a node of another graph begins anew with every turn, and does not
+    tell. Only a thread in which a message that was seen then is found again is the same one.
+    """
+
+    SIZE = 4_096
+
+    def __init__(self) -> None:
+        self._owners: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, thread: str, messages: Sequence[BaseMessage]) -> Mapping[str, Any] | None:
+        """What `owned` returned for the thread before."""
+        with self._lock:
+            owner = self._owners.get(thread, {})
+        known = {owner.get("last"), owner.get("since")} - {None}
+        return owner if any(message.id in known for message in messages) else None
+
+    def note(self, thread: str, owner: dict[str, Any]) -> None:
+        """Remember what `owned` returns."""
+        with self._lock:
+            self._owners[thread] = owner
+            self._owners.move_to_end(thread)
+            if len(self._owners) > self.SIZE:
+                self._owners.popitem(last=False)
+
+
+THREAD_OWNERS = WeakKeyDictionary[Memory, ThreadOwners]()
+"""Of each memory."""
 
 
 def _place(messages: Sequence[BaseMessage], name: object, otherwise: int) -> int:
