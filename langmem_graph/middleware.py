@@ -133,7 +133,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         if ground_tools:
             pipelines_of(memory, "ground_tools")  # raises where there is no model
         self._report = report or show_context
-        self._contexts = _RunCache[str]()
+        self._contexts = _RunCache[tuple[str, object]]()
         self._calls = _RunCache[Checked]()
 
     def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> Update | None:
@@ -156,10 +156,8 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     async def _before_model(self, state: MemoryAgentState, blocking: bool) -> Update:
         config, recalled = get_config(), None
         messages, owner, own = self._turn.thread(state, config)
-        key = self._key(messages, config)
-        if self._contexts.get(key) is None:
-            context, recalled = await self._turn.recall(own, config, blocking)
-            self._contexts.put(key, context)
+        if self._contexts.get(self._key(messages, config)) is None:
+            _, recalled = await self._recall(state, blocking)
         owner, written = await self._turn.write(own, owner, config, blocking)
         return {"memory_owner": owner, **self._reports(state, recalled, written)}
 
@@ -167,7 +165,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Place the recalled context before the user's message."""
-        return handler(self._with_context(request))
+        return handler(at_once(self._with_context(request, True)))
 
     async def awrap_model_call(
         self,
@@ -175,7 +173,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
         """Async twin of `wrap_model_call`."""
-        return await handler(self._with_context(request))
+        return await handler(await self._with_context(request, False))
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: ToolHandler) -> Any:
         """Complete and check a call of one of `ground_tools`; others run as they are."""
@@ -249,10 +247,30 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     def _key(self, messages: list[BaseMessage], config: RunnableConfig) -> tuple[str, ...]:
         return self._turn.user(config), _thread(config), question_key(messages)
 
-    def _with_context(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        key = self._key(messages_in(request.state), get_config())
-        placed = place(request.messages, self._contexts.get(key) or "")
+    async def _with_context(self, request: ModelRequest[Any], blocking: bool) -> ModelRequest[Any]:
+        """The request with the recalled text, looked up again where it may hold what was deleted.
+
+        A resumed run may come here first, long after its beginning or in another process.
+        """
+        config, state = get_config(), cast(MemoryAgentState, request.state)
+        cached = self._contexts.get(self._key(messages_in(state), config))
+        if cached is None or (
+            cached[0] and cached[1] != await self._turn.deletions(config, blocking)
+        ):
+            cached, _ = await self._recall(state, blocking)
+        placed = place(request.messages, cached[0])
         return request.override(messages=cast(list[AnyMessage], placed))
+
+    async def _recall(
+        self, state: MemoryAgentState, blocking: bool
+    ) -> tuple[tuple[str, object], Report]:
+        """The recalled text, kept for the run with what tells of later deletions; a report."""
+        config = get_config()
+        messages, _, own = self._turn.thread(state, config)
+        known = await self._turn.deletions(config, blocking)
+        context, report = await self._turn.recall(own, config, blocking)
+        self._contexts.put(self._key(messages, config), (context, known))
+        return (context, known), report
 
     def _reports(self, state: MemoryAgentState, recalled: Report | None, written: Report) -> Update:
         """The update of `memory_report`: the turn's recall, and all of its writes together."""

@@ -35,7 +35,8 @@ class AddReport(FrozenModel):
     renamed: list[RenamedMessage] = Field(default_factory=list)
     rejected: list[RejectedMessage] = Field(default_factory=list)
     forgotten: list[str] = Field(default_factory=list)
-    """Ids of `given_before` that were forgotten, erased or expired since; not stored again."""
+    """Ids of messages that were forgotten or have expired, or, of `given_before`, were erased: a
+    conversation that is sent again (`whole_conversation`) does not undo that."""
     not_yet_embedded: list[str] = Field(default_factory=list)
     """Ids of stored messages that are found by their words only, until they are embedded."""
     dropped: dict[str, int] = Field(default_factory=dict)

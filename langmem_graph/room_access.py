@@ -12,7 +12,7 @@ from functools import partial
 from time import monotonic
 from typing import Any, Literal
 
-from langmem_graph.errors import InvalidInputError, RoomRefusedError
+from langmem_graph.errors import InvalidInputError, NotCopied, RoomRefusedError
 from langmem_graph.room_keys import described, shared_key
 from langmem_graph.threads import CALLERS_LOOP, result_of, start_thread
 
@@ -23,7 +23,7 @@ MOST_ASKED = 64  # questions of one memory at a time; the others wait as long as
 _NOBODY = "the memory has no authorize function: Memory(path, authorize=…)"
 
 
-class RoomAccess:
+class RoomAccess(NotCopied):
     """Asks the application's `authorize`, each time in a thread that may be abandoned.
 
     What it returns to be awaited runs on the event loop of the asynchronous call that asks, where

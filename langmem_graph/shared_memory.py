@@ -53,6 +53,9 @@ class SharedMemory(UserMemory):
         own = services.written_by(self.as_user)
         self._room = UserMemory(own, shared_key(self.id), pipelines)
 
+    def __repr__(self) -> str:
+        return f"SharedMemory({self.id!r}, as_user={self.as_user!r})"
+
     def forget(
         self,
         *,

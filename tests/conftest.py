@@ -1,5 +1,6 @@
 """Shared parts of the tests: memories in temporary directories, and embedders that misbehave."""
 
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -34,6 +35,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Modules with long tests come first, so that none of them is alone at the end."""
     long = {item.path for item in items if item.get_closest_marker("long")}
     items.sort(key=lambda item: item.path not in long)
+
+
+def pytest_collection_finish() -> None:
+    """What stays to the end, modules and tests, is no garbage: collections need not visit it."""
+    gc.collect()
+    gc.freeze()
 
 
 class TroubledEmbeddings(Embeddings):

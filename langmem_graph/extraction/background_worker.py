@@ -89,7 +89,12 @@ class BackgroundWorker:
         """Do so for all users and shared rooms, and again every day."""
         while True:
             self._expired.clear()
-            for key in await in_thread(expiry.every_room, self._services):
+            try:
+                keys = await in_thread(expiry.every_room, self._services)
+            except Exception as error:  # noqa: BLE001  # tomorrow it is tried again
+                _log.warning("whose memory is too old could not be read: %s", for_log(error))
+                keys = []
+            for key in keys:
                 await self._expire(key)
             await asyncio.sleep(SECONDS_OF_DAY)
 

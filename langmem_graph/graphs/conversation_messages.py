@@ -26,6 +26,8 @@ IN_VIEW = 10
 """So many newest messages count as seen by the model, and are not quoted to it again. Not all do:
 applications trim long conversations, and memory must then bring the beginning back."""
 
+UNIQUE_CHARS = 16  # an id of so many is taken to be no other conversation's
+
 
 def messages_in(state: Any, key: str = "messages") -> list[BaseMessage]:
     """The conversation in a graph's state: a dict, a dataclass or a pydantic model."""
@@ -110,9 +112,15 @@ def question_key(messages: Sequence[BaseMessage]) -> str:
 
 
 def in_view(messages: Sequence[BaseMessage]) -> list[str]:
-    """Ids and texts of messages that the model sees anyway: the question and the newest ones."""
+    """Ids and texts of messages that the model sees anyway: the question and the newest ones.
+
+    A short id, such as `1`, may be that of another conversation's message: it serves where there is
+    no text.
+    """
     seen = [m for m in (*question_in(messages), *messages[-IN_VIEW:]) if was_said(m)]
-    return [name for m in seen for name in (m.id, text_of(m)) if name]
+    named = [(m.id or "", text_of(m)) for m in seen]
+    ids = [name for name, text in named if len(name) >= UNIQUE_CHARS or not text]
+    return [name for name in (*ids, *(text for _, text in named)) if name]
 
 
 def is_answered(messages: Sequence[BaseMessage]) -> bool:

@@ -12,8 +12,9 @@ from typing import Any, Literal, get_args
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
+from sqlalchemy import Connection
 
-from langmem_graph.errors import InvalidInputError, for_log
+from langmem_graph.errors import InvalidInputError, LangMemGraphError, for_log
 from langmem_graph.filters import Where, parsed
 from langmem_graph.graphs.conversation_messages import (
     in_view,
@@ -22,7 +23,15 @@ from langmem_graph.graphs.conversation_messages import (
     value_in,
     worth_keeping,
 )
-from langmem_graph.graphs.user_identity import UserId, owned, session_of, stored_before, user_of
+from langmem_graph.graphs.user_identity import (
+    THREAD_OWNERS,
+    ThreadOwners,
+    UserId,
+    owned,
+    session_of,
+    stored_before,
+    user_of,
+)
 from langmem_graph.ids_and_times import agent_key
 from langmem_graph.memory import Memory
 from langmem_graph.metadata import Value, checked_metadata
@@ -32,6 +41,7 @@ from langmem_graph.retrieval.search_common import check_choice
 from langmem_graph.room_keys import room_names
 from langmem_graph.runtime import either, emitter
 from langmem_graph.schemas import GroundedCall, Recall, RecallMode
+from langmem_graph.storage.tables_and_migrations import VECTORS_DELETED, get_meta
 
 _log = logging.getLogger(__name__)
 NOT_A_LOSS = "no text in the message"  # pictures and empty answers
@@ -103,8 +113,13 @@ class TurnMemory:
         self, state: Any, config: RunnableConfig, key: str = "messages"
     ) -> tuple[list[BaseMessage], dict[str, Any], Sequence[BaseMessage]]:
         """The conversation, whose it is now, and their part of it."""
-        messages = messages_in(state, key)
-        return messages, *owned(messages, self.user(config), value_in(state, "memory_owner"))
+        messages, before = messages_in(state, key), value_in(state, "memory_owner")
+        threads = THREAD_OWNERS.setdefault(self.memory, ThreadOwners())
+        thread = str((config.get("configurable") or {}).get("thread_id") or "")
+        owner, own = owned(messages, self.user(config), before or threads.of(thread, messages))
+        if thread:
+            threads.note(thread, owner)
+        return messages, owner, own
 
     async def recall(
         self, messages: Messages, config: RunnableConfig, blocking: bool
@@ -121,6 +136,17 @@ class TurnMemory:
             if self.show_context:
                 report["context"] = context
         return context, report
+
+    async def deletions(self, config: RunnableConfig, blocking: bool) -> object:
+        """What differs after a deletion in a room that is recalled from, or once one is refused.
+
+        None where they cannot be read: recall then reports why.
+        """
+        read = self.memory.user(self.user(config), shared=self.shared)._read_along  # same package
+        try:
+            return await either(blocking, read)(None, _deletions)
+        except LangMemGraphError:
+            return None
 
     async def write(
         self, messages: Messages, owner: dict[str, Any], config: RunnableConfig, blocking: bool
@@ -181,6 +207,10 @@ class TurnMemory:
             report |= {"status": "failed", "error": f"{type(error).__name__}: {error}"}
             _log.warning("%s failed, the turn goes on without: %s", event, for_log(error))
         emitter()({"event": event, **report})  # ids and figures, no text but with show_context
+
+
+def _deletions(connection: Connection) -> list[str | None]:
+    return [get_meta(connection, key) for key in ("ledger_id", VECTORS_DELETED)]
 
 
 def _note_recall(report: Report, recalled: Recall) -> str:

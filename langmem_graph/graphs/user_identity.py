@@ -6,8 +6,11 @@ the user whom the server authenticated.
 """
 
 import hashlib
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
@@ -17,6 +20,7 @@ from langgraph_sdk.auth.types import StudioUser
 from langmem_graph.errors import InvalidInputError, MissingUserError
 from langmem_graph.graphs.conversation_messages import question_span, value_in
 from langmem_graph.ids_and_times import session_key, user_key
+from langmem_graph.memory import Memory
 from langmem_graph.messages import text_of
 
 UserId = str | int | Callable[[RunnableConfig], str | int] | None
@@ -87,14 +91,17 @@ def owned(
 
     `before` is what this returned when memory last saw the thread: what was said up to then is
     another user's, and later what stands before their own question. A message without an id is
-    named by its place. `stored` names the last message of those that were all stored.
+    named by its place. Where the messages named so were removed from the thread, the user's last
+    message alone is sure to be theirs. `stored` names the last message of those that were all
+    stored.
     """
     owner = before if isinstance(before, Mapping) else {}  # a server's client may send anything
-    since, stored = owner.get("since"), owner.get("stored")
-    if owner and owner.get("user") != user:
-        stored = None
+    since, changed = owner.get("since"), owner.get("user") != user
+    stored = None if changed else owner.get("stored")
+    if owner and (changed or _place(messages, since, 0 if since is None else -1) == -1):
         start, end = question_span(messages)
-        since = max(start if start < end else 0, _place(messages, owner.get("last"), -1) + 1)
+        new = _place(messages, owner.get("last"), end - 2) + 1
+        since = max(start if start < end else 0, new if changed else min(new, end - 1))
     if isinstance(since, int) and since < len(messages):
         since = messages[since].id or since
     last = messages[-1].id or len(messages) - 1 if messages else None
@@ -112,7 +119,40 @@ def stored_before(messages: Sequence[BaseMessage], owner: Mapping[str, Any]) -> 
     return [message.id for message in messages[: end + 1] if message.id]
 
 
+class ThreadOwners:
+    """Whose each thread was when this process last saw it.
+
+    The state of an agent that is a node of another graph begins anew with every turn, and does not
+    tell. Only a thread in which a message that was seen then is found again is the same one.
+    """
+
+    SIZE = 4_096
+
+    def __init__(self) -> None:
+        self._owners: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, thread: str, messages: Sequence[BaseMessage]) -> Mapping[str, Any] | None:
+        """What `owned` returned for the thread before."""
+        with self._lock:
+            owner = self._owners.get(thread, {})
+        known = {owner.get("last"), owner.get("since")} - {None}
+        return owner if any(message.id in known for message in messages) else None
+
+    def note(self, thread: str, owner: dict[str, Any]) -> None:
+        """Remember what `owned` returns."""
+        with self._lock:
+            self._owners[thread] = owner
+            self._owners.move_to_end(thread)
+            if len(self._owners) > self.SIZE:
+                self._owners.popitem(last=False)
+
+
+THREAD_OWNERS = WeakKeyDictionary[Memory, ThreadOwners]()
+"""Of each memory."""
+
+
 def _place(messages: Sequence[BaseMessage], name: object, otherwise: int) -> int:
     if isinstance(name, int):
-        return name
+        return name if name <= len(messages) else otherwise
     return next((n for n, m in enumerate(messages) if name and m.id == name), otherwise)

@@ -108,9 +108,9 @@ async def _answered(site: _Site, request: Request, work: Callable[[Visit], Respo
     try:
         visit = await _visit(site, request)
         return await run_in_threadpool(work, visit)
-    except LangMemGraphError as error:
+    except (LangMemGraphError, OverflowError) as error:  # the latter: no calendar has that day
         statuses = ((NotFoundError, 404), (NothingStoredError, 404), (ReadOnlyError, 403))
-        otherwise = 400 if isinstance(error, InvalidInputError) else 500
+        otherwise = 400 if isinstance(error, InvalidInputError | OverflowError) else 500
         status = next((code for kind, code in statuses if isinstance(error, kind)), otherwise)
         bare = Visit(site.memory, {}, "", False)
         html = "".join(render("error.html", visit or bare, {"error": str(error)}))

@@ -70,7 +70,7 @@ class Guard:
     def _refused(self, request: Request) -> Response | None:
         """The refusal of a foreign host or origin."""
         host, site = request.headers.get("host", ""), request.headers.get("sec-fetch-site")
-        if (urlsplit(f"//{host}").hostname or "") not in self._hosts:
+        if _split(f"//{host}")[1] not in self._hosts:
             return _refusal(
                 f"The host {host[:100]!r} is not one of the inspector's. An application that "
                 "mounts it under another name says so: create_inspector(memory, hosts=[…]).",
@@ -79,7 +79,7 @@ class Guard:
         origin = request.headers.get("origin")
         # Without a referrer, browsers send "null" as the origin of a form, and its site beside it.
         own = {None: site in {None, "same-origin", "none"}, "null": site == "same-origin"}
-        same = own.get(origin, urlsplit(origin or "").netloc == host)
+        same = own.get(origin, _split(origin or "")[0] == host)
         if not same and (origin is not None or request.method not in {"GET", "HEAD"}):
             return _refusal("Another site's page made this request; it was refused.", 403)
         return None
@@ -118,6 +118,15 @@ class Guard:
             await send(message)
 
         return send_guarded
+
+
+def _split(address: str) -> tuple[str, str]:
+    """Host with port, and host alone; empty where it is no address."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return "", ""
+    return parts.netloc, parts.hostname or ""
 
 
 def _refusal(reason: str, status: int) -> Response:

@@ -28,7 +28,7 @@ class Visit:
     def number(self, name: str, otherwise: int, most: int) -> int:
         """A whole number of the address, from 0 to `most`."""
         given = self.get(name)
-        return min(int(given), most) if given.isascii() and given.isdigit() else otherwise
+        return min(int(given[:18]), most) if given.isascii() and given.isdigit() else otherwise
 
     @cached_property
     def overview(self) -> UserSummary:

@@ -20,6 +20,7 @@ from langmem_graph.reports import AddReport, RenamedMessage
 from langmem_graph.room_keys import shared_name
 from langmem_graph.schemas import Message
 from langmem_graph.storage import message_queries, pending_messages, where_conditions
+from langmem_graph.storage.deleted_ids import deleted_among
 from langmem_graph.storage.full_text import BEFORE, MESSAGE_WORDS, words_of
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.record_writes import now
@@ -88,7 +89,7 @@ def add_messages(
             repeated = set(map(id, known))
             report.already_known.extend(message.id for message in known)
             unknown = [message for message in left if id(message) not in repeated]
-            rows = append(connection, unknown, report)
+            rows = append(connection, unknown, report, sent_again=whole_conversation)
             if not read:
                 pending_messages.mark_read(connection, list(rows))
         drained = services.embed_new(room, MESSAGES, rows)
@@ -196,12 +197,15 @@ def _spoken(messages: Sequence[Message]) -> list[Message]:
     return [message for message in talk if not is_bare_call(message)]
 
 
-def append(connection: Connection, new: Sequence[Message], report: AddReport) -> dict[int, str]:
+def append(
+    connection: Connection, new: Sequence[Message], report: AddReport, *, sent_again: bool
+) -> dict[int, str]:
     """Store messages of one session with their words and their due work.
 
-    The report is completed; number and id of each message that is new are returned.
+    The report is completed; number and id of each message that is new are returned. Of what is
+    `sent_again` nothing is stored that was deleted.
     """
-    unknown = _unknown(connection, new, report)
+    unknown = _not_deleted(connection, _unknown(connection, new, report), report, sent_again)
     if not unknown:
         return {}
     session = _session_number(connection, unknown[0].session_id)
@@ -214,8 +218,10 @@ def append(connection: Connection, new: Sequence[Message], report: AddReport) ->
     return {n: message.id for n, message in zip(numbers, unknown, strict=True)}
 
 
-def _unknown(connection: Connection, new: Sequence[Message], report: AddReport) -> list[Message]:
-    """The messages that are not stored yet, each under an id that is free."""
+def _unknown(
+    connection: Connection, new: Sequence[Message], report: AddReport
+) -> list[tuple[Message, str]]:
+    """The messages that are not stored yet, each with an id that is free."""
     m = messages_table.c
     ids = [message.id for message in new]
     stored = select(m.message_id, m.text, m.role)
@@ -226,13 +232,27 @@ def _unknown(connection: Connection, new: Sequence[Message], report: AddReport) 
         if is_known:
             report.already_known.append(stored_id)
             continue
-        if stored_id == message.id:
-            report.stored.append(stored_id)
-        else:
-            report.renamed.append(RenamedMessage(id=message.id, stored_as=stored_id))
         taken[stored_id] = _content(message)
-        unknown.append(message.model_copy(update={"id": stored_id}))
+        unknown.append((message, stored_id))
     return unknown
+
+
+def _not_deleted(
+    connection: Connection,
+    unknown: Sequence[tuple[Message, str]],
+    report: AddReport,
+    sent_again: bool,
+) -> list[Message]:
+    """The messages to store, under these ids."""
+    deleted = deleted_among(connection, [name for _, name in unknown]) if sent_again else set()
+    for message, name in unknown:
+        if name in deleted:
+            report.forgotten.append(name)
+        elif name == message.id:
+            report.stored.append(name)
+        else:
+            report.renamed.append(RenamedMessage(id=message.id, stored_as=name))
+    return [one.model_copy(update={"id": name}) for one, name in unknown if name not in deleted]
 
 
 def _stored_id(

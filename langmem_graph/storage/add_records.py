@@ -1,6 +1,7 @@
 """Adding records that were made elsewhere, or by hand, without a model."""
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -11,7 +12,7 @@ from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from langmem_graph.errors import InvalidInputError, ReadOnlyError
-from langmem_graph.ids_and_times import is_unicode, to_utc
+from langmem_graph.ids_and_times import MAX_ID_BYTES, is_unicode, to_utc
 from langmem_graph.redaction import redacted_record
 from langmem_graph.reports import RecordsReport, RejectedRecord
 from langmem_graph.schedule.times import checked_event, time_key
@@ -197,13 +198,19 @@ def _validated(fields: dict[str, Any]) -> Record:
                 fields[name] = to_utc(fields[name])
         if fields.get("valid_to") and fields["valid_to"] <= fields["created_at"]:
             fields.setdefault("status", "expired")
-        return Record(**fields)
+        record = Record(**fields)
+        json.dumps(record.model_dump(), default=str, allow_nan=False)
     except InvalidInputError as error:
         raise UnusableRecordError(str(error)) from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise UnusableRecordError(f"{place}: {first['msg']}") from error
+    except (ValueError, RecursionError) as error:
+        raise UnusableRecordError(f"the record cannot be written as JSON: {error}") from error
+    if len(f"{record.subject}{record.attribute}".encode()) > MAX_ID_BYTES:
+        raise UnusableRecordError(f"subject and attribute are longer than {MAX_ID_BYTES:,} bytes")
+    return record
 
 
 def hash_of(words: str, subject: object, when: str = "") -> str:

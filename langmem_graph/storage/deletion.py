@@ -15,6 +15,7 @@ from langmem_graph.reports import EraseReport, ForgetPreview, ForgetReport
 from langmem_graph.room_keys import shared_name
 from langmem_graph.storage import call_log, pending_messages, record_queries, vector_rows
 from langmem_graph.storage.change_log import Numbers, forget_changes
+from langmem_graph.storage.deleted_ids import note_deleted
 from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS, words_of
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.round_checkpoints import FILE_KEYS
@@ -118,6 +119,8 @@ def drop_messages(connection: Connection, items: Numbers) -> None:
     affected_sessions = list(connection.scalars(affected))
     connection.execute(delete(record_sources).where(record_sources.c.message.in_(items)))
     _drop_layer(connection, MESSAGES, items)
+    named = select(messages.c.message_id).where(messages.c.n.in_(items))
+    note_deleted(connection, connection.scalars(named).all())
     connection.execute(delete(unread).where(unread.c.message.in_(items)))
     connection.execute(delete(message_values).where(message_values.c.message.in_(items)))
     connection.execute(delete(messages).where(messages.c.n.in_(items)))

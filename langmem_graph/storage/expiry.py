@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 from sqlalchemy import ColumnElement, Connection, delete, exists, select, update
 
-from langmem_graph.errors import InvalidInputError, explain
+from langmem_graph.errors import InvalidInputError, LangMemGraphError, explain, for_log
 from langmem_graph.reports import ExpiryReport
 from langmem_graph.room_keys import shared_name
 from langmem_graph.settings import KeepDays
@@ -33,6 +33,7 @@ from langmem_graph.storage.user_room import Room, note_deletion
 
 _log = logging.getLogger(__name__)
 _KEEP_DAYS = "keep_days"
+_LONGEST = 700_000  # days, before which no time can be computed
 _AT_ONCE = 500  # messages, or records, of one transaction; others may work between two of them
 
 
@@ -78,8 +79,19 @@ def expire(services: Services, user_id: str) -> ExpiryReport:
 
 
 def expire_all(services: Services) -> list[ExpiryReport]:
-    """Do so for every user and shared room; the reports of those of whom something was deleted."""
-    reports = [expire(services, key) for key in every_room(services)]
+    """Do so for every user and shared room; the reports of those of whom something was deleted.
+
+    Where it fails for one, it is done for the others, and the first error is raised then.
+    """
+    reports, errors = list[ExpiryReport](), list[LangMemGraphError]()
+    for key in every_room(services):
+        try:
+            reports.append(expire(services, key))
+        except LangMemGraphError as error:
+            _log.warning("what is too old could not be deleted: %s", for_log(error))
+            errors.append(error)
+    if errors:
+        raise errors[0]
     return [report for report in reports if report.messages or report.records]
 
 
@@ -93,7 +105,7 @@ def _limits(own: str | None, default: KeepDays) -> tuple[datetime | None, dateti
     keep = KeepDays.model_validate_json(own) if own else KeepDays()
     now = datetime.now(UTC).replace(tzinfo=None)
     days = (keep.messages or default.messages, keep.records or default.records)
-    first, second = (now - timedelta(days=one) if one else None for one in days)
+    first, second = (now - timedelta(min(one, _LONGEST)) if one else None for one in days)
     return first, second
 
 

@@ -175,9 +175,12 @@ class MemoryDirectory(NotCopied):
         found = list[str]()
         for file in sorted(self._place(shared=shared).glob("[!.]*/ledger.db")):
             place = f"{file.absolute().as_uri()}?mode=ro"
-            with closing(sqlite3.connect(place, uri=True)) as ledger:
-                rows = ledger.execute(_OWNER, ["room" if shared else "user_id"])
-                found += [shared_key(row[0]) if shared else row[0] for row in rows]
+            try:
+                with closing(sqlite3.connect(place, uri=True)) as ledger:
+                    rows = ledger.execute(_OWNER, ["room" if shared else "user_id"])
+                    found += [shared_key(row[0]) if shared else row[0] for row in rows]
+            except sqlite3.Error as error:  # the others are not to wait for its repair
+                _log.warning("whose memory %s is cannot be read: %s", file, error)
         return sorted(found)
 
     def read_each(self, query: Callable[[Connection, str], T], *, shared: bool = False) -> list[T]:

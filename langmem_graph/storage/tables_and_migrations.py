@@ -38,8 +38,12 @@ meta = _table(
     sa.Column("value", sa.Text, nullable=False),
 )
 """Facts about the file: its user, its own id, the embedder and the size of its vectors."""
+DELETED_ID = "deleted:"
+"""Begins the keys of `meta` that are no facts, but stand for messages that were deleted."""
 _fact = sa.select(meta.c.value).where(meta.c.key == sa.bindparam("key"))
-_facts = sa.select(meta.c.key, meta.c.value)
+_facts = sa.select(meta.c.key, meta.c.value).where(
+    (meta.c.key < DELETED_ID) | (meta.c.key >= DELETED_ID.replace(":", ";"))
+)
 
 sessions = _numbered_table(
     "sessions",

@@ -50,7 +50,7 @@ def test_a_mounted_inspector_answers_without_a_token_and_its_links_work(small: M
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "127.0.0.1.evil.example", "", "127.0.0.1@evil.ex"]
+    "host", ["evil.example", "127.0.0.1.evil.example", "", "127.0.0.1@evil.ex", "["]
 )
 def test_a_foreign_host_is_refused(small: Memory, host: str) -> None:
     answer = client(small).get("/", headers={"host": host})
@@ -74,6 +74,7 @@ def test_a_mounting_application_names_its_hosts(small: Memory) -> None:
         ({"origin": "null", "sec-fetch-site": "cross-site"}, 403),
         ({"origin": "http://evil.example"}, 403),
         ({"origin": "http://127.0.0.1:9999"}, 403),
+        ({"origin": "http://["}, 403),
         ({"sec-fetch-site": "cross-site"}, 403),
         ({"sec-fetch-site": "same-site"}, 403),
     ],

@@ -276,6 +276,8 @@ def test_every_link_of_every_page_leads_somewhere(seen: Memory, visitor: TestCli
         ("compare?user={}&first=once", 400),
         ("nowhere", 404),
         ("text?user={}&id=none", 404),
+        ("schedule?user={}&since=9999-12-31", 400),
+        (f"person?user={{}}&start={'9' * 5_000}", 200),
     ],
 )
 def test_what_is_not_there_is_said_so(visitor: TestClient, place: str, status: int) -> None:

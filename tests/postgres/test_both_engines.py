@@ -181,6 +181,46 @@ def test_both_engines_answer_alike_for_long(tmp_path: Path, database: str) -> No
     run(tmp_path, database, 7, 2_000)
 
 
+def test_odd_messages_are_stored_alike(tmp_path: Path, database: str) -> None:
+    chance = random.Random(3)
+    longest = "".join(chr(chance.randrange(0x4E00, 0x9FFF)) for _ in range(666))  # 1,998 bytes
+    arguments = {"a": float("nan"), "b": [float("-inf")], "c": "\0"}
+    calls = [{"name": "f", "args": arguments, "id": "1"}]
+    odd = [said("hi", id=longest, name=longest), said("", role="assistant", tool_calls=calls)]
+    with (
+        Memory(tmp_path / "m", embeddings="hash") as sqlite,
+        Memory(database, embeddings="hash") as postgres,
+    ):
+        pair = Pair(sqlite, postgres, 1)
+        assert (
+            pair.both("ana", lambda u: u.add(odd, session_id=longest, at="2026-01-01").rejected)
+            == []
+        )
+        again = pair.both("ana", lambda u: u.add(odd, session_id=longest, at="2026-01-01"))
+        assert len(again["already_known"]) == 2
+        exported = pair.both("ana", lambda u: u.export())
+        assert exported[1]["tool_calls"][0]["args"] == {"a": "NaN", "b": ["-Infinity"], "c": "\0"}
+
+
+def test_what_was_deleted_is_not_sent_again_on_either(tmp_path: Path, database: str) -> None:
+    talk = [said(f"boat {n}", id=f"m{n}", at=f"20{20 + n}-01-01") for n in range(4)]
+    with (
+        Memory(tmp_path / "m", embeddings="hash") as sqlite,
+        Memory(database, embeddings="hash") as postgres,
+    ):
+        pair = Pair(sqlite, postgres, 1)
+        pair.both("ana", lambda u: u.add(talk, session_id="s"))
+        pair.both("ana", lambda u: u.forget(message="m3"))
+        pair.both("ana", lambda u: u.keep_days(messages=365 * 5))
+        pair.both("ana", lambda u: u.expire())
+        again = pair.both("ana", lambda u: u.add(talk, session_id="s", whole_conversation=True))
+        assert len(again["forgotten"]) >= 2
+        assert again["stored"] == []
+        pair.both("ana", lambda u: u.doctor(sample=0).problems)
+        pair.both("ana", lambda u: u.erase().messages)
+        assert pair.both("ana", lambda u: u.add(talk, session_id="s").stored)[0] == "m0"
+
+
 def test_the_page_runs_as_printed(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

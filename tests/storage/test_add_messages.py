@@ -1,5 +1,6 @@
 """Adding: identity, accepted forms, reports; nothing is overwritten or dropped in silence."""
 
+import json
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
@@ -176,10 +177,12 @@ def test_text_in_blocks_is_kept_and_other_blocks_are_counted(
         (said("x", at=float("nan")), "Not a time"),
         (said("x", id=1.5), "id must be"),
         (said("x", id="y" * 3000), "longer than"),
+        (said("x", id="é" * 1500), "longer than"),
         (said("x\ud800"), "lone surrogate"),
         (said("y" * 501), "at most 500"),
         (said("", tool_calls=CIRCULAR), "not JSON"),
         (said("", tool_calls=[{"f": "\ud800"}]), "not JSON"),
+        (said("", tool_calls=[{"f": json.loads("[" * 400 + "]" * 400)}]), "not JSON"),
         (42, "not a message"),
         (None, "not a message"),
     ],
@@ -194,6 +197,11 @@ def test_bad_messages_are_rejected_with_a_reason_and_spare_the_others(
         (rejected,) = report.rejected
         assert rejected.position == 1
         assert reason in rejected.reason
+
+
+def test_a_session_whose_id_no_index_takes_is_refused(memory: Memory) -> None:
+    with pytest.raises(InvalidInputError, match="2,000 bytes"):
+        memory.user("a").add(said("x"), session_id="é" * 1_001)
 
 
 def test_a_megabyte_is_kept_whole_and_found_by_its_last_word(memory: Memory) -> None:

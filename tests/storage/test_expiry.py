@@ -1,7 +1,9 @@
 """Retention: what expires, what stays, and that nothing which had ended holds again."""
 
 import itertools
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_graph import Memory
-from langmem_graph.errors import InvalidInputError
+from langmem_graph.errors import InvalidInputError, SchemaTooNewError
 from langmem_graph.settings import KeepDays, Settings
 from langmem_graph.storage import expiry
 from langmem_graph.storage.message_queries import damage
 from tests.conftest import let_go
 from tests.support.changes import Talk
+from tests.support.files import folder
 from tests.support.traces import hits
 
 NOW = datetime.now(UTC)
@@ -188,6 +191,30 @@ def test_the_settings_say_it_for_all(tmp_path: Path) -> None:
     Talk(memory, "ana").say("old", at=ago(100))
     assert [one.messages for one in memory.expire()] == [1]
     let_go(memory)
+
+
+def test_limits_longer_than_time_itself_keep_everything(talk: Talk) -> None:
+    for days in (10**6, 10**9, 10**12):
+        talk.user.keep_days(messages=days)
+        assert talk.user.expire().messages == 0
+
+
+def test_one_memory_that_cannot_be_opened_keeps_no_other_from_expiring(
+    reopen: Callable[..., Memory],
+) -> None:
+    memory = reopen()
+    for user in ("ana", "bob", "eve", "zoe"):
+        Talk(memory, user).say("old", at=ago(100))
+    memory.close()
+    damaged, newer = (folder(memory, user) / "ledger.db" for user in ("ana", "bob"))
+    damaged.write_bytes(b"no ledger" * 1_000)
+    with closing(sqlite3.connect(newer)) as ledger:
+        ledger.execute("PRAGMA user_version = 99")
+    memory = reopen()
+    memory.keep_days(messages=30)
+    with pytest.raises(SchemaTooNewError):
+        memory.expire()
+    assert [memory.user(name).export() for name in ("eve", "zoe")] == [[], []]
 
 
 # ---- in any order of events

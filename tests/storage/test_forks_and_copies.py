@@ -16,6 +16,7 @@ import pytest
 from langmem_graph.errors import ForkedProcessError, InvalidInputError
 from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware
+from langmem_graph.room_access import RoomAccess
 from langmem_graph.storage import memory_directory
 from langmem_graph.storage.memory_directory import MemoryDirectory
 from langmem_graph.storage.sqlite_database import Database
@@ -154,7 +155,9 @@ def test_a_copy_is_refused_or_safe_and_never_closes_the_original(
             with pytest.raises(InvalidInputError, match="cannot be copied"):
                 copied(held)
         tool = create_memory_tools(memory, user_id="u")[1]
-        for view in (user, user.as_retriever(), MemoryMiddleware(memory), tool):
+        memory._access = RoomAccess(lambda *_: True, 5)
+        team = memory.shared("team", as_user="u")
+        for view in (user, user.as_retriever(), team, MemoryMiddleware(memory), tool):
             try:
                 copied(view)
             except InvalidInputError as error:

@@ -90,6 +90,21 @@ def test_searches_with_and_without_them_agree(
     assert tried > 35
 
 
+def test_a_session_that_goes_on_under_another_name_is_noticed(
+    reopen: Callable[..., Memory],
+) -> None:
+    user = reopen(settings=FEW).user("u")
+    user.add([said(f"no boat {n}") for n in range(9)], session_id="s")
+    talk = [said("The boat is red."), said("It is.", role="assistant"), said("And fast.")]
+    user.add(talk, session_id="old", whole_conversation=True)
+    before = {name: _found(user, {"session_id": name}) for name in ("old", "new")}
+    more = [*talk, said("I see.", role="assistant"), said("Is it?")]
+    user.add(more, session_id="new", whole_conversation=True)
+    after = {name: _found(user, {"session_id": name}) for name in ("old", "new")}
+    assert {name: len(hits) for name, hits in before.items()} == {"old": 3, "new": 0}
+    assert {name: len(hits) for name, hits in after.items()} == {"old": 0, "new": 5}
+
+
 def test_an_earlier_transaction_sees_what_was_there(reopen: Callable[..., Memory]) -> None:
     memory = reopen(settings=FEW)
     user = memory.user("u")

@@ -103,6 +103,17 @@ def test_supporting_ids_that_cannot_be(talk: Talk, supporting: Any) -> None:
     assert rejected.reason.startswith("supporting_ids")
 
 
+@pytest.mark.parametrize(
+    "field", [{"data": {"F": {"x": float("nan")}}}, {"subject": "é" * 900, "attribute": "é" * 101}]
+)
+def test_what_a_database_does_not_take_is_rejected_and_spares_the_others(
+    talk: Talk, field: dict[str, Any]
+) -> None:
+    row = {"text": "New.", "source_message_ids": ["m0"]}
+    report = talk.user.add_records([{**row, **field}, {**row, "text": "Other."}])
+    assert [(one.position, len(report.stored)) for one in report.rejected] == [(0, 1)]
+
+
 def test_a_change_that_cannot_be_imported_is_told(talk: Talk) -> None:
     row = {"text": "New.", "source_message_ids": ["m0"], "record_id": "new"}
     given = [

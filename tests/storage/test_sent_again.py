@@ -161,3 +161,39 @@ def test_a_thread_that_only_repeats_another_is_one_of_its_own(memory: Memory) ->
     write(memory, [SystemMessage("Be brief.")], "t3")
     write(memory, [SystemMessage("Be brief."), *PASTED[2:], AIMessage("ok")], "t4")
     assert sessions(memory) == {"t1": 2, "t2": 2, "t3": 1, "t4": 3}
+
+
+def test_what_was_deleted_is_not_stored_when_it_is_sent_again(memory: Memory) -> None:
+    """The thread still has it: an application's checkpointer is out of reach of forgetting."""
+    alice = memory.user("alice")
+    talk = [said("My PIN is 4711.", id="a"), said("I sail.", id="b", at="2020-01-01")]
+    alice.add(talk, session_id="s")
+    alice.forget(message="a")
+    alice.keep_days(messages=30)
+    alice.expire()
+    more = [{"role": "robot", "content": "?"}, *talk, said("And now?", id="c")]
+    report = alice.add(more, session_id="s", whole_conversation=True)
+    assert report.stored == ["c"]
+    assert (len(report.rejected), report.forgotten) == (1, ["a", "b"])
+    assert [m["content"] for m in alice.export()] == ["And now?"]
+
+
+def test_an_edited_message_is_not_stored_after_it_was_forgotten(memory: Memory) -> None:
+    alice = memory.user("alice")
+    for text in ("My PIN is 4711.", "My PIN is 4712."):
+        alice.add([said(text, id="a")], session_id="s", whole_conversation=True)
+    alice.forget(message="a~2")
+    edited = [said("My PIN is 4712.", id="a")]
+    assert alice.add(edited, session_id="s", whole_conversation=True).stored == []
+    assert [m["content"] for m in alice.export()] == ["My PIN is 4711."]
+
+
+def test_what_was_deleted_is_stored_when_it_is_told_anew(memory: Memory) -> None:
+    alice = memory.user("alice")
+    talk = [said("I sail.", id="a")]
+    for _ in range(2):
+        alice.add(talk, session_id="s")
+        kept = alice.export()
+        alice.forget(message="a")
+    assert alice.add(kept, session_id="s").stored == ["a"]
+    assert alice.add(talk, session_id="s", whole_conversation=True).already_known == ["a"]

@@ -161,6 +161,37 @@ def test_after_an_interrupt_memory_is_recalled_again(memory: Memory, way: str) -
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_what_is_deleted_during_an_interrupt_is_not_shown_after_it(
+    memory: Memory, way: str
+) -> None:
+    ana = memory.user("ana")
+    ana.add([said("I moved to Oslo.", id="m1"), said("Oslo is cold.")], session_id="old")
+    model = ScriptedChatModel(script=[weather_call(city="Oslo"), "Four degrees."])
+    ask = HumanInTheLoopMiddleware(interrupt_on={"weather": True})
+    bot = agent(memory, model, [weather], [ask])
+    run(bot, way, {"messages": "Weather in Oslo?"}, config())
+    assert "I moved to Oslo." in str(model.requests[0])
+    ana.forget(message="m1")
+    run(bot, way, Command(resume={"decisions": [{"type": "approve"}]}), config())
+    assert "I moved to Oslo." not in str(model.requests[1])
+    assert "Oslo is cold." in str(model.requests[1])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_run_resumed_at_the_model_by_another_process_recalls(memory: Memory, way: str) -> None:
+    memory.user("ana").add(said("I moved to Oslo."), session_id="old")
+    model = ScriptedChatModel(script=[RuntimeError("down"), "Oslo."])
+    bot = agent(memory, model)
+    with pytest.raises(RuntimeError, match="down"):
+        run(bot, way, {"messages": "Did I move to Oslo?"}, config())
+    other = create_agent(
+        model, middleware=[MemoryMiddleware(memory)], checkpointer=bot.checkpointer
+    )
+    run(other, way, None, config())
+    assert "I moved to Oslo." in str(model.requests[1])
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_what_the_user_said_is_kept_when_the_model_fails(memory: Memory, way: str) -> None:
     bot = agent(memory, ScriptedChatModel(script=[RuntimeError("down"), "up"]))
     with pytest.raises(RuntimeError, match="down"):

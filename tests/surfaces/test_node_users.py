@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph, add_messages
 from langgraph_sdk.auth.types import StudioUser
@@ -128,6 +128,53 @@ def test_a_thread_that_two_users_share_keeps_their_words_apart(memory: Memory) -
     kept = {user: [m["content"] for m in memory.user(user).export()] for user in ("ana", "bob")}
     assert kept["bob"] == ["hello", "ok", "again", "ok"]
     assert kept["ana"] == ["my PIN is 4711", "ok", "me", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("removed", "then", "kept"),
+    [
+        ("hello", ["bob"], {"hello", "ok", "again"}),  # from which on the thread is bob's
+        ("ok", ["bob"], {"hello", "ok", "again"}),
+        ("ok", ["bob", "eve"], {"again", "ok"}),
+    ],
+)
+def test_a_message_removed_from_a_thread_gives_nobody_the_words_of_another(
+    memory: Memory, removed: str, then: list[str], kept: set[str]
+) -> None:
+    script = [RuntimeError("down"), "ok"]
+    graph = chatbot(memory, ScriptedChatModel(script=script), checkpointer=InMemorySaver())
+    with pytest.raises(RuntimeError):  # so that two users' questions stand beside each other
+        graph.invoke({"messages": "my PIN is 4711"}, config("ana"))
+    talk = graph.invoke({"messages": "hello"}, config("bob"))["messages"]
+    gone = [RemoveMessage(m.id) for m in talk if m.content == removed]
+    graph.update_state(config("bob"), {"messages": gone})
+    for user in then[-1:]:
+        graph.invoke({"messages": "again"}, config(user))
+    assert {m["content"] for m in memory.user(then[-1]).export()} == kept
+
+
+def test_a_thread_of_two_users_around_an_agent_keeps_their_words_apart(memory: Memory) -> None:
+    """The agent's own state, which tells whose the thread is, begins anew with every turn."""
+    model = ScriptedChatModel(script=["ok"])
+    builder = StateGraph(MessagesState)
+    for name in ("first", "second"):
+        agent = create_agent(model, middleware=[MemoryMiddleware(memory)], name=name)
+        builder.add_node(name, agent)
+    builder.add_edge(START, "first")
+    builder.add_edge("first", "second")
+    graph = builder.compile(checkpointer=InMemorySaver())
+    for user, text in (("ana", "my PIN is 4711"), ("bob", "hello"), ("bob", "you?"), ("ana", "me")):
+        graph.invoke({"messages": text}, config(user))
+    kept = {user: [m["content"] for m in memory.user(user).export()] for user in ("ana", "bob")}
+    assert kept["bob"] == ["hello", "ok", "ok", "you?", "ok", "ok"]
+    assert kept["ana"] == ["my PIN is 4711", "ok", "ok", "me", "ok", "ok"]
+
+
+def test_another_conversation_in_a_thread_of_the_same_name_is_kept(memory: Memory) -> None:
+    for user in ("ana", "bob"):
+        talk = [HumanMessage(f"I am {user}."), AIMessage("Hi."), HumanMessage("Tea?")]
+        create_write_node(memory).invoke({"messages": talk}, config(user))
+    assert [m["content"] for m in memory.user("bob").export()] == ["I am bob.", "Hi.", "Tea?"]
 
 
 class WithoutIds(TypedDict):

@@ -279,3 +279,11 @@ def test_reports_and_events_are_json_and_say_what_was_spent(memory: Memory) -> N
 def test_without_report_the_state_holds_no_report(memory: Memory) -> None:
     graph = chatbot(memory, ScriptedChatModel(), schema=MemoryState)
     assert not graph.invoke({"messages": "hi"}, config())["memory_report"]
+
+
+def test_a_short_id_in_view_hides_nothing_of_another_conversation(memory: Memory) -> None:
+    """Clients count the messages of each conversation from 1."""
+    memory.user("ana").add(said("I am allergic to nuts.", id="1"), session_id="old")
+    asked = {"messages": [HumanMessage("Am I allergic to nuts?", id="1")]}
+    found = create_recall_node(memory).invoke(asked, config())
+    assert "I am allergic to nuts." in found["memory_context"]

@@ -18,6 +18,9 @@ def test_a_memory_says_where_it_is(tmp_path: Path) -> None:
         place = f"{str(tmp_path / 'm')!r}, engine='SQLite'"
         assert repr(memory) == f"Memory({place})"
         assert repr(memory.user("ana")) == f"UserMemory('ana', in {place})"
+        shared = Memory(tmp_path / "memory", embeddings="hash", authorize=lambda *_: True)
+        assert repr(shared.shared("team", as_user=7)) == "SharedMemory('team', as_user='7')"
+        shared.close()
     assert repr(memory) == f"Memory({place})"  # also after it was closed
     assert not list((tmp_path / "m").glob("users/*"))  # it makes nothing
 
