@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from itertools import chain
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -42,8 +43,12 @@ class AllUsersMethods(Closing):
     _services: Services
 
     def users(self) -> list[UserSummary]:
-        """All users of whom something is stored, with what their memories hold and what is due."""
-        return self._services.directory.read_each(usage.summary)
+        """All users of whom something is stored, with what their memories hold and what is due.
+
+        Then all shared rooms (`is_shared`).
+        """
+        read = self._services.directory.read_each
+        return [*read(usage.summary), *read(usage.summary, shared=True)]
 
     async def ausers(self) -> list[UserSummary]:
         """Async twin of `users`."""
@@ -85,9 +90,10 @@ class InspectionMethods(AsyncMethods):
         none = dict.fromkeys(
             ("messages", "sessions", "records", "vectors", "to_embed", "to_read"), 0
         )
-        name = shared_name(self.id) or self.id
-        nothing = UserSummary(user_id=name, oldest_due=None, **none)
-        return self._services.read(self.id, lambda c: usage.summary(c, name), nothing)
+        name = shared_name(self.id)
+        of_whom: dict[str, Any] = {"user_id": name or self.id, "is_shared": name is not None}
+        nothing = UserSummary(**of_whom, oldest_due=None, **none)
+        return self._services.read(self.id, lambda c: usage.summary(c, self.id), nothing)
 
     aoverview = twin(overview)
 
