@@ -5,6 +5,7 @@ from typing import Any, get_args
 
 from langmem_graph.async_methods import AsyncMethods, twin
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.filters import Where
 from langmem_graph.messages import session_key, to_utc
 from langmem_graph.metadata import Value
 from langmem_graph.reports import ForgetReport, HistoryEntry, ModelCall, Usage
@@ -166,24 +167,28 @@ class EditingMethods(AsyncMethods):
 
     aunhide = twin(unhide)
 
-    def history(self, record_id: str) -> list[HistoryEntry]:
-        """Every change of a record and of those it replaced or was replaced by, oldest first."""
-        return self._read(record_history.history, record_id)
+    def history(self, record_id: str, *, where: Where | None = None) -> list[HistoryEntry]:
+        """Every change of a record and of those it replaced or was replaced by, oldest first.
+
+        With `where`, those of records that pass the filter, without words that do not.
+        """
+        return self._read_within(where, lambda c: record_history.history(c, record_id))
 
     ahistory = twin(history)
 
-    def changes(self, record_id: str) -> list[RecordChange]:
+    def changes(self, record_id: str, *, where: Where | None = None) -> list[RecordChange]:
         """What messages did to a record, each with the words that did so, oldest first.
 
-        Without what was undone or forgotten; empty for an unknown record.
+        Without what was undone or forgotten; empty for an unknown record. With `where`, without
+        words and ids that do not pass the filter.
         """
-        return self._read(record_history.changes, record_id)
+        return self._read_within(where, lambda c: record_history.changes(c, record_id))
 
     achanges = twin(changes)
 
-    def held_changes(self) -> list[RecordChange]:
+    def held_changes(self, *, where: Where | None = None) -> list[RecordChange]:
         """Changes that wait: one message would let more than five records end at once."""
-        return self._read(record_changes.held_changes)
+        return self._read_within(where, record_changes.held_changes)
 
     aheld_changes = twin(held_changes)
 
