@@ -176,11 +176,15 @@ class InspectionMethods(AsyncMethods):
     ) -> list[Occurrence]:
         """What takes place between two times, the earliest first, and what clashes with what.
 
+        Shared rooms that the user may read are among it (`record.room`); clashes are looked for
+        within each room, and by `recall` in all of them.
+
         Raises:
             InvalidInputError: no times.
         """
         begin, end = to_utc(since), to_utc(until)
-        return self._read_within(where, lambda c: agenda(c, begin, end, self.settings))
+        found = self._read_along(where, lambda c: agenda(c, begin, end, self.settings))
+        return sorted(found, key=lambda one: (one.begin, one.end))
 
     aschedule = twin(schedule)
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 
+from sqlalchemy import Connection
 from typing_extensions import TypedDict
 
 from langmem_graph.errors import EmbeddingError, InvalidInputError
@@ -19,6 +20,7 @@ from langmem_graph.reasoning.state import (
 )
 from langmem_graph.retrieval.example_search import nearest_to_examples
 from langmem_graph.retrieval.facts import by_reciprocal_rank, find_facts
+from langmem_graph.retrieval.joined_search import each_room
 from langmem_graph.retrieval.search_common import SearchNotes, UserSearch
 from langmem_graph.retrieval.what_is_ahead import (
     ScheduleConflict,
@@ -33,7 +35,7 @@ from langmem_graph.schedule.times import EventTime
 from langmem_graph.schedule.worded_days import worded_days
 from langmem_graph.schemas import Fact
 from langmem_graph.settings import Settings
-from langmem_graph.storage.memory_services import own_room
+from langmem_graph.storage.memory_services import Services, own_room
 from langmem_graph.storage.user_room import Room
 
 PLANNED = ("I am away on {}.", "We have booked something for {}.", "There is an appointment on {}.")
@@ -140,11 +142,8 @@ async def conflicts(
     asked = asked_times(state, services.settings.time_zone)
     if not asked:
         return {}
-    none: list[ScheduleConflict] = []
     try:
-        found = await services.in_known_room(
-            run.user, lambda room: _clashes(room, asked, services.settings), none
-        )
+        found = await services.in_rooms(run.user, lambda rooms: _clashes(services, rooms, asked))
     except Exception as error:  # noqa: BLE001  # the context is still useful without the schedule
         failed = "comparing with the schedule failed"
         warning = f"{failed}: {run.problem(failed, error)}"
@@ -155,9 +154,17 @@ async def conflicts(
     return {"conflicts": found, "trace": recorder.trace}
 
 
-def _clashes(room: Room, asked: Sequence[EventTime], settings: Settings) -> list[ScheduleConflict]:
-    """With dated records; each once."""
-    found = [clash for event in asked for clash in conflicts_at(room, event, settings)]
+def _clashes(
+    services: Services, rooms: list[Room], asked: Sequence[EventTime]
+) -> list[ScheduleConflict]:
+    """With dated records, of shared rooms too; each once."""
+
+    def of_room(_: UserSearch, connection: Connection) -> list[ScheduleConflict]:
+        settings = services.settings
+        return [clash for event in asked for clash in conflicts_at(connection, event, settings)]
+
+    searches = UserSearch.over(services, rooms).alone() if rooms else []
+    found = [clash for _, own in each_room(searches, of_room) for clash in own]
     return list({clash.fact.id: clash for clash in reversed(found)}.values())[::-1]
 
 

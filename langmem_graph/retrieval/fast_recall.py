@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import get_args
 
+from sqlalchemy import Connection
+
 from langmem_graph.filters import Where, parsed
 from langmem_graph.messages import to_utc
 from langmem_graph.retrieval import joined_search
@@ -42,7 +44,7 @@ from langmem_graph.retrieval.what_is_ahead import (
 from langmem_graph.schedule.time_phrases import spoken_time
 from langmem_graph.schemas import MessageHit, Reasoning, Recall, RecallReport, SearchBy
 from langmem_graph.settings import RankingMethod
-from langmem_graph.storage.memory_services import Services, own_room
+from langmem_graph.storage.memory_services import Services
 from langmem_graph.tokens import token_counter
 from langmem_graph.trust import Allowance
 
@@ -73,6 +75,30 @@ def search_conversation(
     return hits[:k] + missed
 
 
+_Ahead = tuple[list[ScheduleConflict], VagueTurnContext | None, dict[Placed, MessageHit]]
+
+
+def _ahead(search: UserSearch, user_id: str, query: str, now: datetime) -> list[_Ahead]:
+    """What each room's schedule has at the time of a request, and the messages behind it.
+
+    Of the user's own room also what a vague turn is about.
+    """
+    settings = search.settings
+    asked = spoken_time(query, now, settings.time_zone)
+    is_vague = intent_of(query) == "vague"
+
+    def read(one: UserSearch, connection: Connection) -> _Ahead:
+        vague, clashes = None, list[ScheduleConflict]()
+        if asked:
+            clashes = conflicts_at(connection, asked, settings)
+        if is_vague and one.key == user_id:
+            vague = read_vague_turn_context(connection, now, settings)
+        facts = [*(clash.fact for clash in clashes), *(vague.facts() if vague else [])]
+        return clashes, vague, hits_by_id(connection, facts)
+
+    return [found for _, found in joined_search.each_room(search.alone(), read)]
+
+
 def fast_recall(
     services: Services,
     user_id: str,
@@ -101,16 +127,11 @@ def fast_recall(
             share = settings.context.foreign_share
             found, _ = joined_search.search_different(search, query, most, foreign=share)
             found = [hit for hit in found if not {hit.text, hit.message_id} & seen]
-        room = own_room(rooms, user_id)
-        if room is not None:
             with notes.stage("schedule"):
-                asked = spoken_time(query, now, settings.time_zone)
-                conflicts = conflicts_at(room, asked, settings) if asked else []
-                with room.database.read_transaction() as connection:
-                    if intent_of(query) == "vague":
-                        vague = read_vague_turn_context(connection, now, settings)
-                    conflicting = [conflict.fact for conflict in conflicts]
-                    messages = hits_by_id(connection, [*conflicting, *vague.facts()])
+                ahead = _ahead(search, user_id, query, now)
+                conflicts = [one for clashes, _, _ in ahead for one in clashes]
+                vague = next((own for _, own, _ in ahead if own), vague)
+                messages = {place: hit for _, _, hits in ahead for place, hit in hits.items()}
     hits = found[:k]
     with notes.stage("context"):
         counter = token_counter(settings.encoding)

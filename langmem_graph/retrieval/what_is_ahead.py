@@ -17,7 +17,13 @@ from sqlalchemy import Connection
 from langmem_graph.errors import InvalidInputError, for_log
 from langmem_graph.retrieval.facts import fact_of_message, fact_of_record
 from langmem_graph.retrieval.message_search import as_hit
-from langmem_graph.retrieval.quoted_context import ContextBuilder, as_data, not_in_view, plain_id
+from langmem_graph.retrieval.quoted_context import (
+    ContextBuilder,
+    as_data,
+    not_in_view,
+    of_room,
+    plain_id,
+)
 from langmem_graph.schedule.time_phrases import spoken_time
 from langmem_graph.schedule.times import (
     EventTime,
@@ -104,15 +110,16 @@ class ScheduleConflict:
     fact: Fact  # the record of the item
 
 
-def conflicts_at(room: Room, asked: EventTime, settings: Settings) -> list[ScheduleConflict]:
+def conflicts_at(
+    connection: Connection, asked: EventTime, settings: Settings
+) -> list[ScheduleConflict]:
     """The dated records at a proposed time: single ones before recurring ones, then by time."""
     begin = first_span(asked, default_minutes=settings.event_minutes)[0]
-    with room.database.read_transaction() as connection:
-        dated = planned_items(connection, begin, settings, None)
-        exact = [item for item in dated if item.event.granularity not in ("month", "year")]
-        items = [item for item in exact if not fills_days(item)]
-        found = sorted(met(asked, items, settings.event_minutes))[:MOST]
-        records = record_queries.records_by_number(connection, [n for _, _, n in found])
+    dated = planned_items(connection, begin, settings, None)
+    exact = [item for item in dated if item.event.granularity not in ("month", "year")]
+    items = [item for item in exact if not fills_days(item)]
+    found = sorted(met(asked, items, settings.event_minutes))[:MOST]
+    records = record_queries.records_by_number(connection, [n for _, _, n in found])
     events = {item.n: item.event for item in items}
     return [_conflict(records[n], events[n], span) for _, span, n in found]
 
@@ -195,8 +202,9 @@ def _conflict(record: Record, event: EventTime, span: Span) -> ScheduleConflict:
     ids = ", ".join(map(plain_id, record.message_ids[:IDS]))
     subject = record.subject or ""
     about = "" if subject.casefold().strip() in _USER else f", about {as_data(subject)}"
-    line = f"The schedule has something at that time: {when} [{ids}]{about}"
-    return ScheduleConflict(f"{when}: {record.text}", line, span, fact_of_record(record))
+    room = of_room(record)
+    line = f"The schedule has something at that time: {when} [{ids}]{about}{room}"
+    return ScheduleConflict(f"{when}: {record.text}{room}", line, span, fact_of_record(record))
 
 
 def _when(event: EventTime, span: Span) -> str:
