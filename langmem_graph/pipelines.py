@@ -14,7 +14,6 @@ from langmem_graph.extraction.background_worker import (
     ExtractionRunner,
     ProgressReporter,
 )
-from langmem_graph.filters import Filter
 from langmem_graph.grounding.graph import GroundingRunner, grounding_request
 from langmem_graph.llm.chat_models import as_chat_model
 from langmem_graph.messages import to_utc
@@ -99,12 +98,13 @@ class Pipelines:
         request: str,
         at: object,
         options: dict[str, Any],
-        where: Filter | None = None,
+        services: Services,
     ) -> GroundedCall:
-        """Run the grounding graph."""
+        """Run the grounding graph; it reads with these services."""
         now = (datetime.now(UTC) if at is None else to_utc(at)).isoformat(timespec="minutes")
         state = await in_thread(grounding_request, tool, request, now=now, **options)
-        return await self.grounding.within(where).ground(user_id, state)
+        state["warnings"] = [*state["warnings"], *services.refused]
+        return await self.grounding.over(services).ground(user_id, state)
 
     def close(self, until: float) -> None:
         """Extract the pending messages of this process until then; others stay due."""

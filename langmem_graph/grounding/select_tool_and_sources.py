@@ -16,7 +16,13 @@ import numpy as np
 from rapidfuzz import fuzz
 
 from langmem_graph.errors import EmbeddingError
-from langmem_graph.grounding.evidence_sources import REQUEST, Evidence, Source, read_sources
+from langmem_graph.grounding.evidence_sources import (
+    REQUEST,
+    Evidence,
+    Source,
+    in_each,
+    read_sources,
+)
 from langmem_graph.grounding.state import Dependencies, GroundingState
 from langmem_graph.grounding.tool_schema import Slot, in_words, searched_slots, slots_of
 from langmem_graph.llm.answer_schemas import ToolChoice
@@ -29,6 +35,7 @@ from langmem_graph.retrieval.stored_facts import by_attribute, subjects_in
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.time_phrases import MONTHS, WEEKDAYS
 from langmem_graph.schemas import Fact
+from langmem_graph.storage.user_room import Room
 from langmem_graph.threads import in_thread
 
 SHOWN = 10  # tools in the prompt (Mem2ActBench)
@@ -109,12 +116,13 @@ async def _searched(
     """The facts found for the request, for each slot, and for the entity that it belongs to."""
     about = f"{in_words(tool.name)} {tool.description} {request}"
     wanted, services = [slot.about for slot in slots], deps.services
-    resembling = await services.in_known_room(
-        run.user, lambda room: by_attribute(room, wanted, about, BY_ATTRIBUTE), list[list[Fact]]()
-    )
-    named = await services.in_known_room(
-        run.user, lambda room: subjects_in(room, request), list[str]()
-    )
+
+    def read(room: Room) -> tuple[list[list[Fact]], list[str]]:
+        return by_attribute(room, wanted, about, BY_ATTRIBUTE), subjects_in(room, request)
+
+    of_rooms = await services.in_rooms(run.user, lambda rooms: in_each(rooms, read))
+    resembling = [facts for _, (found, _) in of_rooms for facts in found]
+    named = [name for _, (_, subjects) in of_rooms for name in subjects]
     owners = ["my", *dict.fromkeys([*named, *_NAME.findall(request)])][: MOST_OWNERS + 1]
     own = [f"{owner} {in_words(slot.path[-1])}" for slot in slots for owner in owners]
     queries = dict.fromkeys([*OWN, *wanted, *own][:MOST_SEARCHES])
