@@ -137,7 +137,11 @@ class UserMethods:
         **options: P.kwargs,
     ) -> list[T]:
         """What a query gives; nothing for a user of whom nothing is stored."""
-        return self._services.read(self.id, lambda c: query(c, *args, **options), list[T]())
+        return self._read_within(None, lambda c: query(c, *args, **options))
+
+    def _read_within(self, where: Where | None, query: Callable[[Connection], list[T]]) -> list[T]:
+        """The same under a filter."""
+        return self._services.within(parsed(where)).read(self.id, query, [])
 
     def _check_writable(self, what: str) -> None:
         if self._services.read_only:

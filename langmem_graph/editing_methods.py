@@ -1,13 +1,15 @@
 """The methods of `UserMemory` with which people see why memory says something, and change it."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from langmem_graph.async_methods import UserMethods, twin
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.ids_and_times import to_utc
+from langmem_graph.filters import Where
+from langmem_graph.ids_and_times import session_key, to_utc
 from langmem_graph.metadata import Value
 from langmem_graph.reports import ExpiryReport, ForgetReport, HistoryEntry, ModelCall, Usage
+from langmem_graph.retrieval.search_common import check_choice
 from langmem_graph.schemas import Kind, Record, RecordChange
 from langmem_graph.storage import (
     call_log,
@@ -21,6 +23,7 @@ from langmem_graph.storage import (
     undo_changes,
     usage,
 )
+from langmem_graph.storage.records_by_hand import Writer, WrittenBy
 from langmem_graph.tracing import traced
 
 
@@ -29,7 +32,14 @@ class EditingMethods(UserMethods):
 
     @traced
     def remember(
-        self, text: str, kind: Kind = "fact", *, metadata: Mapping[str, Value] | None = None
+        self,
+        text: str,
+        kind: Kind = "fact",
+        *,
+        metadata: Mapping[str, Value] | None = None,
+        origin: WrittenBy = "user",
+        quote: str = "",
+        session_id: str | int | None = None,
     ) -> Record:
         """Store a sentence by hand: as a message of its own and as a record that cites it.
 
@@ -37,19 +47,33 @@ class EditingMethods(UserMethods):
             text: the sentence.
             kind: `fact`, `event`, `preference` or `instruction`.
             metadata: by which a `where` finds it, as for `add`.
+            origin: `assistant` where a model wrote it: a draft, as what the assistant said, unless
+                a message of the user's bears it out, which the record cites then.
+            quote: with `assistant`: words of the user's that ask for it. They bear it out where
+                they stand in a message of the user's in this session, with every number of the
+                text, and no tool or import has said anything after that.
+            session_id: the session in which the model writes.
 
         Raises:
             InvalidInputError: no words, too many (`Settings.storage.max_record_chars`), no such
-                kind or unusable metadata.
+                kind, unusable metadata, or an instruction that no words of the user's bear out.
         """
         self._check_writable("remember")
-        return records_by_hand.remember(self._services, self.id, text, kind, metadata)
+        writer = self._writer(origin, quote, session_id)
+        return records_by_hand.remember(self._services, self.id, text, kind, metadata, writer)
 
     aremember = twin(remember)
 
     @traced
     def correct(
-        self, record: str, text: str, *, event_time: Mapping[str, Any] | None = None
+        self,
+        record: str,
+        text: str,
+        *,
+        event_time: Mapping[str, Any] | None = None,
+        origin: WrittenBy = "user",
+        quote: str = "",
+        session_id: str | int | None = None,
     ) -> Record:
         """Store what is right instead of a record that is wrong: the wrong one never held.
 
@@ -61,17 +85,35 @@ class EditingMethods(UserMethods):
             text: the sentence that is right.
             event_time: when it takes place, as in `Record.event_time`; None keeps the time that
                 the wrong record has.
+            origin: `assistant` where a model wrote it, with `quote` and `session_id` as for
+                `remember`. What no message of the user's bears out since the record was said, is
+                kept as a draft beside a record that the user's words carry, which goes on holding.
 
         Returns:
-            The record that is right.
+            The record that is right; it `supersedes` the wrong one where that was corrected.
 
         Raises:
             InvalidInputError: no words or too many, no such record, or one that holds no longer.
         """
         self._check_writable("correct")
-        return records_by_hand.correct(self._services, self.id, record, text, event_time)
+        writer = self._writer(origin, quote, session_id)
+        return records_by_hand.correct(self._services, self.id, record, text, event_time, writer)
 
     acorrect = twin(correct)
+
+    def _writer(self, origin: WrittenBy, quote: str, session_id: str | int | None) -> Writer:
+        """Whose words are written, and how words of the user's that bear them out are found."""
+        check_choice("origin", origin, get_args(WrittenBy))
+        if origin == "user" or not quote or session_id is None:
+            return Writer(origin)
+        from langmem_graph.extraction.words_of_tools import bearing_out  # slow to import
+
+        def found(text: str, about: Mapping[str, Value], instead: str, since: Any) -> str | None:
+            told = {"about": about, "instead": instead, "since": since}
+            asked = (text, quote, session_key(session_id))
+            return self._services.read(self.id, lambda c: bearing_out(c, *asked, **told), None)
+
+        return Writer(origin, quote, found)
 
     @traced
     def forget(
@@ -126,24 +168,28 @@ class EditingMethods(UserMethods):
 
     aunhide = twin(unhide)
 
-    def history(self, record_id: str) -> list[HistoryEntry]:
-        """Every change of a record and of those it replaced or was replaced by, oldest first."""
-        return self._read(record_history.history, record_id)
+    def history(self, record_id: str, *, where: Where | None = None) -> list[HistoryEntry]:
+        """Every change of a record and of those it replaced or was replaced by, oldest first.
+
+        With `where`, those of records that pass the filter, without words that do not.
+        """
+        return self._read_within(where, lambda c: record_history.history(c, record_id))
 
     ahistory = twin(history)
 
-    def changes(self, record_id: str) -> list[RecordChange]:
+    def changes(self, record_id: str, *, where: Where | None = None) -> list[RecordChange]:
         """What messages did to a record, each with the words that did so, oldest first.
 
-        Without what was undone or forgotten; empty for an unknown record.
+        Without what was undone or forgotten; empty for an unknown record. With `where`, without
+        words and ids that do not pass the filter.
         """
-        return self._read(record_history.changes, record_id)
+        return self._read_within(where, lambda c: record_history.changes(c, record_id))
 
     achanges = twin(changes)
 
-    def held_changes(self) -> list[RecordChange]:
+    def held_changes(self, *, where: Where | None = None) -> list[RecordChange]:
         """Changes that wait: one message would let more than five records end at once."""
-        return self._read(record_changes.held_changes)
+        return self._read_within(where, record_changes.held_changes)
 
     aheld_changes = twin(held_changes)
 

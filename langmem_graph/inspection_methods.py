@@ -2,11 +2,14 @@
 
 import logging
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 from pydantic import ValidationError
 
 from langmem_graph.async_methods import UserMethods, twin
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.filters import Where, parsed
 from langmem_graph.ids_and_times import message_ids, to_utc
 from langmem_graph.reading import Form, TypedRecord
 from langmem_graph.reports import (
@@ -57,41 +60,52 @@ class InspectionMethods(UserMethods):
         none = dict.fromkeys(
             ("messages", "sessions", "records", "vectors", "to_embed", "to_read"), 0
         )
-        name = shared_name(self.id) or self.id
-        nothing = UserSummary(user_id=name, oldest_due=None, **none)
-        return self._services.read(self.id, lambda c: usage.summary(c, name), nothing)
+        name = shared_name(self.id)
+        of_whom: dict[str, Any] = {"user_id": name or self.id, "is_shared": name is not None}
+        nothing = UserSummary(**of_whom, oldest_due=None, **none)
+        return self._services.read(self.id, lambda c: usage.summary(c, self.id), nothing)
 
     aoverview = twin(overview)
 
-    def conversation(self, session_id: str, *, start: int = 0, limit: int = 100) -> list[Message]:
+    def conversation(
+        self, session_id: str, *, start: int = 0, limit: int = 100, where: Where | None = None
+    ) -> list[Message]:
         """Messages of a session in the order they arrived, from the `start`-th on.
+
+        With `where`, here and below, what passes the filter is counted and shown alone.
 
         Raises:
             InvalidInputError: a negative start, or a limit that is not between 1 and 1,000.
         """
-        page = _page(start, limit)
-        return self._read(inspection_queries.session_page, session_id, *page)
+        page, query = _page(start, limit), inspection_queries.session_page
+        return self._read_within(where, lambda c: query(c, session_id, *page))
 
     aconversation = twin(conversation)
 
-    def records(self, *, start: int = 0, limit: int = 100) -> list[Record]:
+    def records(
+        self, *, start: int = 0, limit: int = 100, where: Where | None = None
+    ) -> list[Record]:
         """Records of any status, the newest first, from the `start`-th on.
 
         Raises:
             InvalidInputError: a negative start, or a limit that is not between 1 and 1,000.
         """
-        return self._read(inspection_queries.record_page, *_page(start, limit))
+        page, query = _page(start, limit), inspection_queries.record_page
+        return self._read_within(where, lambda c: query(c, *page))
 
     arecords = twin(records)
 
-    def records_of(self, form: type[Form]) -> list[TypedRecord[Form]]:
+    def records_of(
+        self, form: type[Form], *, where: Where | None = None
+    ) -> list[TypedRecord[Form]]:
         """What holds now in a form of the application's (`Reading.schemas`), the newest first.
 
         What was stored under an earlier version of the form, and does not fit it any more, is left
         out with a warning in the log.
         """
         found = list[TypedRecord[Form]]()
-        for record in self._read(record_queries.filling, form.__name__):
+        filling = partial(record_queries.filling, form=form.__name__)
+        for record in self._read_within(where, filling):
             try:
                 data = form.model_validate((record.data or {})[form.__name__])
                 found.append(TypedRecord(data=data, record=record))
@@ -99,37 +113,53 @@ class InspectionMethods(UserMethods):
                 _log.warning("%s does not fit %s any more", record.record_id, form.__name__)
         return found
 
-    async def arecords_of(self, form: type[Form]) -> list[TypedRecord[Form]]:
+    async def arecords_of(
+        self, form: type[Form], *, where: Where | None = None
+    ) -> list[TypedRecord[Form]]:
         """Async twin of `records_of`."""
-        return await in_thread_of(self.id, lambda: self.records_of(form))
+        return await in_thread_of(self.id, lambda: self.records_of(form, where=where))
 
-    def made_of(self, messages: str | Sequence[str]) -> list[MessageUse]:
+    def made_of(
+        self, messages: str | Sequence[str], *, where: Where | None = None
+    ) -> list[MessageUse]:
         """What was made of these messages: records, changes, or nothing yet; by their ids."""
-        return self._read(inspection_queries.uses_of, message_ids(messages))
+        ids = message_ids(messages)
+        return self._read_within(where, lambda c: inspection_queries.uses_of(c, ids))
 
     amade_of = twin(made_of)
 
-    def neighbours(self, record: str, *, most: int = 60) -> Neighbourhood:
+    def neighbours(
+        self, record: str, *, most: int = 60, where: Where | None = None
+    ) -> Neighbourhood:
         """A record with those around it, over semantic and causal edges; empty if unknown."""
         _, limit = _page(0, most)
-        nothing = Neighbourhood()
+        nothing, services = Neighbourhood(), self._services.within(parsed(where))
         query = inspection_queries.neighbourhood
-        return self._services.read(self.id, lambda c: query(c, record, limit), nothing)
+        return services.read(self.id, lambda c: query(c, record, limit), nothing)
 
     aneighbours = twin(neighbours)
 
-    def schedule(self, since: object, until: object) -> list[Occurrence]:
+    def schedule(
+        self, since: object, until: object, *, where: Where | None = None
+    ) -> list[Occurrence]:
         """What takes place between two times, the earliest first, and what clashes with what.
+
+        Shared rooms that the user may read are among it (`record.room`); clashes are looked for
+        within each room, and by `recall` in all of them.
 
         Raises:
             InvalidInputError: no times.
         """
-        return self._read(agenda, to_utc(since), to_utc(until), self.settings)
+        begin, end = to_utc(since), to_utc(until)
+        found = self._read_along(where, lambda c: agenda(c, begin, end, self.settings))
+        return sorted(found, key=lambda one: (one.begin, one.end))
 
     aschedule = twin(schedule)
 
-    def compare(self, first: object, second: object) -> Comparison:
+    def compare(self, first: object, second: object, *, where: Where | None = None) -> Comparison:
         """What held at one of two times only, and how much of it was forgotten since.
+
+        How much was forgotten is counted over all, whatever `where` says.
 
         Raises:
             InvalidInputError: no times, or the second is before the first.
@@ -137,8 +167,8 @@ class InspectionMethods(UserMethods):
         early, late = to_utc(first), to_utc(second)
         if late < early:
             raise InvalidInputError("The second time is before the first.")
-        query = inspection_queries.compare
-        return self._services.read(self.id, lambda c: query(c, early, late), Comparison())
+        query, services = inspection_queries.compare, self._services.within(parsed(where))
+        return services.read(self.id, lambda c: query(c, early, late), Comparison())
 
     acompare = twin(compare)
 

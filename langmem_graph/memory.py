@@ -152,8 +152,12 @@ class Memory(Closing):
         return SharedMemory(self._services, self._pipelines, self._access, room, as_user)
 
     def users(self) -> list[UserSummary]:
-        """All users of whom something is stored, with what their memories hold and what is due."""
-        return self._services.directory.read_each(usage.summary)
+        """All users of whom something is stored, with what their memories hold and what is due.
+
+        Then all shared rooms (`is_shared`).
+        """
+        read = self._services.directory.read_each
+        return [*read(usage.summary), *read(usage.summary, shared=True)]
 
     ausers = twin(users)
 

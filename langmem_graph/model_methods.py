@@ -126,8 +126,9 @@ class ModelMethods(UserMethods):
             model_may_choose: arguments whose value the model may choose itself, such as `insured`,
                 `guest.vip` or, of one tool of several, `book_flight.insured`.
             at: when it is asked; default now.
-            where: fill it from what passes this filter alone; see docs/scopes.md. What shared
-                rooms hold is never used.
+            where: fill it from what passes this filter alone; see docs/scopes.md.
+
+        What others wrote in shared rooms counts as `import`: it is offered, with room and author.
 
         Returns:
             Schema-valid arguments, their grounding, and what is `missing`. 1 or 2 model calls, each
@@ -137,8 +138,8 @@ class ModelMethods(UserMethods):
             InvalidInputError: an unusable tool, request or option, or a memory without a model.
         """
         options = {"policy": policy, "trust": trust, "model_may_choose": model_may_choose}
-        pipelines, within = self._with_model("ground"), parsed(where)
-        return pipelines.loop.run(pipelines.ground(self.id, tool, request, at, options, within))
+        pipelines, services = self._with_model("ground"), self._along().within(parsed(where))
+        return pipelines.loop.run(pipelines.ground(self.id, tool, request, at, options, services))
 
     async def aground(
         self,
@@ -155,7 +156,8 @@ class ModelMethods(UserMethods):
         options = {"policy": policy, "trust": trust, "model_may_choose": model_may_choose}
         pipelines, within = self._with_model("ground"), parsed(where)
         with span("ground", self.id) as noting:
-            work = pipelines.ground(self.id, tool, request, at, options, within)
+            services = (await in_thread(self._along)).within(within)
+            work = pipelines.ground(self.id, tool, request, at, options, services)
             call = await pipelines.loop.arun(work)
             noting.note_sizes(call)
             return call

@@ -11,7 +11,6 @@ from langmem_graph.causal.scorers import CausalScorer, create_causal_scorer
 from langmem_graph.errors import LangMemGraphError, for_log
 from langmem_graph.extraction.background_worker import BackgroundWorker
 from langmem_graph.extraction.flush import ExtractionRunner, ProgressReporter
-from langmem_graph.filters import Filter
 from langmem_graph.grounding.graph import GroundingRunner, grounding_request
 from langmem_graph.ids_and_times import to_utc
 from langmem_graph.llm.chat_models import as_chat_model
@@ -96,12 +95,13 @@ class Pipelines:
         request: str,
         at: object,
         options: dict[str, Any],
-        where: Filter | None = None,
+        services: Services,
     ) -> GroundedCall:
-        """Run the grounding graph."""
+        """Run the grounding graph; it reads with these services."""
         now = (datetime.now(UTC) if at is None else to_utc(at)).isoformat(timespec="minutes")
         state = await in_thread(grounding_request, tool, request, now=now, **options)
-        return await self.grounding.within(where).ground(user_id, state)
+        state["warnings"] = [*state["warnings"], *services.refused]
+        return await self.grounding.over(services).ground(user_id, state)
 
     def close(self, until: float) -> None:
         """Extract the pending messages of this process until then; others stay due."""

@@ -357,9 +357,12 @@ class Usage(FrozenModel):
 
 
 class UserSummary(FrozenModel):
-    """How much the memory of one user holds, and what of it is due."""
+    """How much the memory of one user, or a shared room, holds, and what of it is due."""
 
     user_id: str
+    """Of a shared room its name."""
+    is_shared: bool = False
+    """Whether it is a shared room; a user of the same name is another one."""
     messages: int
     sessions: int
     records: int

@@ -203,6 +203,8 @@ class Grounding(FrozenModel):
     """Both empty where the request itself states the value."""
     text: str = ""
     """The words that it was taken from."""
+    rooms: dict[str, str] = Field(default_factory=dict, exclude_if=lambda rooms: not rooms)
+    """Of what stands in shared rooms: their names, each with who wrote it there."""
 
 
 class Offered(Grounding):

@@ -1,6 +1,7 @@
 """`UserMemory`: the memory of one user."""
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from langmem_graph.async_methods import twin
@@ -186,20 +187,23 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
 
     aget_conversation = twin(get_conversation)
 
-    def sessions(self) -> list[message_queries.SessionSummary]:
-        """All sessions at a glance, in the order they began."""
-        return self._read(message_queries.session_summaries)
+    def sessions(self, *, where: Where | None = None) -> list[message_queries.SessionSummary]:
+        """All sessions at a glance, in the order they began; of messages that pass `where` only."""
+        return self._read_within(where, message_queries.session_summaries)
 
     asessions = twin(sessions)
 
-    def export(self) -> list[dict[str, Any]]:
-        """Every message as a JSON-shaped dict that `add` and `langmem-graph import` take back."""
-        return self._read(record_history.export_messages)
+    def export(self, *, where: Where | None = None) -> list[dict[str, Any]]:
+        """Every message as a JSON-shaped dict that `add` and `langmem-graph import` take back.
+
+        With `where`, those that pass the filter.
+        """
+        return self._read_within(where, record_history.export_messages)
 
     aexport = twin(export)
 
     def export_records(
-        self, *, as_of: object = None, history: bool = False
+        self, *, as_of: object = None, history: bool = False, where: Where | None = None
     ) -> list[dict[str, Any]]:
         """Every record that holds now, as a dict that `add_records` takes back; oldest first.
 
@@ -207,9 +211,11 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
             as_of: what held at this time instead, as it was then.
             history: also what holds no longer, with its `labels`, and what messages did to each
                 record (`changes`).
+            where: a filter that all messages must pass which carry a record.
         """
         then = to_utc(as_of) if as_of is not None else None
-        return self._read(record_history.export_records, then, history=history)
+        rows = partial(record_history.export_records, as_of=then, history=history)
+        return self._read_within(where, rows)
 
     aexport_records = twin(export_records)
 

@@ -335,11 +335,14 @@ for _command in (expire, inspect, mcp, migrate, move, users, usage):
 def export(
     user: UserOption,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Default: print.")] = None,
+    where: WhereOption = None,
     directory: MemoryOption = DEFAULT_MEMORY,
 ) -> None:
     """Write every message and record as chat JSONL. Works beside a running app."""
+    within = read_json(where, "--where")
     with opened(directory, read_only=True) as memory:
-        rows = memory.user(user).export() + memory.user(user).export_records(history=True)
+        own = memory.user(user)
+        rows = own.export(where=within) + own.export_records(history=True, where=within)
     lines = "".join(f"{plain_json(row)}\n" for row in rows)
     if output is None:
         typer.echo(lines, nl=False)

@@ -86,6 +86,13 @@ def mcp(
     allow_forget: Annotated[
         bool, typer.Option("--allow-forget", help="Also offer to delete records.")
     ] = False,
+    trust_calls: Annotated[
+        bool,
+        typer.Option(
+            "--trust-calls",
+            help="What the client's model writes is the user's word: a person confirms each call.",
+        ),
+    ] = False,
     where: WhereOption = None,
     shared: SharedOption = None,
     model: ModelOption = None,
@@ -115,6 +122,7 @@ def mcp(
         logging.getLogger("langmem_graph").setLevel(logging.INFO)
         within = read_json(where, "--where")
         scope: dict[str, Any] = {"where": within, "shared": shared or ()}
+        scope |= {"trust": "user"} if trust_calls else {}
         server = create_mcp_server(memory, user_id=user, allow_forget=allow_forget, **scope)
         if not http:
             serve_stdio(server, output)

@@ -24,7 +24,7 @@ UrlArgument = Annotated[str, typer.Argument(metavar="URL", help="postgresql://US
 
 
 def users(directory: MemoryOption = DEFAULT_MEMORY, as_json: JsonOption = False) -> None:
-    """List the users, what their memories hold and what is due. Works beside a running app."""
+    """List users and shared rooms, what they hold and what is due. Works beside a running app."""
     with opened(directory, embeddings="hash", read_only=True) as memory:
         found = memory.users()
     if as_json:
@@ -34,19 +34,24 @@ def users(directory: MemoryOption = DEFAULT_MEMORY, as_json: JsonOption = False)
     for one in found:
         counts = (one.messages, one.sessions, one.records, one.to_read, one.to_embed)
         due = f"{one.oldest_due:%Y-%m-%d %H:%M}" if one.oldest_due else ""
-        table.add_row(printing.escaped(one.user_id), *(f"{n:,}" for n in counts), due)
+        name = f"{'shared room ' * one.is_shared}{printing.escaped(one.user_id)}"
+        table.add_row(name, *(f"{n:,}" for n in counts), due)
     printing.console.print(table)
 
 
 def usage(
     user: OneUserOption = None,
+    room: Annotated[str | None, typer.Option(help="Only this shared room.")] = None,
     since: Annotated[str | None, typer.Option(help="Only calls since this time.")] = None,
     directory: MemoryOption = DEFAULT_MEMORY,
     as_json: JsonOption = False,
 ) -> None:
     """Show what model calls cost, by day and purpose. Works beside a running app."""
+    if user is not None and room is not None:
+        raise InvalidInputError("--user and --room: give one of them.")
     with opened(directory, embeddings="hash", read_only=True) as memory:
-        found = memory.usage(since) if user is None else memory.user(user).usage(since)
+        of = memory if user is None else memory.user(user)
+        found = (of if room is None else memory.shared(room, as_user="operator")).usage(since)
     if as_json:
         printing.print_json(found)
         return

@@ -101,7 +101,8 @@ def _verified(
     ]
     accounted = [value for value in graded if value["grade"] != "unsupported"]
     known = [*texts, *days, *(value["value"] for value in accounted)]
-    is_supported = len(accounted) == len(graded) and not _unknown(candidate.memory.text, known)
+    unknown = unknown_numbers(candidate.memory.text, known)
+    is_supported = len(accounted) == len(graded) and not unknown
     confirmation = candidate.confirmation if is_supported else "inferred"
     return candidate.model_copy(update={"values": graded, "confirmation": confirmation})
 
@@ -119,7 +120,7 @@ def grade_of(raw: str, value: str, sources: Sequence[str], days: Sequence[str] =
     """
     if any(holds_value(text, value) for text in sources):
         return "verbatim"
-    if any(holds_value(day, raw) and not _unknown(value, [day]) for day in days):
+    if any(holds_value(day, raw) and not unknown_numbers(value, [day]) for day in days):
         return "resolved"
     is_said = any(holds_value(text, raw) for text in sources)
     return "resolved" if is_said and not _refuted(raw, value) else "unsupported"
@@ -147,7 +148,7 @@ def _digits(number: str) -> str:
     return f"{whole.lstrip('0')}.{fraction.rstrip('0')}"
 
 
-def _unknown(text: str, known: Iterable[str]) -> set[str]:
+def unknown_numbers(text: str, known: Iterable[str]) -> set[str]:
     """Numbers of a statement that neither its values nor its messages nor their dates have."""
     said = {digits.lstrip("0") for source in known for digits in _DIGITS.findall(source)}
     return {digits for digits in _DIGITS.findall(text) if digits.lstrip("0") not in said}

@@ -184,7 +184,7 @@ class TurnMemory:
         user, request, call = self.user(config), query_of(messages), None
         with self._guarded("memory_grounding") as report:
             if request:
-                memory = self.memory.user(user)
+                memory = self.memory.user(user, shared=self.shared)
                 ground = either(blocking, memory.ground, memory.aground)
                 call = await ground(tool, request, where=self.where, **options)
                 _note_grounding(report, call)

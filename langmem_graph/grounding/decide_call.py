@@ -124,6 +124,7 @@ class _Assembly:
             "derivation": filled.derivation,
             "record_ids": [record_id for source in sources for record_id in source.record_ids],
             "message_ids": [message for source in sources for message in source.message_ids],
+            "rooms": {source.room: source.author or "" for source in sources if source.room},
             "text": filled.text,
         }
 

@@ -4,19 +4,27 @@ Records alone lose exact values (Mem2ActBench 3.5), so the prompt has both. Valu
 only from the request, from messages of trusted origins, and from records that rest on these alone.
 """
 
+import logging
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
+from langmem_graph.errors import for_log
 from langmem_graph.messages import is_bare_call
+from langmem_graph.retrieval.quoted_context import of_room
+from langmem_graph.room_keys import shared_name
 from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Fact, Label, Message, Origin, Record
 from langmem_graph.storage import record_queries
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.superseded_labels import labelled_messages
 from langmem_graph.storage.user_room import Room
+from langmem_graph.trust import weakest
 from langmem_graph.values.matching import quoted_in, whole_in
 
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
 REQUEST = "f0"  # the alias of the request among the sources
 MOST_FACTS = 120  # facts in one prompt; ours
 LONGEST = 1_000  # characters of a source
@@ -40,6 +48,9 @@ class Source:
     outdated: bool = False  # nothing of it holds now, so no value is taken from it
     labels: tuple[Label, ...] = ()
     superseded: tuple[str, ...] = ()  # texts of the same messages' records, now untrue
+    room: str | None = None  # the shared room that it is of
+    author: str | None = None  # who wrote it there
+    place: str = ""  # both in words
 
     def has_superseded(self, raw: str) -> bool:
         """True when the words stand in a superseded text and not in the current one."""
@@ -137,14 +148,17 @@ async def read_sources(
     A tool call that an assistant made is left out: its guess would come back as a memory. What two
     facts say in the same words is shown once.
     """
-    ids = [message_id for fact in facts for message_id in fact.message_ids]
-    records = [fact.record_id for fact in facts if fact.record_id]
-    stored = await _stored(services, run, ids, records)
-    guesses = {n for n, message in stored.messages.items() if is_bare_call(message)}
-    usable = [f for f in facts if f.record_id or guesses.isdisjoint(f.message_ids)]
-    found = _distinct([_source(fact, stored, trust) for fact in usable])[:MOST_FACTS]
+    named = [(f.room, f.message_ids, [f.record_id] if f.record_id else []) for f in facts]
+    stored = await _stored(services, run, named)
+    known = [(fact, stored[fact.room]) for fact in facts if fact.room in stored]
+    usable = [(f, own) for f, own in known if f.record_id or not _is_guess(f, own)]
+    found = _distinct([_source(f, own, trust, run.user) for f, own in usable])[:MOST_FACTS]
     by_time = sorted(found, key=lambda source: source.at)
     return [replace(source, alias=f"f{n}") for n, source in enumerate(by_time, 1)]
+
+
+def _is_guess(fact: Fact, stored: StoredFacts) -> bool:
+    return any(map(is_bare_call, stored.messages_of(fact)))
 
 
 def _distinct(sources: Sequence[Source]) -> list[Source]:
@@ -169,18 +183,38 @@ async def current_sources(
     services: Services, run: StepRun, sources: Sequence[Source]
 ) -> dict[str, Source | None]:
     """The sources as stored now, by alias; None for a source that was forgotten or superseded."""
-    ids = [message_id for source in sources for message_id in source.message_ids]
-    records = [record_id for source in sources for record_id in source.record_ids]
-    stored = await _stored(services, run, ids, records)
-    return {source.alias: _current(source, stored) for source in sources}
+    stored = await _stored(services, run, [(s.room, s.message_ids, s.record_ids) for s in sources])
+    none = StoredFacts()
+    return {source.alias: _current(source, stored.get(source.room, none)) for source in sources}
 
 
 async def _stored(
-    services: Services, run: StepRun, messages: Sequence[str], records: Sequence[str]
-) -> StoredFacts:
-    return await services.in_known_room(
-        run.user, lambda room: stored_facts(room, messages, records), StoredFacts()
-    )
+    services: Services,
+    run: StepRun,
+    named: Sequence[tuple[str | None, Sequence[str], Sequence[str]]],
+) -> dict[str | None, StoredFacts]:
+    """What each room has of the messages and records that are named with it."""
+
+    def read(room: Room) -> StoredFacts:
+        own = [(m, r) for name, m, r in named if name == shared_name(room.user_id)]
+        messages = [one for several, _ in own for one in several]
+        return stored_facts(room, messages, [one for _, several in own for one in several])
+
+    return dict(await services.in_rooms(run.user, lambda rooms: in_each(rooms, read)))
+
+
+def in_each(rooms: Iterable[Room], work: Callable[[Room], T]) -> list[tuple[str | None, T]]:
+    """The work in the user's room (None) and in each shared one, without those where it fails."""
+    done = list[tuple[str | None, T]]()
+    for room in rooms:
+        name = shared_name(room.user_id)
+        try:
+            done.append((name, work(room)))
+        except Exception as error:
+            if name is None:
+                raise
+            _log.warning("a shared room was left out: %s", for_log(error))
+    return done
 
 
 def _current(source: Source, stored: StoredFacts) -> Source | None:
@@ -190,11 +224,17 @@ def _current(source: Source, stored: StoredFacts) -> Source | None:
     return replace(source, superseded=stored.superseded_texts(source.message_ids))
 
 
-def _source(fact: Fact, stored: StoredFacts, trust: Collection[Origin]) -> Source:
+def _origin(message: Message, user: str) -> Origin:
+    """Whose words a message holds; what others wrote in a shared room is text from elsewhere."""
+    is_own = message.room is None or message.author == user
+    return message.origin if is_own else weakest([message.origin, "import"])
+
+
+def _source(fact: Fact, stored: StoredFacts, trust: Collection[Origin], user: str) -> Source:
     messages = stored.messages_of(fact)
-    foreign = [one.origin for one in messages if one.origin not in trust]
-    own = [one.text[:LONGEST] for one in messages if one.origin in trust]
-    is_own = bool(own) and _rests_on_trusted(fact, stored, trust)
+    foreign = [o for o in (_origin(one, user) for one in messages) if o not in trust]
+    own = [one.text[:LONGEST] for one in messages if _origin(one, user) in trust]
+    is_own = bool(own) and _rests_on_trusted(fact, stored, trust, user)
     return Source(
         alias="",
         text=fact.text[:LONGEST],
@@ -210,10 +250,15 @@ def _source(fact: Fact, stored: StoredFacts, trust: Collection[Origin]) -> Sourc
         outdated=stored.is_outdated(fact),
         labels=_labels(fact, messages[-1:]),
         superseded=stored.superseded_texts(fact.message_ids),
+        room=fact.room,
+        author=fact.author,
+        place=of_room(fact, fact.speaker),
     )
 
 
-def _rests_on_trusted(fact: Fact, stored: StoredFacts, trust: Collection[Origin]) -> bool:
+def _rests_on_trusted(
+    fact: Fact, stored: StoredFacts, trust: Collection[Origin], user: str
+) -> bool:
     """Whether the fact's own text may be taken unasked.
 
     A record may where it is settled, and either every message that carries it is trusted, or none
@@ -224,7 +269,7 @@ def _rests_on_trusted(fact: Fact, stored: StoredFacts, trust: Collection[Origin]
         return True  # a message: its text counts where its origin is trusted
     supporting = set(record.supporting_ids)
     messages = stored.messages_of(fact)
-    carrying = {one.origin in trust for one in messages if one.id not in supporting}
+    carrying = {_origin(one, user) in trust for one in messages if one.id not in supporting}
     return record.confirmation == "confirmed" and len(carrying) == 1
 
 

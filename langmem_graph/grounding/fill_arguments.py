@@ -57,4 +57,5 @@ def _source_line(source: Source) -> str:
     speaker = f" {plain_id(source.speaker[:LONGEST_NAME])}" if source.speaker else ""
     said = source.said if source.said != source.text else ""
     ending = f" said: {as_data(said)}" if said else ""
-    return f"{source.alias}: {source.at[:10]}{notes}{speaker} {as_data(source.text)}{ending}"
+    told = f"{notes}{speaker}{source.place} {as_data(source.text)}{ending}"
+    return f"{source.alias}: {source.at[:10]}{told}"

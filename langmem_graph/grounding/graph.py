@@ -15,7 +15,6 @@ from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.filters import Filter
 from langmem_graph.grounding.decide_call import decide
 from langmem_graph.grounding.fill_arguments import fill
 from langmem_graph.grounding.select_tool_and_sources import retrieve_slots, select_tool
@@ -131,9 +130,9 @@ class GroundingRunner:
         self._services, self._model = services, model
         self._graph = build(grounding_dependencies(services, model), configured_user)
 
-    def within(self, where: Filter | None) -> "GroundingRunner":
-        """A runner whose steps see what passes the filter alone."""
-        return GroundingRunner(self._services.within(where), self._model) if where else self
+    def over(self, services: Services) -> "GroundingRunner":
+        """A runner whose steps read with these, under a filter or in shared rooms too."""
+        return self if services is self._services else GroundingRunner(services, self._model)
 
     async def ground(self, user_id: str, asked: GroundingState) -> GroundedCall:
         """Run the graph once, from a state that `grounding_request` made."""

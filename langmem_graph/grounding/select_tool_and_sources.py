@@ -17,7 +17,13 @@ import numpy as np
 from rapidfuzz import fuzz
 
 from langmem_graph.errors import EmbeddingError
-from langmem_graph.grounding.evidence_sources import REQUEST, Evidence, Source, read_sources
+from langmem_graph.grounding.evidence_sources import (
+    REQUEST,
+    Evidence,
+    Source,
+    in_each,
+    read_sources,
+)
 from langmem_graph.grounding.state import Dependencies, GroundingState
 from langmem_graph.grounding.tool_schema import Slot, in_words, searched_slots, slots_of
 from langmem_graph.llm.answer_schemas import ToolChoice
@@ -113,12 +119,13 @@ async def _searched(
     """The facts found for the request, for each slot, and for the entity that it belongs to."""
     about = f"{in_words(tool.name)} {tool.description} {request}"
     wanted, services = [slot.about for slot in slots], deps.services
-    resembling = await services.in_known_room(
-        run.user, lambda room: _by_attribute(room, wanted, about, BY_ATTRIBUTE), list[list[Fact]]()
-    )
-    named = await services.in_known_room(
-        run.user, lambda room: _subjects_in(room, request), list[str]()
-    )
+
+    def read(room: Room) -> tuple[list[list[Fact]], list[str]]:
+        return _by_attribute(room, wanted, about, BY_ATTRIBUTE), _subjects_in(room, request)
+
+    of_rooms = await services.in_rooms(run.user, lambda rooms: in_each(rooms, read))
+    resembling = [facts for _, (found, _) in of_rooms for facts in found]
+    named = [name for _, (_, subjects) in of_rooms for name in subjects]
     owners = ["my", *dict.fromkeys([*named, *_NAME.findall(request)])][: MOST_OWNERS + 1]
     own = [f"{owner} {in_words(slot.path[-1])}" for slot in slots for owner in owners]
     queries = dict.fromkeys([*OWN, *wanted, *own][:MOST_SEARCHES])

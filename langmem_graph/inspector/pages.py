@@ -21,10 +21,11 @@ FAR = 10_000_000  # the largest start of a page
 
 
 def people(visit: Visit) -> dict[str, Any]:
-    """All users with sizes, due work and cost."""
+    """All users with sizes, due work and cost; of shared rooms without the cost."""
     start, users = visit.number("start", 0, FAR), visit.memory.users()
     shown = users[start : start + PER_PAGE]
-    rows = [(one, visit.memory.user(one.user_id).usage()) for one in shown]
+    own = [None if one.is_shared else visit.memory.user(one.user_id) for one in shown]
+    rows = [(one, user and user.usage()) for one, user in zip(shown, own, strict=True)]
     return {"rows": rows, "total": len(users), **_paging(start, len(shown), len(users))}
 
 

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 from urllib.parse import quote, unquote
 
 from mcp import types
@@ -20,13 +20,15 @@ from langmem_graph.filters import Where, parsed
 from langmem_graph.ids_and_times import user_key
 from langmem_graph.memory import Memory, UserMemory
 from langmem_graph.metadata import Value, checked_metadata
+from langmem_graph.retrieval.search_common import check_choice
 from langmem_graph.room_keys import room_names
+from langmem_graph.storage.records_by_hand import WrittenBy
 from langmem_graph.threads import in_thread_of
 from langmem_graph.tools import tool_answers
 from langmem_graph.tools.tool_answers import (
     FORGET,
     READING,
-    WRITING,
+    WITHOUT_QUOTES,
     Answer,
     Call,
     DeletedId,
@@ -54,6 +56,7 @@ def create_mcp_server(
     where: Where | None = None,
     metadata: Mapping[str, Value] | None = None,
     shared: Sequence[str | int] = (),
+    trust: WrittenBy = "assistant",
 ) -> McpServer:
     """The memory tools, and the user's files as resources, as an MCP server.
 
@@ -61,10 +64,13 @@ def create_mcp_server(
         memory: the memory to serve.
         user_id: whose memory it is. None takes the user whom `create_app` found in the request
             that opened the connection.
-        allow_forget: add `forget`, which asks the human where the client can, and otherwise needs
-            the argument `confirm: true`.
+        allow_forget: add `forget`, which asks the human where the client can. With any other
+            client it deletes nothing, or with `trust="user"` needs the argument `confirm: true`.
         where: as for `create_memory_tools`, like `metadata` and `shared`; under a filter there are
             no files.
+        trust: as whose words counts what the client's model writes. As the `assistant`'s it is a
+            draft, and ends nothing that rests on the user's words; `user` is for clients in which
+            a person confirms each call.
 
     Raises:
         MissingUserError: the user id is empty.
@@ -75,6 +81,7 @@ def create_mcp_server(
     tools = offered(allow_forget)
     parsed(where)
     checked_metadata(metadata)
+    check_choice("trust", trust, get_args(WrittenBy))
     rooms = room_names(shared)
 
     def user() -> UserMemory:
@@ -92,7 +99,7 @@ def create_mcp_server(
 
     async def on_call_tool(request: types.CallToolRequest) -> types.ServerResult:
         tool, given = tools.get(request.params.name), request.params.arguments or {}
-        call = Call(user(), where=where, metadata=metadata)
+        call = Call(user(), where=where, metadata=metadata, trust=trust)
         return types.ServerResult(await call_tool(tool, given, call, server.request_context))
 
     async def on_list_resources(_: Any) -> types.ServerResult:
@@ -148,7 +155,7 @@ _FORGET = MemoryTool(
 
 def offered(allow_forget: bool) -> dict[str, MemoryTool]:
     """The tools of a server, by name."""
-    tools = (*READING, *WRITING, *([_FORGET] if allow_forget else []))
+    tools = (*READING, *WITHOUT_QUOTES, *([_FORGET] if allow_forget else []))
     return {tool.name: tool for tool in tools}
 
 
@@ -175,7 +182,7 @@ async def call_tool(
         return _failed("There is no such tool; list the tools to see which there are.")
     try:
         arguments = tool.arguments.model_validate(given).model_dump()
-        if tool is _FORGET and (refusal := await _refusal(context, **arguments)):
+        if tool is _FORGET and (refusal := await _refusal(context, call.trust, **arguments)):
             return _failed(refusal)
         work = partial(tool.work, call, **arguments)
         text, data = await in_thread_of(call.user.id, work)
@@ -189,15 +196,17 @@ async def call_tool(
     return types.CallToolResult(content=[_text(text)], structuredContent=data)
 
 
-async def _refusal(context: Context, record_id: str, confirm: bool) -> str | None:
+async def _refusal(context: Context, trust: WrittenBy, record_id: str, confirm: bool) -> str | None:
     """Why the record may not be deleted; None where it may.
 
     A client that can ask its human (elicitation) has to ask, whatever the model says; with any
-    other client the argument `confirm` decides.
+    other client the argument `confirm` decides where the model's word counts as the user's.
     """
     client = context.session.client_params
     asks = client.capabilities.elicitation if client else None
     if asks is None or (asks.form is None and asks.url is not None):  # it can show no form
+        if trust != "user":
+            return "Nothing was deleted: this client cannot ask its user. They can do it."
         unconfirmed = "Nothing was deleted. Ask the user; if they agree, give confirm: true."
         return None if confirm else unconfirmed
     try:

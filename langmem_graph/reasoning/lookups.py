@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 
+from sqlalchemy import Connection
 from typing_extensions import TypedDict
 
 from langmem_graph.errors import EmbeddingError, InvalidInputError
@@ -18,6 +19,7 @@ from langmem_graph.reasoning.state import (
 )
 from langmem_graph.retrieval.example_search import nearest_to_examples
 from langmem_graph.retrieval.facts import by_reciprocal_rank, find_facts
+from langmem_graph.retrieval.joined_search import each_room
 from langmem_graph.retrieval.schedule_lookup import Overlap, days_of, overlaps_at, said_of_days
 from langmem_graph.retrieval.search_common import SearchNotes, UserSearch
 from langmem_graph.runtime import Event, StepRun
@@ -27,7 +29,7 @@ from langmem_graph.schedule.times import EventTime
 from langmem_graph.schedule.worded_days import worded_days
 from langmem_graph.schemas import Fact
 from langmem_graph.settings import Settings
-from langmem_graph.storage.memory_services import own_room
+from langmem_graph.storage.memory_services import Services, own_room
 from langmem_graph.storage.user_room import Room
 
 PLANNED = ("I am away on {}.", "We have booked something for {}.", "There is an appointment on {}.")
@@ -144,9 +146,7 @@ async def conflicts(
     if not asked:
         return {}
     try:
-        found = await services.in_known_room(
-            run.user, lambda room: _overlaps(room, asked, services.settings), list[Overlap]()
-        )
+        found = await services.in_rooms(run.user, lambda rooms: _overlaps(services, rooms, asked))
     except Exception as error:  # noqa: BLE001  # the context is still useful without the schedule
         warning = run.warning("comparing with the schedule failed", error)
         return {"warnings": [*state["warnings"], warning]}
@@ -156,9 +156,15 @@ async def conflicts(
     return {"overlaps": found, "trace": recorder.trace}
 
 
-def _overlaps(room: Room, asked: Sequence[EventTime], settings: Settings) -> list[Overlap]:
-    """With dated records; each once."""
-    found = [overlap for event in asked for overlap in overlaps_at(room, event, settings)]
+def _overlaps(services: Services, rooms: list[Room], asked: Sequence[EventTime]) -> list[Overlap]:
+    """With dated records, of shared rooms too; each once."""
+
+    def of_room(_: UserSearch, connection: Connection) -> list[Overlap]:
+        settings = services.settings
+        return [one for event in asked for one in overlaps_at(connection, event, settings)]
+
+    searches = UserSearch.over(services, rooms).alone() if rooms else []
+    found = [overlap for _, own in each_room(searches, of_room) for overlap in own]
     return list({overlap.fact.id: overlap for overlap in reversed(found)}.values())[::-1]
 
 

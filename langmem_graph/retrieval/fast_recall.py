@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import get_args
 
+from sqlalchemy import Connection
+
 from langmem_graph.filters import Where, parsed
 from langmem_graph.ids_and_times import to_utc
 from langmem_graph.retrieval import joined_search
@@ -46,9 +48,8 @@ from langmem_graph.schemas import (
     SearchBy,
 )
 from langmem_graph.settings import RankingMethod, Settings
-from langmem_graph.storage.memory_services import Services, own_room
+from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.record_writes import naive
-from langmem_graph.storage.user_room import Room
 from langmem_graph.tokens import TokenCounter, token_counter
 from langmem_graph.trust import Allowance
 
@@ -114,10 +115,8 @@ def fast_recall(
         if rooms:
             search = UserSearch.over(services, rooms, notes)
             found = _not_in_view(search, query, k + NEAR_MISSES, seen)
-        room = own_room(rooms, user_id)
-        if room is not None:
             with notes.stage("schedule"):
-                ahead = _Ahead.read(room, query, now, settings)
+                ahead = _Ahead.read(search, user_id, query, now)
     with notes.stage("context"):
         written = _write(found[:k], ahead, seen, budget, settings)
     notes.milliseconds["total"] = (perf_counter() - start) * 1_000
@@ -169,14 +168,26 @@ class _Ahead:
     messages: dict[Placed, MessageHit] = field(default_factory=dict)  # those behind its facts
 
     @classmethod
-    def read(cls, room: Room, query: str, now: datetime, settings: Settings) -> "_Ahead":
-        asked, vague = spoken_time(query, now, settings.time_zone), VagueTurnContext()
-        overlaps = overlaps_at(room, asked, settings) if asked else []
-        with room.database.read_transaction() as connection:
-            if intent_of(query) == "vague":
+    def read(cls, search: UserSearch, user_id: str, query: str, now: datetime) -> "_Ahead":
+        """Of all rooms; what a vague turn is about is in the user's own."""
+        settings = search.settings
+        asked = spoken_time(query, now, settings.time_zone)
+        is_vague = intent_of(query) == "vague"
+
+        def of_room(one: UserSearch, connection: Connection) -> "_Ahead":
+            overlaps = overlaps_at(connection, asked, settings) if asked else []
+            vague = VagueTurnContext()
+            if is_vague and one.key == user_id:
                 vague = read_vague_turn_context(connection, now, settings)
             facts = [*(overlap.fact for overlap in overlaps), *vague.facts()]
             return cls(overlaps, vague, hits_by_id(connection, facts))
+
+        found = joined_search.each_room(search.alone(), of_room)
+        overlaps = [overlap for _, ahead in found for overlap in ahead.overlaps]
+        own = (ahead.vague for one, ahead in found if one.key == user_id)
+        vague = next(own, VagueTurnContext())
+        messages = {place: hit for _, ahead in found for place, hit in ahead.messages.items()}
+        return cls(overlaps, vague, messages)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from langmem_graph.reports import Occurrence
 from langmem_graph.retrieval.facts import fact_of_message, fact_of_record
 from langmem_graph.retrieval.message_search import as_hit
-from langmem_graph.retrieval.quoted_context import as_data, shown_ids
+from langmem_graph.retrieval.quoted_context import as_data, of_room, shown_ids
 from langmem_graph.schedule.time_phrases import spoken_time
 from langmem_graph.schedule.times import (
     EventTime,
@@ -96,14 +96,13 @@ class Overlap:
     fact: Fact  # the record of the item
 
 
-def overlaps_at(room: Room, asked: EventTime, settings: Settings) -> list[Overlap]:
+def overlaps_at(connection: Connection, asked: EventTime, settings: Settings) -> list[Overlap]:
     """The dated records at a proposed time: single ones before recurring ones, then by time."""
     begin = first_span(asked, default_minutes=settings.event_minutes)[0]
-    with room.database.read_transaction() as connection:
-        dated = planned_items(connection, begin, settings, None)
-        items = [item for item in dated if _is_exact(item)]
-        found = sorted(overlapping(asked, items, settings.event_minutes))[:MOST]
-        records = record_queries.records_by_number(connection, [n for _, _, n in found])
+    dated = planned_items(connection, begin, settings, None)
+    items = [item for item in dated if _is_exact(item)]
+    found = sorted(overlapping(asked, items, settings.event_minutes))[:MOST]
+    records = record_queries.records_by_number(connection, [n for _, _, n in found])
     events = {item.n: item.event for item in items}
     return [_overlap(records[n], events[n], span) for _, span, n in found]
 
@@ -186,8 +185,9 @@ def _overlap(record: Record, event: EventTime, span: Span) -> Overlap:
     ids = shown_ids(record.message_ids[:IDS])
     subject = record.subject or ""
     about = "" if subject.casefold().strip() in _USER else f", about {as_data(subject)}"
-    line = f"The schedule has something at that time: {when} [{ids}]{about}"
-    return Overlap(f"{when}: {record.text}", line, span, fact_of_record(record))
+    room = of_room(record)
+    line = f"The schedule has something at that time: {when} [{ids}]{about}{room}"
+    return Overlap(f"{when}: {record.text}{room}", line, span, fact_of_record(record))
 
 
 def _when(event: EventTime, span: Span) -> str:

@@ -234,8 +234,11 @@ def _store(connection: Connection, new: Draft, change: Change, report: RecordsRe
     name = new.record.record_id
     known = _known(connection, new)
     if known is not None:
-        again = [*new.sources, *new.supporting]
-        record_writes.add_sources(connection, known, again, supporting=True)
+        again, settles = [*new.sources, *new.supporting], _settles(connection, new, known, change)
+        record_writes.add_sources(connection, known, again, supporting=not settles)
+        if settles:
+            settled = {"confirmation": "confirmed"}
+            record_writes.change_record(connection, known, "adopt", change, settled)
         report.already_known.append(name)
         return None
     old = _related(connection, new.record)
@@ -252,6 +255,14 @@ def _store(connection: Connection, new: Draft, change: Change, report: RecordsRe
     for target in old["refines"]:
         record_writes.add_link(connection, n, target, REFINES)
     return n
+
+
+def _settles(connection: Connection, new: Draft, known: int, change: Change) -> bool:
+    """Whether the user writes by hand what is known as a draft of others."""
+    if change.by != record_writes.BY_HAND or new.record.confirmation != "confirmed":
+        return False
+    found = record_queries.records_by_number(connection, [known])[known]
+    return found.confirmation == "draft" and not record_queries.of_the_user(connection, [known])
 
 
 def _known(connection: Connection, new: Draft) -> int | None:

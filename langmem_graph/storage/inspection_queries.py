@@ -16,6 +16,8 @@ from langmem_graph.storage.record_writes import naive
 from langmem_graph.storage.sqlite_database import rows_where_in
 from langmem_graph.storage.superseded_labels import labelled_messages, labelled_records
 from langmem_graph.storage.tables_and_migrations import (
+    MESSAGES,
+    RECORDS,
     links,
     messages,
     record_sources,
@@ -23,6 +25,7 @@ from langmem_graph.storage.tables_and_migrations import (
     sessions,
     unread,
 )
+from langmem_graph.storage.where_conditions import passing, within
 
 MOST_COMPARED = 500  # records of each kind that a comparison lists
 
@@ -30,6 +33,7 @@ MOST_COMPARED = 500  # records of each kind that a comparison lists
 def session_page(connection: Connection, session: str, start: int, limit: int) -> list[Message]:
     """Messages of a session with their labels, in the order they arrived."""
     own = select(messages.c.n).join(sessions, sessions.c.n == messages.c.session)
+    own = own.where(*within(connection, MESSAGES, messages.c.n))
     own = own.where(sessions.c.session_id == session_key(session)).order_by(messages.c.n)
     numbers = list(connection.scalars(own.offset(start).limit(limit)))
     found = labelled_messages(connection, numbers)
@@ -38,7 +42,8 @@ def session_page(connection: Connection, session: str, start: int, limit: int) -
 
 def record_page(connection: Connection, start: int, limit: int) -> list[Record]:
     """Records of any status with their labels, the newest first."""
-    page = select(records.c.n).order_by(records.c.n.desc()).offset(start).limit(limit)
+    page = select(records.c.n).where(*within(connection, RECORDS, records.c.n))
+    page = page.order_by(records.c.n.desc()).offset(start).limit(limit)
     numbers = list(connection.scalars(page))
     found = labelled_records(connection, numbers)
     return [found[n] for n in numbers]
@@ -61,7 +66,7 @@ def uses_of(connection: Connection, ids: Sequence[str]) -> list[MessageUse]:
     return [
         MessageUse(
             message_id=name,
-            records=[whole[n] for n in sorted(cited[numbers[name]])],
+            records=[whole[n] for n in sorted(cited[numbers[name]]) if n in whole],
             changes=changes.get(numbers[name], []),
             pending=numbers[name] in waiting,
         )
@@ -77,7 +82,9 @@ def neighbourhood(connection: Connection, record_id: str, most: int) -> Neighbou
     while fresh and len(inside) < most:
         rows = _edges(connection, fresh)
         ends = [end for row in rows for end in (row.source, row.target)]
-        fresh = [n for n in dict.fromkeys(ends) if n not in inside][: most - len(inside)]
+        shown = passing(connection, RECORDS, ends)
+        fresh = [n for n in dict.fromkeys(ends) if n in shown and n not in inside]
+        fresh = fresh[: most - len(inside)]
         inside = inside + fresh
     found = labelled_records(connection, inside)
     names = {n: found[n].record_id for n in inside}

@@ -26,7 +26,7 @@ from langmem_graph.storage.tables_and_migrations import (
     record_changes,
     records,
 )
-from langmem_graph.storage.where_conditions import passing
+from langmem_graph.storage.where_conditions import passing, within
 
 CHANGES = "changes"
 """The key of a record's row under which its changes stand."""
@@ -74,32 +74,46 @@ def changes_of(connection: Connection, items: Iterable[int]) -> dict[int, list[R
     c = record_changes.c
     found = rows_where_in(connection, _told().where(c.undone.is_(False)), c.record, items)
     rows = sorted(found, key=lambda row: row.n)
+    made: dict[int, list[RecordChange]] = defaultdict(list)
+    for row, told in zip(rows, _as_shown(connection, rows), strict=True):
+        made[row.record].append(told)
+    return dict(made)
+
+
+def _as_shown(connection: Connection, rows: Sequence[Row[Any]]) -> list[RecordChange]:
+    """Changes without the words and ids that do not pass the connection's filter."""
     said = passing(connection, MESSAGES, {row.message for row in rows})
     agreed = passing(connection, MESSAGES, {row.agreed_message for row in rows})
     by = passing(connection, RECORDS, {row.by_record for row in rows})
-    made: dict[int, list[RecordChange]] = defaultdict(list)
+    shown = []
     for row in rows:
-        hidden: dict[str, Any] = {"quote": ""} if row.message not in said else {}
-        hidden |= {"agreed_quote": None} if row.agreed_message not in agreed else {}
-        hidden |= {"by_text": None} if row.by_record not in by else {}
-        made[row.record].append(_as_told(row).model_copy(update=hidden))
-    return dict(made)
+        hidden: dict[str, Any] = {}
+        if row.message not in said:
+            hidden |= {"quote": "", "message_id": ""}
+        if row.agreed_message not in agreed:
+            hidden |= {"agreed_quote": None, "agreed_message_id": None}
+        if row.by_record not in by:
+            hidden |= {"by_text": None, "by_record_id": None}
+        shown.append(_as_told(row).model_copy(update=hidden))
+    return shown
 
 
 def changes_by(connection: Connection, items: Iterable[int]) -> dict[int, list[RecordChange]]:
     """The changes that each of these messages made and that still count, oldest first."""
     c = record_changes.c
-    rows = rows_where_in(connection, _told().where(c.undone.is_(False)), c.message, items)
+    told = _told().where(c.undone.is_(False), *within(connection, RECORDS, c.record))
+    rows = sorted(rows_where_in(connection, told, c.message, items), key=lambda row: row.n)
     made: dict[int, list[RecordChange]] = defaultdict(list)
-    for row in sorted(rows, key=lambda row: row.n):
-        made[row.message].append(_as_told(row))
+    for row, one in zip(rows, _as_shown(connection, rows), strict=True):
+        made[row.message].append(one)
     return dict(made)
 
 
 def held_changes(connection: Connection) -> list[RecordChange]:
     """The changes that wait for somebody to confirm them, oldest first."""
     c = record_changes.c
-    return [_as_told(row) for row in connection.execute(_told().where(c.held).order_by(c.n))]
+    held = _told().where(c.held, *within(connection, RECORDS, c.record)).order_by(c.n)
+    return _as_shown(connection, connection.execute(held).all())
 
 
 def take_held(connection: Connection, message: int) -> list[Row[Any]]:
@@ -138,11 +152,13 @@ def _as_told(row: Row[Any]) -> RecordChange:
 def words_of(connection: Connection, items: Iterable[int]) -> dict[tuple[str, int], dict[str, str]]:
     """Relation, message and quote of the changes of these records, by change and record.
 
-    Those that were undone are among them; of several of one change the first is taken.
+    Those that were undone are among them; of several of one change the first is taken. Words that
+    do not pass the connection's filter are left out.
     """
     c = record_changes.c
     query = select(c.n, c.change, c.record, c.relation, messages.c.message_id, c.quote)
     joined = query.join(messages, messages.c.n == c.message)
+    joined = joined.where(*within(connection, MESSAGES, messages.c.n))
     rows = rows_where_in(connection, joined, c.record, items)
     words: dict[tuple[str, int], dict[str, str]] = {}
     for row in sorted(rows, key=lambda row: row.n):

@@ -12,8 +12,9 @@ from langmem_graph.storage import message_queries, record_changes, record_querie
 from langmem_graph.storage.record_queries import aware
 from langmem_graph.storage.record_writes import naive
 from langmem_graph.storage.sqlite_database import rows_where_in
+from langmem_graph.storage.tables_and_migrations import RECORDS, links, records
 from langmem_graph.storage.tables_and_migrations import history as log
-from langmem_graph.storage.tables_and_migrations import links, records
+from langmem_graph.storage.where_conditions import filter_of, passing
 
 
 def get_conversation(connection: Connection, ids: Sequence[str]) -> list[Message]:
@@ -69,14 +70,17 @@ def changes(connection: Connection, record_id: str) -> list[RecordChange]:
 def history(connection: Connection, record_id: str) -> list[HistoryEntry]:
     """Every change of a record, and of those that it superseded or refined, oldest first."""
     named = record_queries.numbers_of(connection, [record_id]).values()
-    items = _in_one_line(connection, named)
+    items = passing(connection, RECORDS, _in_one_line(connection, named))
+    filtered = filter_of(connection) is not None
     query = select(log, records.c.record_id).join(records, records.c.n == log.c.record)
     rows = sorted(rows_where_in(connection, query, log.c.record, items), key=lambda row: row.n)
     words = record_changes.words_of(connection, items)
     entries = []
     for row in rows:
         told = words.get((row.change, row.record), {}) if row.before is not None else {}
-        entries.append(HistoryEntry.model_validate({**row._mapping, "at": aware(row.at), **told}))
+        unsaid = {"reason": None} if filtered and not told else {}  # it quotes the message
+        fields = {**row._mapping, "at": aware(row.at), **told, **unsaid}
+        entries.append(HistoryEntry.model_validate(fields))
     return entries
 
 

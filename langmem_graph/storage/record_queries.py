@@ -154,7 +154,8 @@ def numbers_true_at(connection: Connection, at: datetime) -> list[int]:
     """Records that held at a time, whether or not they still do."""
     r = records.c
     then = (r.valid_from <= at) & (r.valid_to.is_(None) | (r.valid_to > at))
-    return list(connection.scalars(select(r.n).where(then, r.status.in_((ACTIVE, SUPERSEDED)))))
+    held = select(r.n).where(then, r.status.in_((ACTIVE, SUPERSEDED)))
+    return list(connection.scalars(held.where(*within(connection, RECORDS, r.n))))
 
 
 def citing(connection: Connection, items: Iterable[int]) -> dict[int, list[int]]:
@@ -298,7 +299,7 @@ def filling(connection: Connection, form: str) -> list[Record]:
     numbers = connection.scalars(select(r.n).where(filled).order_by(r.n.desc())).all()
     holding = current(connection, numbers)
     found = records_by_number(connection, holding)
-    return [found[n] for n in numbers if n in holding and form in (found[n].data or {})]
+    return [found[n] for n in numbers if n in found and form in (found[n].data or {})]
 
 
 def newest_instructions(connection: Connection, most: int) -> list[int]:

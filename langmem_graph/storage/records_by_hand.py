@@ -1,10 +1,16 @@
-"""What people write into memory by hand: sentences to remember, and corrections of records."""
+"""What people write into memory by hand: sentences to remember, and corrections of records.
+
+What a model writes by a tool comes here, too: as the assistant's words, which end nothing of the
+user's unless a message of the user's bears them out.
+"""
 
 import hashlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, func, select
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.metadata import Value, checked_metadata
@@ -17,11 +23,40 @@ from langmem_graph.storage.pending_messages import BY_HAND as BY_HAND_SESSION
 from langmem_graph.storage.record_changes import NewChange
 from langmem_graph.storage.record_changes import write as write_change
 from langmem_graph.storage.record_history import get_records
-from langmem_graph.storage.record_writes import BY_HAND, Change
-from langmem_graph.storage.tables_and_migrations import RECORDS
+from langmem_graph.storage.record_writes import Change
+from langmem_graph.storage.tables_and_migrations import RECORDS, record_sources
 
 _KEPT = ("kind", "facet", "project", "subject", "attribute", "priority", "event_time", "valid_from")
 """What a corrected record takes over from the one that it corrects."""
+
+
+WrittenBy = Literal["user", "assistant"]
+"""Whose words are written by hand: the user's own, or those of a model that called a tool."""
+BearingOut = Callable[[str, Mapping[str, Value], str, datetime | None], str | None]
+"""The id of the user's message that bears a sentence out, by the sentence, its metadata, and the
+text and the time of what it corrects."""
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Whose words are written: the user's own, or what a model wrote by a tool."""
+
+    origin: WrittenBy = "user"
+    quote: str = ""
+    """Words of the user's that a model says it rests on."""
+    bearing_out: BearingOut = lambda *_: None
+
+    def said_by_user(
+        self, words: str, about: Mapping[str, Value], old: Record | None = None
+    ) -> list[str]:
+        """The message of the user's that bears out what a model wrote, if any."""
+        instead = (old.text, old.said_at) if old else ("", None)
+        found = None if self.origin == "user" else self.bearing_out(words, about, *instead)
+        return [found] if found else []
+
+    def is_draft(self, said: list[str]) -> bool:
+        """Whether the sentence is the model's alone."""
+        return self.origin == "assistant" and not said
 
 
 def remember(
@@ -30,18 +65,26 @@ def remember(
     text: str,
     kind: str,
     metadata: Mapping[str, Value] | None = None,
+    writer: Writer = Writer(),  # it is frozen
 ) -> Record:
     """Store a sentence as a message of its own and as a record that cites it."""
     words, about = _words(services, text, "remember"), checked_metadata(metadata)
+    said = writer.said_by_user(words, about)
+    if kind == "instruction" and writer.is_draft(said):
+        raise InvalidInputError(
+            "An instruction needs words of the user's own: quote the message in which they give it."
+        )
     told, author = f"{words} {sorted(about.items())}" if about else words, services.author
-    own_id = f"remembered-{_digest(f'{author}: {told}' if author else told)}"
-    message_id = _add_message(services, user_id, words, own_id, about)
-    row = {"text": words, "source_message_ids": [message_id], "kind": kind}
+    own_id = f"{_prefix(writer)}{_digest(f'{author}: {told}' if author else told)}"
+    message_id = _add_message(services, user_id, words, own_id, about, writer)
+    row: dict[str, Any] = {"text": words, "source_message_ids": [message_id, *said], "kind": kind}
     row["subject"] = author or "user"
-    report = add_records.add_records(services, user_id, [row], BY_HAND)
+    row["confirmation"] = "draft" if writer.is_draft(said) else "confirmed"
+    report = add_records.add_records(services, user_id, [row], writer.origin)
     if report.rejected:
         raise InvalidInputError(report.rejected[0].reason)
-    return _record(services, user_id, [*report.stored, *report.already_known])[0]
+    with services.room(user_id) as room:
+        return room.database.read(lambda connection: _made_of(connection, message_id))
 
 
 def correct(
@@ -50,26 +93,44 @@ def correct(
     record_id: str,
     text: str,
     event_time: Mapping[str, Any] | None,
+    writer: Writer = Writer(),  # it is frozen
 ) -> Record:
     """Store what should have been recorded instead of a record; see `UserMemory.correct`."""
     words = _words(services, text, "correct")
     found = _record(services, user_id, [record_id])
     if not found:
         raise InvalidInputError(f"There is no record {record_id!r}.")
-    _check_correctable(found[0], words, event_time)
-    own_id = f"corrected-{_digest(f'{record_id} {words}')}"
-    message_id = _add_message(services, user_id, words, own_id, found[0].metadata)
-    fields = found[0].model_dump(include=set(_KEPT), exclude_none=True)
+    old = found[0]
+    _check_correctable(old, words, event_time)
+    said = writer.said_by_user(words, old.metadata, old)
+    own_id = f"{_prefix(writer, 'corrected')}{_digest(f'{record_id} {words}')}"
+    message_id = _add_message(services, user_id, words, own_id, old.metadata, writer)
+    fields = old.model_dump(include=set(_KEPT), exclude_none=True)
     fields |= {"event_time": dict(event_time)} if event_time is not None else {}
-    row = {"text": words, "source_message_ids": [message_id], **fields}
+    if writer.is_draft(said):
+        fields |= {"confirmation": "draft"}
+        fields |= {"kind": "fact"} if old.kind == "instruction" else {}
+    row = {"text": words, "source_message_ids": [*said, message_id], **fields}
     with services.room(user_id) as room:
         room.check_embedder(services.embedder.name)
         with room.database.write_transaction() as connection:
             longest = services.settings.storage.max_record_chars
-            n = _store_correction(connection, record_id, row, longest)
+            n = _store_correction(connection, record_id, row, longest, writer)
             stored = record_queries.records_by_number(connection, [n])[n]
         services.embed_new(room, RECORDS, [n])
     return stored
+
+
+def _prefix(writer: Writer, by_hand: str = "remembered") -> str:
+    return f"{by_hand if writer.origin == 'user' else 'noted'}-"
+
+
+def _made_of(connection: Connection, message_id: str) -> Record:
+    """The record that a message made, or that it only says again."""
+    number = record_queries.message_numbers(connection, [message_id])[message_id][0]
+    cited = select(func.max(record_sources.c.record)).where(record_sources.c.message == number)
+    n = connection.execute(cited).scalar_one()
+    return record_queries.records_by_number(connection, [n])[n]
 
 
 def _record(services: Services, user_id: str, ids: list[str]) -> list[Record]:
@@ -92,10 +153,15 @@ def _digest(text: str) -> str:
 
 
 def _add_message(
-    services: Services, user_id: str, words: str, message_id: str, metadata: Mapping[str, Value]
+    services: Services,
+    user_id: str,
+    words: str,
+    message_id: str,
+    metadata: Mapping[str, Value],
+    writer: Writer,
 ) -> str:
     """Store the words as a message that extraction does not read."""
-    message = {"role": "user", "content": words, "id": message_id, "metadata": metadata}
+    message = {"role": writer.origin, "content": words, "id": message_id, "metadata": metadata}
     report = add_messages.add_messages(
         services, user_id, message, BY_HAND_SESSION, None, whole_conversation=False, read=False
     )
@@ -117,21 +183,26 @@ def _check_correctable(record: Record, words: str, event_time: Mapping[str, Any]
 
 
 def _store_correction(
-    connection: Connection, record_id: str, row: Mapping[str, Any], longest: int
+    connection: Connection, record_id: str, row: Mapping[str, Any], longest: int, writer: Writer
 ) -> int:
-    """Store the right record and let the wrong one never have held; the right one's number."""
+    """Store the right record and let the wrong one never have held; the right one's number.
+
+    What a model alone wrote is stored beside a record that the user's words carry.
+    """
     old = record_queries.numbers_of(connection, [record_id]).get(record_id)
     if old is None or old not in record_queries.active(connection, [old]):
         raise InvalidInputError(f"The record {record_id!r} was changed meanwhile.")
     messages = record_queries.message_numbers(connection, row["source_message_ids"])
     try:
-        new = add_records.draft(row, messages, longest, BY_HAND)
+        new = add_records.draft(row, messages, longest, writer.origin)
     except UnusableRecordError as problem:
         raise InvalidInputError(str(problem)) from problem
-    change = Change.new(BY_HAND)
+    change = Change.new(writer.origin)
+    if row.get("confirmation") == "draft" and record_queries.of_the_user(connection, [old]):
+        return record_writes.store(connection, new, change)[0]
     n, _ = record_writes.store(connection, new, change, instead_of=old)
     begun = record_queries.aware(record_queries.facts_of(connection, [old])[old].valid_from)
     record_writes.supersede(connection, old, n, begun, change)
-    said = new.sources[0]
-    write_change(connection, NewChange(old, "corrects", said, "", by_record=n), change)
+    said, quote = new.sources[0], writer.quote if len(new.sources) > 1 else ""
+    write_change(connection, NewChange(old, "corrects", said, quote, by_record=n), change)
     return n

@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime, time
 from sqlalchemy import Connection, func, select
 
 from langmem_graph.reports import Usage, UsageLine, UserSummary
+from langmem_graph.room_keys import shared_name
 from langmem_graph.storage import message_queries, pending_messages
 from langmem_graph.storage.record_writes import naive
 from langmem_graph.storage.tables_and_migrations import MESSAGES, calls, messages, outbox, unread
@@ -55,12 +56,13 @@ def tokens_today(connection: Connection) -> int:
     return connection.scalar(select(func.sum(_TOKENS)).where(calls.c.at >= midnight)) or 0
 
 
-def summary(connection: Connection, user_id: str) -> UserSummary:
-    """How much the memory of a user holds, and what of it is due."""
+def summary(connection: Connection, key: str) -> UserSummary:
+    """How much the room with this key holds, a user's or a shared one, and what of it is due."""
     held = message_queries.counts(connection)
     oldest = connection.scalar(_OLDEST_DUE)
     return UserSummary(
-        user_id=user_id,
+        user_id=shared_name(key) or key,
+        is_shared=shared_name(key) is not None,
         messages=held.messages,
         sessions=held.sessions,
         records=held.records,

@@ -6,9 +6,15 @@ A tool never takes the user's id from the model, but from the run, as nodes and 
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, convert_to_messages
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    ToolMessage,
+    convert_to_messages,
+)
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.prebuilt import ToolRuntime
@@ -16,17 +22,26 @@ from langgraph.types import interrupt
 
 from langmem_graph.errors import InvalidInputError, NotCopied, for_log
 from langmem_graph.filters import Where, parsed
-from langmem_graph.graphs.conversation_messages import MARK, in_view, value_in, was_said
+from langmem_graph.graphs.conversation_messages import (
+    MARK,
+    in_view,
+    question_span,
+    value_in,
+    was_said,
+)
 from langmem_graph.graphs.turn_memory import check_memory
-from langmem_graph.graphs.user_identity import UserId, user_of
+from langmem_graph.graphs.user_identity import UserId, session_of, user_of
 from langmem_graph.memory import Memory
 from langmem_graph.metadata import Value, checked_metadata
+from langmem_graph.retrieval.search_common import check_choice
 from langmem_graph.room_keys import room_names
+from langmem_graph.storage.records_by_hand import WrittenBy
 from langmem_graph.threads import in_thread
 from langmem_graph.tools.tool_answers import (
     FORGET,
     MAX_TURNS,
     READING,
+    WITHOUT_QUOTES,
     WRITING,
     Answer,
     Call,
@@ -46,6 +61,7 @@ def create_memory_tools(
     where: Where | None = None,
     metadata: Mapping[str, Value] | None = None,
     shared: Sequence[str | int] = (),
+    trust: WrittenBy = "assistant",
 ) -> list[BaseTool]:
     """Tools with which an agent searches, reads and writes the memory of its user.
 
@@ -67,6 +83,10 @@ def create_memory_tools(
         metadata: what is remembered gets this metadata.
         shared: the searches also look in these shared rooms, as far as the user may read them; no
             argument of the model's names one, and nothing is changed there.
+        trust: as whose words counts what the model writes with `remember` and `correct`. As the
+            `assistant`'s it is a draft, and ends nothing that rests on the user's words, unless
+            the model quotes words of the user's that bear it out (docs/tools.md). `user` only
+            where a person confirms each call, or no tool shows what strangers wrote.
 
     Raises:
         MissingUserError: when a tool is called and no place names a user.
@@ -74,8 +94,9 @@ def create_memory_tools(
     check_memory(memory)
     parsed(where)
     checked_metadata(metadata)
-    caller = _Caller(memory, user_id, fail_closed, where, metadata, room_names(shared))
-    search_records, *others = (*READING, *WRITING)
+    check_choice("trust", trust, get_args(WrittenBy))
+    caller = _Caller(memory, user_id, fail_closed, where, metadata, room_names(shared), trust)
+    search_records, *others = (*READING, *(WRITING if trust == "assistant" else WITHOUT_QUOTES))
     note = f" All memory tools together: at most {MAX_TURNS} turns."
     tools = [_tool(caller, search_records, note), *(_tool(caller, tool) for tool in others)]
     if allow_forget:
@@ -93,6 +114,7 @@ class _Caller:
     where: Where | None
     metadata: Mapping[str, Value] | None
     shared: Sequence[str]
+    trust: WrittenBy
 
     def answer(
         self, config: RunnableConfig, runtime: ToolRuntime | None, tool: MemoryTool, arguments: Any
@@ -106,7 +128,8 @@ class _Caller:
         try:
             seen = frozenset(in_view(conversation))
             user = self.memory.user(user_id, shared=self.shared)
-            call = Call(user, seen, self.where, self.metadata)
+            session = None if _others_spoke(conversation) else session_of(config, conversation)
+            call = Call(user, seen, self.where, self.metadata, session, self.trust)
             text, data = tool.work(call, **arguments)
             return text, {**MARK, **data}
         except InvalidInputError as error:
@@ -116,6 +139,12 @@ class _Caller:
                 raise
             _log.warning("a memory tool failed: %s", for_log(error))
             return "Memory cannot be read right now. Answer without it, and say so.", dict(MARK)
+
+
+def _others_spoke(messages: Sequence[BaseMessage]) -> bool:
+    """Whether a tool other than memory's has answered since the user's last message."""
+    _, end = question_span(messages)
+    return any(isinstance(one, ToolMessage) and was_said(one) for one in messages[end:])
 
 
 def _turns_spent(messages: Sequence[BaseMessage]) -> int:

@@ -1,7 +1,7 @@
 """The memory tools, for agents, MCP and trainers: what each takes, and what it answers."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import signature
 from typing import Annotated, Any
@@ -24,6 +24,7 @@ from langmem_graph.retrieval.quoted_context import (
     quote,
 )
 from langmem_graph.schemas import Kind, Labelled, Message, MessageHit, Record, RecordHit
+from langmem_graph.storage.records_by_hand import WrittenBy
 from langmem_graph.tokens import token_counter
 from langmem_graph.trust import note_of
 
@@ -51,6 +52,14 @@ KindOfText = Annotated[Kind, Field(description="An instruction is how to behave 
 RightText = Annotated[
     str, Field(description="One standalone sentence that is right.", max_length=2_000)
 ]
+Quote = Annotated[
+    str,
+    Field(
+        description="The words of the human in this conversation that say so, copied exactly; "
+        "without them it is kept as your note.",
+        max_length=2_000,
+    ),
+]
 WrongId = Annotated[str, Field(description="The record that is wrong.", max_length=200)]
 DeletedId = Annotated[str, Field(description="The record to delete for good.", max_length=200)]
 
@@ -65,6 +74,14 @@ class Call:
     """What all that is shown or changed has to pass; the model has no say in it."""
     metadata: Mapping[str, Value] | None = None
     """Of what is remembered."""
+    session: str | None = None
+    """The session of the conversation; None where nobody knows."""
+    trust: WrittenBy = "assistant"
+    """As whose words counts what the model writes."""
+
+    def written(self, quote: str) -> dict[str, Any]:
+        """Whose words the model's sentence is, as `remember` and `correct` take it."""
+        return {"origin": self.trust, "quote": quote, "session_id": self.session}
 
     def sees(self, record_id: str) -> bool:
         """Whether the user has such a record, as far as the filter shows."""
@@ -89,10 +106,14 @@ class MemoryTool:
         """What the model calls it."""
         return self.work.__name__
 
+    without: str = ""
+    """A parameter of `work` that is not offered."""
+
     @cached_property
     def arguments(self) -> type[BaseModel]:
         """What the model gives: the parameters of `work` after the first."""
         _, *parameters = signature(self.work).parameters.values()
+        parameters = [p for p in parameters if p.name != self.without]
         fields: dict[str, Any] = {
             p.name: (p.annotation, ... if p.default is p.empty else p.default) for p in parameters
         }
@@ -153,18 +174,28 @@ def read_file(call: Call, name: FileName) -> Answer:
     return framed(map(as_data, text.splitlines()), f"the file {name}"), {"name": name, "text": text}
 
 
-def remember(call: Call, text: NewText, kind: KindOfText = "fact") -> Answer:
+def remember(call: Call, text: NewText, kind: KindOfText = "fact", quote: Quote = "") -> Answer:
     """Store a sentence as a record."""
-    record = call.user.remember(text, kind, metadata=call.metadata)
-    return f"Remembered as {record.record_id}.", {"records": [record.model_dump(mode="json")]}
+    record = call.user.remember(text, kind, metadata=call.metadata, **call.written(quote))
+    note = " It counts as your note, not as the user's word." * (record.confirmation == "draft")
+    answer = f"Remembered as {plain_id(record.record_id)}.{note}"
+    return answer, {"records": [record.model_dump(mode="json")]}
 
 
-def correct(call: Call, record_id: WrongId, text: RightText) -> Answer:
+def correct(call: Call, record_id: WrongId, text: RightText, quote: Quote = "") -> Answer:
     """Store what is right instead of a record that is wrong."""
     if not call.sees(record_id):
         raise InvalidInputError(f"There is no record {record_id!r}.")
-    record = call.user.correct(record_id, text)
-    answer = f"Corrected: {plain_id(record.record_id)} holds instead of {plain_id(record_id)}."
+    record = call.user.correct(record_id, text, **call.written(quote))
+    right, wrong = plain_id(record.record_id), plain_id(record_id)
+    if record_id in record.supersedes:
+        answer = f"Corrected: {right} holds instead of {wrong}."
+    else:
+        answer = (
+            f"Not corrected: {wrong} rests on the user's words and still holds; yours is noted "
+            f"beside it as {right}. It takes a quote of what the user said after that, before any "
+            "other tool answered, with every number of the sentence."
+        )
     return answer, {"records": [record.model_dump(mode="json")]}
 
 
@@ -256,4 +287,6 @@ WRITING = (
     ),
 )
 """The tools that write, and whose changes can be undone."""
+WITHOUT_QUOTES = tuple(replace(tool, without="quote") for tool in WRITING)
+"""The same where nobody knows the conversation, or the model's word is the user's anyway."""
 FORGET = MemoryTool(forget, "Delete one record for good, when the user asks for it.")

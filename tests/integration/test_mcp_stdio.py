@@ -157,6 +157,9 @@ async def test_files_are_a_tool_and_resources(home: Path) -> None:
 
 async def test_forgetting_needs_a_word(home: Path) -> None:
     async with within(home, "ana", allow_forget=True) as session:
+        no = await refused(session, "forget", record_id="r1", confirm=True)
+        assert "cannot ask its user" in no  # the model's word alone deletes nothing
+    async with within(home, "ana", allow_forget=True, trust="user") as session:
         (forget,) = [t for t in (await session.list_tools()).tools if t.name == "forget"]
         assert forget.annotations
         assert forget.annotations.destructiveHint

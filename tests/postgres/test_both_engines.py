@@ -116,6 +116,13 @@ class Pair:
             lambda u: u.doctor(sample=0).problems,
             lambda u: u.conversation("s1", start=1, limit=5),
             lambda u: u.records(limit=20),
+            lambda u: (u.sessions(where=where), u.export(where=where), u.records(where=where)),
+            lambda u: u.conversation("s1", where=where),
+            lambda u: (
+                u.history(f"r{self.count}", where=where),
+                u.made_of(self.messages[-9:], where=where),
+            ),
+            lambda u: u.neighbours(f"r{self.count}", where=where),
             lambda u: u.made_of(self.messages[-9:]),
             lambda u: u.neighbours(f"r{self.count}"),
             lambda u: u.compare("2025-03-01", "2025-09-01"),

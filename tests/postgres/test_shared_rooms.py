@@ -36,7 +36,8 @@ def test_the_walls_hold(database: str) -> None:
             memory.shared(room, as_user="ana").add(said(f"of {room}", id="m1"), session_id="s")
         report = memory.user("ana").erase()
         assert report.shared_rooms == {"team": 1, "shop": 1}
-        assert [one.user_id for one in memory.users()] == ["team"]
+        listed = [(one.user_id, one.is_shared) for one in memory.users()]
+        assert listed == [("team", False), ("shop", True), ("team", True)]
     keys = {"of the user": "team", "of team": shared_key("team"), "of shop": shared_key("shop")}
     with psycopg.connect(database) as connection:
         connection.execute("SET LOCAL ROLE langmem_graph_rooms")

@@ -77,3 +77,27 @@ def test_a_newer_statement_of_a_shared_room_does_not_win_by_being_newer() -> Non
 
     assert decide({"Porto": [fact(None, 2024)], "Berlin": [fact(None, 2025)]}) == "Berlin"
     assert decide({"Porto": [fact(None, 2024)], "Berlin": [fact("team", 2025)]}) is None
+
+
+def test_a_teams_schedule_is_compared_and_listed(memory: Memory) -> None:
+    team, ana = memory.shared("team", as_user="bob"), memory.user("ana", shared=["team"])
+    when = {"facet": "schedule", "kind": "event", "event_time": {"start": "2030-03-01T10:00"}}
+    said_there = {"source_message_ids": ["m1"], **when}
+    team.add_records({"text": "Pelican parade.", "record_id": "meeting", **said_there})
+    ana.add_records({"text": "Dentist.", "record_id": "meeting", **said_there})
+    asked = "Am I free on 1 March 2030 at 10:00?"
+    modes: tuple[Any, ...] = ("fast", "reason")
+    for mode in modes:
+        found = ana.recall(asked, mode=mode, at="2030-02-01")
+        assert "[m1] (shared room team, added by bob)" in found.context
+        assert found.reasoning is not None
+        assert len(found.reasoning.overlaps) == 2
+        assert {("team", "m1"), (None, "m1")} <= {(h.room, h.message_id) for h in found.evidence}
+        alone = memory.user("ana").recall(asked, mode=mode, at="2030-02-01")
+        assert "Pelican parade" not in str(alone)
+    listed = ana.schedule("2030-03-01", "2030-03-02")
+    assert {(one.record.room, one.record.text) for one in listed} == {
+        ("team", "Pelican parade."), (None, "Dentist."),
+    }  # fmt: skip
+    refused = memory.user("ana", shared=["shop"]).schedule("2030-03-01", "2030-03-02")
+    assert [one.record.text for one in refused] == ["Dentist."]

@@ -148,7 +148,7 @@ async def test_mcp(memory: Memory) -> None:
     from langmem_graph.mcp.server import create_mcp_server
 
     await memory.user("ana").aflush()
-    server = create_mcp_server(memory, user_id="ana", allow_forget=True)
+    server = create_mcp_server(memory, user_id="ana", allow_forget=True, trust="user")
     async with create_connected_server_and_client_session(server) as client:
         with blockbuster_ctx():
             await client.list_tools()

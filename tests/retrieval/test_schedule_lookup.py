@@ -76,8 +76,8 @@ def product(memory: Memory, case: Case) -> dict[str, str]:
     asked = ProposedTime(case.asked.start, case.asked.end or "", case.asked.rule or "")
     event = proposal(asked, case.asked.zone)
     assert event is not None
-    with memory._services.room(ana.id) as room:
-        found = overlaps_at(room, event, Settings())
+    with memory._services.room(ana.id) as room, room.database.read_transaction() as connection:
+        found = overlaps_at(connection, event, Settings())
     return {one.fact.text: _span(*one.span) for one in found}
 
 
@@ -203,8 +203,8 @@ def test_the_line_says_when_on_the_items_own_clock(
     ana.add_records([{**row, "event_time": fields_of(time)}])
     event = proposal(ProposedTime(asked), None)
     assert event is not None
-    with memory._services.room(ana.id) as room:
-        (found,) = overlaps_at(room, event, Settings())
+    with memory._services.room(ana.id) as room, room.database.read_transaction() as connection:
+        (found,) = overlaps_at(connection, event, Settings())
     assert found.line == f"The schedule has something at that time: {line}"
 
 
@@ -215,8 +215,8 @@ def test_whose_it_is_stands_beside_it(memory: Memory) -> None:
     ana.add_records([{**row, "subject": 'Tom "x"', "event_time": {"start": "2025-06-03T15:00"}}])
     event = proposal(ProposedTime("2025-06-03T15:00"), None)
     assert event is not None
-    with memory._services.room(ana.id) as room:
-        (found,) = overlaps_at(room, event, Settings())
+    with memory._services.room(ana.id) as room, room.database.read_transaction() as connection:
+        (found,) = overlaps_at(connection, event, Settings())
     assert found.line.endswith(' [m], about "tom \\"x\\""')
 
 

@@ -66,13 +66,23 @@ def shown(memory: Memory, query: str, where: dict[str, Any], way: str, ids: list
         "tools": lambda: [tools[n].invoke({"query": query}) for n in (0, 1)],
         "tool of records": lambda: [tools[2].invoke({"record_ids": ids[1][n : n + 20]})
                                     for n in range(0, len(ids[1]), 20)],
+        "lists": lambda: [user.sessions(where=where), user.export(where=where),
+                          user.export_records(history=True, where=where),
+                          user.export_records(as_of="2025-01-01T06:00", where=where),
+                          user.records(limit=500, where=where), user.held_changes(where=where)],
+        "pages": lambda: [user.conversation(f"s{n}", where=where) for n in range(3)],
+        "inside": lambda: [user.made_of(ids[0], where=where),
+                           user.schedule("2025-01-01", "2025-12-31", where=where),
+                           user.compare("2025-01-01T03:00", "2025-01-01T09:00", where=where)],
+        "of each": lambda: [(user.history(one, where=where), user.changes(one, where=where),
+                             user.neighbours(one, where=where)) for one in ids[1]],
         "tool of files": lambda: tools[4].invoke({"name": "profile.md"}),
     }  # fmt: skip
     return ways[way]()
 
 
 WAYS = ("fast reason messages sessions records then by_id retriever tools tool_of_records "
-        "tool_of_files fast reason reason").split()  # fmt: skip
+        "tool_of_files lists pages inside of_each fast reason reason").split()  # fmt: skip
 
 
 @pytest.mark.parametrize("contexts", [

@@ -47,6 +47,8 @@ def test_a_secret_is_in_no_file_prompt_or_log(
         session_id="s",
     )
     ana.remember(f"The other card is {SECRET}.")
+    told: Any = {"origin": "assistant", "quote": f"card is {SECRET}", "session_id": "s"}
+    ana.remember(f"Noted by an agent: {SECRET}.", **told)
     row = {"text": f"Card {SECRET}.", "source_message_ids": ["m1"], "entities": [SECRET]}
     (record_id,) = ana.add_records(row).stored
     ana.correct(record_id, f"Not {SECRET}.")

@@ -149,7 +149,8 @@ def test_no_user_has_the_key_of_a_room(memory: Memory, tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="half of a character"):
         memory.shared(shared_key("team"), as_user="ana")
     assert memory.user("team").search_conversation("pelicans") == []
-    assert [one.user_id for one in memory.users()] == ["ana"]
+    listed = [(one.user_id, one.is_shared, one.messages) for one in memory.users()]
+    assert listed == [("ana", False, 1), ("team", True, 1)]
     places = {folder.name for folder in (tmp_path / "memory" / "shared").iterdir()}
     assert places == {folder_name(shared_key("team"))}
 

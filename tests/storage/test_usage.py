@@ -85,6 +85,22 @@ def test_the_command_line_lists_both(filled: Memory) -> None:
     assert "u" in run(app, ["users", *place]).stdout
 
 
+def test_shared_rooms_are_listed_with_what_is_due(tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    with Memory(path, embeddings="hash", authorize=lambda *_: True) as memory:
+        memory.user("team").add(said("mine"), session_id="s")
+        memory.shared("team", as_user="ana").add([said("a"), said("b")], session_id="s")
+        own, team = memory.users()
+        assert (own.user_id, own.is_shared, own.to_read) == ("team", False, 1)
+        assert (team.user_id, team.is_shared, team.to_read) == ("team", True, 2)
+        assert memory.shared("team", as_user="bob").overview() == team
+    run, place = CliRunner().invoke, ["--memory", str(path)]
+    assert "shared room team" in run(app, ["users", *place]).stdout
+    assert "0 calls" in run(app, ["usage", "--room", "team", *place]).stdout
+    refused = run(app, ["usage", "--room", "r", "--user", "u", *place])
+    assert "give one of them" in str(refused.exception)
+
+
 async def test_the_asynchronous_twins_tell_the_same(filled: Memory) -> None:
     assert await filled.ausers() == filled.users()
     assert await filled.ausage() == filled.usage()

@@ -151,7 +151,7 @@ def test_a_tool_called_by_hand_needs_a_user(talks: Memory) -> None:
 def test_the_model_sees_no_user_id_among_the_arguments(talks: Memory) -> None:
     for tool in create_memory_tools(talks):
         assert tool.description
-        known = {"query", "message_ids", "record_ids", "record_id", "name", "text", "kind"}
+        known = {"query", "message_ids", "record_ids", "record_id", "name", "text", "kind", "quote"}
         assert set(tool.args) < known
         assert "user" not in json.dumps(tool.tool_call_schema.model_json_schema()["properties"])
 
@@ -224,7 +224,9 @@ def test_the_whole_pyramid_by_tools(talks: Memory) -> None:
     assert {hit.kind for hit in ana.search_records("4711", k=1)} == {"fact"}
     assert "4711" in tools["search_records"].invoke({"query": "locker code"})
     right = {"record_id": "r1", "text": "Ana prefers window seats."}
-    assert "holds instead of r1" in tools["correct"].invoke(right)
+    assert "Not corrected: r1 rests on the user's words" in tools["correct"].invoke(right)
+    trusted = {one.name: one for one in create_memory_tools(talks, user_id="ana", trust="user")}
+    assert "holds instead of r1" in trusted["correct"].invoke(right)
     found = tools["search_records"].invoke({"query": "seats"})
     assert found.index("window seats") < found.index("aisle seats")
     assert [row.status for row in ana.get_records(["r1"])] == ["superseded"]

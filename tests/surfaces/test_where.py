@@ -214,3 +214,21 @@ def test_metadata_that_cannot_be_stored(memory: Memory, metadata: Any, problem: 
     report = ana.add([said("x", metadata=metadata), said("y")], session_id="s")
     assert len(report.stored) == 1
     assert len(report.rejected) == 1
+
+
+def test_every_reader_refuses_a_filter_that_it_cannot_use(memory: Memory) -> None:
+    ana, bad = fill(memory), {"$bad": 1}
+    asked: dict[str, tuple[Any, ...]] = {
+        **dict.fromkeys(("recall", "search_conversation", "search_records"), ("budget",)),
+        **dict.fromkeys(
+            ("get_records", "get_conversation", "made_of", "history", "changes"), ("x",)
+        ),
+        **dict.fromkeys(("neighbours", "conversation"), ("x",)),
+        **dict.fromkeys(("sessions", "export", "records", "export_records", "held_changes"), ()),
+        **dict.fromkeys(("schedule", "compare"), ("2026-01-01", "2026-02-01")),
+    }
+    for name, given in asked.items():
+        with pytest.raises(InvalidInputError, match="As in where="):
+            getattr(ana, name)(*given, where=bad)
+        assert "zeus" not in str(getattr(ana, name)(*given, where=ATLAS))
+        assert "zeus" not in str(asyncio.run(getattr(ana, f"a{name}")(*given, where=ATLAS)))

@@ -1,0 +1,69 @@
+"""Tool calls filled from a user's own memory and shared rooms together."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from langmem_graph.memory import Memory
+from tests.conftest import let_go, said
+from tests.support.flights import alias, answer
+from tests.support.models import AnswersBySchema
+
+
+class Ship(BaseModel):
+    """Ships goods."""
+
+    carrier: str
+    weight: int
+
+
+TEAM, OWN = "We always ship with Pelican Freight.", "My parcel weighs 12 kg."
+
+
+def fill(question: str) -> dict[str, Any]:
+    rows = [("weight", alias(question, OWN), "12 kg")]
+    if TEAM in question:
+        rows.append(("carrier", alias(question, TEAM), "Pelican Freight"))
+    return answer({"carrier": "Pelican Freight", "weight": 12}, *rows)
+
+
+@pytest.mark.parametrize(("writer", "is_async"), [("bob", False), ("bob", True), ("ana", False)])
+def test_what_others_wrote_is_offered_with_room_and_author(
+    tmp_path: Path, writer: str, is_async: bool
+) -> None:
+    model, asked = AnswersBySchema(ToolFill=fill), list[tuple[str, str, str]]()
+
+    def allowed(*who: str) -> bool:
+        asked.append(who)  # type: ignore[arg-type]
+        return who[1] == "team"
+
+    memory = Memory(tmp_path, model=model, embeddings="hash", authorize=allowed)
+    memory.shared("team", as_user=writer).add(said(TEAM, id="m1"), session_id="s", at="2025-01-01")
+    ana: Any = memory.user("ana", shared=["team", "shop"])
+    ana.add(said(OWN, id="m1"), session_id="s", at="2025-01-02")  # the same id in both rooms
+    asked.clear()
+    request = "Ship my parcel as we always do."
+    call = asyncio.run(ana.aground(Ship, request)) if is_async else ana.ground(Ship, request)
+    assert sorted(asked) == [("ana", "shop", "read"), ("ana", "team", "read")]
+    assert call.warnings[0].startswith("the shared room 'shop' was left out")
+    assert call.arguments["weight"] == 12
+    assert call.grounding["weight"].rooms == {}
+    (question,) = [text for name, text in model.asked if name == "ToolFill"]
+    (line,) = [line for line in question.splitlines() if TEAM in line]
+    if writer == "bob":
+        assert "carrier" not in call.arguments
+        offered = call.offered["carrier"]
+        assert (offered.value, offered.origin) == ("Pelican Freight", "import")
+        assert (offered.rooms, offered.message_ids) == ({"team": "bob"}, ["m1"])
+        assert "(not the user's words) bob (shared room team)" in line
+        trusting = ana.ground(Ship, request, trust=["user", "import"])
+        assert trusting.arguments["carrier"] == "Pelican Freight"
+    else:
+        assert call.arguments["carrier"] == "Pelican Freight"  # her own words, in that room
+        assert call.grounding["carrier"].rooms == {"team": "ana"}
+    alone = memory.user("ana").ground(Ship, request)
+    assert "Pelican" not in str(alone)
+    let_go(memory)
