@@ -14,6 +14,7 @@ from langmem_graph.retrieval.search_common import Depths, Ranking, UserSearch, V
 from langmem_graph.schemas import Message, MessageHit, SearchBy
 from langmem_graph.storage import message_queries, record_queries, vector_rows
 from langmem_graph.storage.full_text import MESSAGE_WORDS
+from langmem_graph.storage.held_vectors import HeldVectors
 from langmem_graph.storage.message_queries import Facts
 from langmem_graph.storage.superseded_labels import labelled_messages
 from langmem_graph.storage.tables_and_migrations import MESSAGES
@@ -116,7 +117,7 @@ def gather(
     passes = held.passing_filter(connection) if held else None
     compared = held.begin_comparing(vector) if held and vector is not None else None
     with notes.stage("words"):
-        words = _by_words(search, connection, query, depths.words, passes)
+        words = _by_words(search, connection, query, depths.words, passes, held)
     with notes.stage("vectors"):
         cosines = compared() if compared else None
         if held is None or cosines is None:
@@ -171,7 +172,12 @@ def _cited(connection: Connection, ranked: RankedRecords, depth: int) -> dict[in
 
 
 def _by_words(
-    search: UserSearch, connection: Connection, query: str, depth: int, passes: Passes | None
+    search: UserSearch,
+    connection: Connection,
+    query: str,
+    depth: int,
+    passes: Passes | None,
+    held: HeldVectors | None,
 ) -> dict[int, float]:
     """The messages with the best BM25 scores, of those that pass the filter.
 
@@ -179,7 +185,8 @@ def _by_words(
     """
     counted = search.message_terms
     if counted is None:
-        having = MESSAGE_WORDS.counts(connection, query_terms(query))
+        counts = held.word_counts if held else MESSAGE_WORDS.counts
+        having = counts(connection, query_terms(query))
         counted = TermCounts(message_queries.newest_message(connection), having)
     chosen = telling_terms(counted.having, counted.rows)
     share = passes.mean() if passes is not None else 0.0

@@ -27,6 +27,8 @@ def room_column() -> sa.Column[Any]:
     return sa.Column("room", UUID, primary_key=True, server_default=own, nullable=False)
 
 
+_KEY = "room", "words", "term", "item"
+_COUNTED = ["own", "before", "size"]
 postings = sa.Table(
     "postings",
     TABLES,
@@ -37,6 +39,8 @@ postings = sa.Table(
     sa.Column("own", sa.Integer, nullable=False),
     sa.Column("before", sa.Integer, nullable=False),
     sa.Column("size", sa.Integer, nullable=False),
+    # All that a search reads is in the index: the rows of a term lie in as many pages as sessions.
+    sa.PrimaryKeyConstraint(*_KEY, name="postings_pkey", postgresql_include=_COUNTED),
     # The item first: else PostgreSQL, not knowing a new room, reads all its postings for a term.
     sa.Index("postings_by_item", "item", "room", "words"),
 )
@@ -62,6 +66,11 @@ totals = sa.Table(
 )
 """How many items each full-text table has, and how many words these have together."""
 
+COVERED = (
+    f"ALTER TABLE {SCHEMA}.postings DROP CONSTRAINT postings_pkey,"
+    f" ADD PRIMARY KEY ({', '.join(_KEY)}) INCLUDE ({', '.join(_COUNTED)})"
+)
+"""What version 4 keeps in the index of words."""
 _NUMBERS = ("items", "own", "before", "sizes")
 _ADD = sa.text(
     f"INSERT INTO {SCHEMA}.postings (words, term, item, own, before, size)"  # a constant
@@ -113,21 +122,25 @@ def drop(connection: Connection, words: int, items: Iterable[int]) -> None:
 _OWN = f"p.room = {OWN_ROOM} AND p.words = :words"
 _LAST = "\U0010ffff"  # the last character: all that begins with a prefix is before prefix + _LAST
 _COUNTS = sa.text(
-    f"SELECT p.term, count(*) FROM {SCHEMA}.postings p"
-    f" WHERE {_OWN} AND p.term = ANY (:plain) GROUP BY p.term"
-    f" UNION ALL SELECT q.term, (SELECT count(DISTINCT p.item) FROM {SCHEMA}.postings p"
-    f" WHERE {_OWN} AND p.term >= q.term AND p.term <= q.term || '{_LAST}')"
-    ' FROM (SELECT unnest(:prefixes) COLLATE "C" AS term) q'
-).bindparams(*(sa.bindparam(name, type_=ARRAY(sa.Text())) for name in ("plain", "prefixes")))
+    "SELECT q.term, CASE WHEN q.prefix THEN"
+    f" (SELECT count(DISTINCT p.item) FROM {SCHEMA}.postings p WHERE {_OWN}"
+    f" AND p.term >= q.term AND p.term <= q.term || '{_LAST}' AND p.item > q.after)"
+    f" ELSE (SELECT count(*) FROM {SCHEMA}.postings p WHERE {_OWN}"
+    " AND p.term = q.term AND p.item > q.after) END"
+    ' FROM (SELECT term COLLATE "C" AS term, after, prefix'
+    " FROM unnest(:terms, :afters, :prefixes) AS a(term, after, prefix)) q"
+).bindparams(
+    sa.bindparam("terms", type_=ARRAY(sa.Text())),
+    sa.bindparam("afters", type_=ARRAY(sa.BigInteger())),
+    sa.bindparam("prefixes", type_=ARRAY(sa.Boolean())),
+)
 
 
-def counts(connection: Connection, words: int, terms: Iterable[str]) -> dict[str, int]:
-    """In how many items each term occurs."""
-    known = dict.fromkeys(terms, 0)
-    prefixes = list(filter(is_prefix, known))
-    plain = [term for term in known if not is_prefix(term)]
-    asked = {"words": words, "plain": plain, "prefixes": prefixes}
-    return known | {term: count for term, count in connection.execute(_COUNTS, asked)}  # noqa: C416
+def counts(connection: Connection, words: int, terms: Mapping[str, int]) -> dict[str, int]:
+    """In how many items with greater numbers than its own each term occurs."""
+    asked = {"words": words, "terms": list(terms), "afters": list(terms.values())}
+    found = connection.execute(_COUNTS, asked | {"prefixes": list(map(is_prefix, terms))})
+    return {term: count for term, count in found}  # noqa: C416  # rows, not pairs
 
 
 def rows(connection: Connection, words: int) -> int:
