@@ -74,11 +74,10 @@ COVERED = (
 _NUMBERS = ("items", "own", "before", "sizes")
 _ADD = sa.text(
     f"INSERT INTO {SCHEMA}.postings (words, term, item, own, before, size)"  # a constant
-    " SELECT :words, * FROM unnest(:terms, :items, :own, :before, :sizes)"
-).bindparams(
-    sa.bindparam("terms", type_=ARRAY(sa.Text())),
-    *(sa.bindparam(name, type_=ARRAY(sa.BigInteger())) for name in _NUMBERS),
-)
+    " SELECT :words, * FROM unnest(string_to_array(:terms, ' '),"
+    f" {', '.join(f'CAST(:{name} AS bigint[])' for name in _NUMBERS)})"
+).bindparams(*(sa.bindparam(name, type_=sa.Text()) for name in ("terms", *_NUMBERS)))
+"""Each column is one text, which takes a fraction of the time that psycopg needs for a list."""
 
 
 def add(connection: Connection, words: int, rows: Mapping[int, Sequence[Sequence[str]]]) -> None:
@@ -91,10 +90,10 @@ def add(connection: Connection, words: int, rows: Mapping[int, Sequence[Sequence
     for item, columns in rows.items():
         own, before = (Counter(column) for column in (*columns, ())[:2])
         made += ((term, item, own[term], before[term], sizes[item]) for term in own | before)
-    names = ("terms", *_NUMBERS)
-    lists = zip(*sorted(made), strict=True) if made else ([] for _ in names)
-    values = {name: list(column) for name, column in zip(names, lists, strict=True)}
-    connection.execute(_ADD, {"words": words, **values})
+    terms, *columns = zip(*sorted(made), strict=True) if made else [()] * (1 + len(_NUMBERS))
+    arrays = (f"{{{','.join(map(str, column))}}}" for column in columns)
+    values = dict(zip(_NUMBERS, arrays, strict=True))
+    connection.execute(_ADD, {"words": words, "terms": " ".join(terms), **values})
     listed = [{"words": words, "item": item, "size": size} for item, size in sizes.items()]
     connection.execute(sa.insert(indexed), listed)
     _count(connection, words, len(sizes), sum(sizes.values()))
