@@ -67,7 +67,7 @@ totals = sa.Table(
 """How many items each full-text table has, and how many words these have together."""
 
 COVERED = (
-    f"ALTER TABLE {SCHEMA}.postings DROP CONSTRAINT postings_pkey,"
+    f"ALTER TABLE {SCHEMA}.postings DROP CONSTRAINT IF EXISTS postings_pkey,"
     f" ADD PRIMARY KEY ({', '.join(_KEY)}) INCLUDE ({', '.join(_COUNTED)})"
 )
 """What version 4 keeps in the index of words."""
