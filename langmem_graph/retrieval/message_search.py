@@ -187,7 +187,8 @@ def _by_words(
     if counted is None:
         counts = held.word_counts if held else MESSAGE_WORDS.counts
         having = counts(connection, query_terms(query))
-        counted = TermCounts(message_queries.newest_message(connection), having)
+        last = held.state.message if held else message_queries.newest_message(connection)
+        counted = TermCounts(last, having)
     chosen = telling_terms(counted.having, counted.rows)
     share = passes.mean() if passes is not None else 0.0
     if passes is not None and share >= MANY:
