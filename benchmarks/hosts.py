@@ -147,6 +147,7 @@ async def _store(options: Namespace) -> Row:
             with common.progress() as bar:
                 for user in bar.track(range(options.users), description="the store"):
                     await _put(store, user, _calls(chat, user, options.messages))
+            await own.execute("SET maintenance_work_mem = '1GB'")  # else it is built on disk
             await own.execute(later)
             seconds = perf_counter() - start
             await own.execute("VACUUM ANALYZE store, store_vectors")
