@@ -22,11 +22,13 @@ from langmem_graph.retrieval.search_common import Sought, UserSearch, telling
 from langmem_graph.schemas import Message, MessageHit, SearchBy
 from langmem_graph.storage import message_queries, record_queries, vector_rows
 from langmem_graph.storage.full_text import MESSAGE_WORDS
+from langmem_graph.storage.held_vectors import HeldVectors
 from langmem_graph.storage.message_queries import Facts
 from langmem_graph.storage.superseded_labels import labelled_messages
 from langmem_graph.storage.tables_and_migrations import MESSAGES
 from langmem_graph.storage.vector_rows import Pieces
 from langmem_graph.storage.where_conditions import Passes, numbers_within, passing
+from langmem_graph.storage.words import TermCounts, query_terms
 from langmem_graph.trust import bounded
 
 _SAME = set("session_id role origin name at text agent_id metadata room author".split())
@@ -121,7 +123,7 @@ def gather(
     passes = held.passing_filter(connection) if held else None
     compared = held.begin_comparing(vector) if held and vector is not None else None
     with notes.stage("words"):
-        words = _by_words(search, connection, sought, passes)
+        words = _by_words(search, connection, sought, passes, held)
     with notes.stage("vectors"):
         cosines = compared() if compared else None
         if held is None or cosines is None:
@@ -178,14 +180,22 @@ def _cited(connection: Connection, ranked: RankedRecords, depth: int) -> dict[in
 
 
 def _by_words(
-    search: UserSearch, connection: Connection, sought: Sought, passes: Passes | None
+    search: UserSearch,
+    connection: Connection,
+    sought: Sought,
+    passes: Passes | None,
+    held: HeldVectors | None,
 ) -> dict[int, float]:
     """The messages with the best BM25 scores, of those that pass the filter.
 
     Where many pass, it takes less time to look deeper and leave out the others.
     """
-    newest, depth = message_queries.newest_message(connection), sought.words
-    chosen, counted = telling(MESSAGE_WORDS, connection, sought.query, newest, search.message_terms)
+    known, depth = search.message_terms, sought.words
+    if known is None and held is not None:
+        having = held.word_counts(connection, query_terms(sought.query))
+        known = TermCounts(held.state.message, having)
+    newest = message_queries.newest_message(connection) if known is None else 0
+    chosen, counted = telling(MESSAGE_WORDS, connection, sought.query, newest, known)
     share = passes.mean() if passes is not None else 0.0
     if passes is not None and share >= MANY:
         deep = int(DEEP * depth / share)

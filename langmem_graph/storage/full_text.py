@@ -6,6 +6,7 @@ the words from `words.py`, so that they find the same.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import sqlalchemy as sa
@@ -73,13 +74,25 @@ class WordTable:
             command = sa.table(self.name, sa.column(self.name))  # FTS5 takes commands as rows
             connection.execute(sa.insert(command).values({self.name: "optimize"}))
 
-    def counts(self, connection: sa.Connection, terms: Iterable[str]) -> dict[str, int]:
-        """In how many rows each term occurs, in any column."""
+    def counts(
+        self,
+        connection: sa.Connection,
+        terms: Iterable[str],
+        after: Mapping[str, int] = MappingProxyType({}),
+    ) -> dict[str, int]:
+        """In how many rows each term occurs, in any column.
+
+        `after` names terms of which only rows with greater numbers than this are meant.
+        """
+        asked = {term: after.get(term, 0) for term in terms}
         if _is_postgres(connection):
-            return postgres_words.counts(connection, self.number, terms)
-        command = f"SELECT count(*) FROM {self.name} WHERE {self.name} MATCH ?"  # noqa: S608  # a constant
+            return postgres_words.counts(connection, self.number, asked)
+        command = f"SELECT count(*) FROM {self.name} WHERE {self.name} MATCH ? AND rowid > ?"  # noqa: S608  # a constant
         plain = connection.connection.cursor()  # each SELECT through SQLAlchemy takes longer
-        return {t: plain.execute(command, (match_expression([t]),)).fetchone()[0] for t in terms}
+        return {
+            term: plain.execute(command, (match_expression([term]), n)).fetchone()[0]
+            for term, n in asked.items()
+        }
 
     def counted(self, connection: sa.Connection, terms: Iterable[str]) -> TermCounts:
         """How many rows there are, and in how many of them each term occurs."""

@@ -9,12 +9,12 @@ deleted, by whichever process.
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 import sqlalchemy as sa
@@ -23,6 +23,7 @@ from sqlalchemy import Connection
 
 from langmem_graph.errors import LangMemGraphError
 from langmem_graph.storage import message_queries, vector_rows
+from langmem_graph.storage.full_text import MESSAGE_WORDS
 from langmem_graph.storage.message_queries import Facts
 from langmem_graph.storage.tables_and_migrations import (
     MESSAGES,
@@ -42,12 +43,13 @@ if TYPE_CHECKING:
 
     _Key = weakref.ref[Database | PostgresDatabase]
 
-MOST_BYTES = {"sqlite": 160 << 20, "postgresql": 32 << 20}  # of one room, by engine
-"""109,226 and 21,845 vectors of 384 numbers: a file is read faster than a server's rows."""
+MOST_BYTES = 160 << 20  # of one room: 109,226 vectors of 384 numbers
+MANY = vector_rows.BLOCK  # from so many of a server's on searches do not wait until they are read
 BESIDE_BYTES = 8 << 20  # from so many on a thread of its own is worth while
 SMALL_BYTES = 32 << 20  # a larger room is held only where it takes the place of none in use
 ALL_BYTES = 256 << 20  # of all rooms of the process
 IN_USE_SECONDS, REFUSED_SECONDS, READING_SECONDS = 300.0, 60.0, 30.0
+TERMS = 10_000  # of one room whose counts are remembered
 FILTERS = 16  # of one room whose messages are remembered
 _MARK = sa.select(meta.c.value).where(meta.c.key == VECTORS_DELETED)
 _STATE = sa.select(
@@ -82,6 +84,8 @@ class HeldVectors:
     """The places of the vectors in the order of their messages."""
     facts: dict[int, Facts] = field(default_factory=dict)
     """Of messages with a vector, as far as asked for: these are stored, and never edited."""
+    counted: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By term: up to which message it was counted, and in how many of these it occurs."""
     passing: "OrderedDict[str, Passes]" = field(default_factory=OrderedDict)
     """By filter: of each message's number whether it passes. Metadata are never edited."""
 
@@ -148,6 +152,22 @@ class HeldVectors:
         self.facts.update((n, read[n]) for n in embedded)
         return {n: self.facts.get(n) or read[n] for n in items if n in self.facts or n in read}
 
+    def word_counts(self, connection: Connection, terms: Sequence[str]) -> dict[str, int]:
+        """In how many messages each term occurs.
+
+        Only those that arrived since it was last asked for are counted.
+        """
+        last = self.state.message
+        known = {t: self.counted.get(t, (0, 0)) for t in terms}
+        known = {t: one if one[0] <= last else (0, 0) for t, one in known.items()}
+        new = {t: n for t, (n, _) in known.items() if n < last}
+        found = MESSAGE_WORDS.counts(connection, new, new) if new else {}
+        counts = {t: count + found.get(t, 0) for t, (_, count) in known.items()}
+        if len(self.counted) > TERMS:
+            self.counted.clear()
+        self.counted.update((t, (last, counts[t])) for t in new)
+        return counts
+
     def passing_filter(self, connection: Connection) -> Passes | None:
         """Of each message's number whether it passes the connection's filter; None without one.
 
@@ -210,12 +230,29 @@ def held(
         return place.vectors
     if place.refused[0] == state.deleted and place.used < place.refused[1]:
         return None
+    if connection.dialect.name == "postgresql" and _unread(state, place) > MANY:
+        cast("PostgresDatabase", database).read_beside(partial(_read_beside, place))
+        return None
     if not place.reading.acquire(timeout=READING_SECONDS):
         return None
     try:
         return _renewed(connection, state, place)
     finally:
         place.reading.release()
+
+
+def _unread(state: State, place: _Place) -> int:
+    """How many vectors there are at most that have not been read."""
+    known = place.vectors
+    return state.vector - (known.state.vector if known and known.state[2] == state[2] else 0)
+
+
+def _read_beside(place: _Place, connection: Connection) -> None:
+    if place.reading.acquire(blocking=False):
+        try:
+            _renewed(connection, State(*connection.execute(_STATE).one()), place)
+        finally:
+            place.reading.release()
 
 
 def _renewed(connection: Connection, state: State, place: _Place) -> HeldVectors | None:
@@ -241,7 +278,7 @@ def _read(
         after, rows, space = known.state.vector, [known.rows], known.space
     used = sum(map(len, rows))
     count = used + (state.vector - after if known else connection.scalar(_COUNT) or 0)
-    if not count or not _is_space(connection, 4 * count * dimension, state, place):
+    if not count or not _is_space(4 * count * dimension, state, place):
         return None
     if count > len(space):
         space, old = np.empty((count + count // 8, dimension), dtype=np.float32), space
@@ -253,16 +290,18 @@ def _read(
     joined = vector_rows.joined(rows, space[:used])
     own = joined, space, _order(joined.items)
     return (
-        HeldVectors(state, *own, known.facts, known.passing) if known else HeldVectors(state, *own)
+        HeldVectors(state, *own, known.facts, known.counted, known.passing)
+        if known
+        else HeldVectors(state, *own)
     )
 
 
-def _is_space(connection: Connection, size: int, state: State, own: _Place) -> bool:
+def _is_space(size: int, state: State, own: _Place) -> bool:
     """Whether a room's vectors may be held; other rooms are let go of for them, the idlest first.
 
     A large room takes the place of none that is in use: two that do would be read again and again.
     """
-    now, too_large = monotonic(), size > MOST_BYTES[connection.dialect.name]
+    now, too_large = monotonic(), size > MOST_BYTES
     with _GUARD:
         others = [place for place in _RECENT.values() if place is not own]
         in_use = (one.size for one in others if one.used > now - IN_USE_SECONDS)

@@ -109,8 +109,9 @@ class Services:
         with self.directory.room(user_id, create=create) as room:
             if not room.healed:
                 room.healed = True
-                room.finish_deletion()
-                self.drain(room).log(_log)
+                if room.is_due:
+                    room.finish_deletion()
+                    self.drain(room).log(_log)
                 if self.on_opened and room.database.read(pending_messages.count_unread):
                     self.on_opened(user_id)
             if room.traces_left:

@@ -9,6 +9,7 @@ on settings that end with their transaction, so PgBouncer may share connections 
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from concurrent import futures
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Self, TypeVar, cast
@@ -18,7 +19,11 @@ import sqlalchemy as sa
 from psycopg_pool import PoolTimeout
 from sqlalchemy import Connection, Engine
 from sqlalchemy.dialects import registry
-from sqlalchemy.dialects.postgresql.psycopg import PGCompiler_psycopg, PGDialect_psycopg
+from sqlalchemy.dialects.postgresql.psycopg import (
+    PGCompiler_psycopg,
+    PGDialect_psycopg,
+    PGExecutionContext_psycopg,
+)
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -36,7 +41,13 @@ from langmem_graph.storage.postgres_connection import (
 )
 from langmem_graph.storage.postgres_connection import Connection as PlainConnection
 from langmem_graph.storage.postgres_words import OWN_ROOM, SCHEMA
-from langmem_graph.storage.tables_and_migrations import NEVER_REUSED, TRACES_LEFT, get_all_meta
+from langmem_graph.storage.tables_and_migrations import (
+    NEVER_REUSED,
+    TRACES_LEFT,
+    get_all_meta,
+    outbox,
+)
+from langmem_graph.threads import start_thread
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -45,6 +56,7 @@ CONNECT_SECONDS = 10
 _ESCAPE, _ZERO, _ITSELF = "\ue000", "\ue000\ue001", "\ue000\ue002"
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
+_ANY_DUE = sa.select(sa.exists().select_from(outbox))
 _LEDGER_ID = f"SELECT value FROM meta WHERE room = {OWN_ROOM} AND key = 'ledger_id'"
 
 
@@ -95,11 +107,22 @@ def _in_room(statement: Any) -> Any:
     return statement.where(sa.literal_column(f"{statement.table.name}.room = {OWN_ROOM}"))
 
 
+class _Context(PGExecutionContext_psycopg):
+    """Has the server answer in its own form where a statement's option `binary` says so.
+
+    Vectors would be written as text, twice as long, and read again.
+    """
+
+    def create_default_cursor(self) -> Any:
+        return self._dbapi_connection.cursor(binary=self.execution_options.get("binary", False))
+
+
 class RoomDialect(PGDialect_psycopg):
     """PostgreSQL through psycopg, as the statements of rooms need it."""
 
     supports_statement_cache = True
     statement_compiler = RoomCompiler
+    execution_ctx_cls = _Context
     colspecs = {**PGDialect_psycopg.colspecs, sa.String: _Text, sa.Integer: sa.BigInteger}  # noqa: RUF012  # as SQLAlchemy's
     own_pool: Any = None
     """The application's own psycopg pool, to which connections are given back."""
@@ -204,6 +227,7 @@ class PostgresDatabase:
         self.ledger_id: str | None = None
         """The room's own id, once it was opened; another one means that it was erased meanwhile."""
         self._call = threading.local()
+        self._beside: futures.Future[object] | None = None
         self._settings = settings
         own = {
             "role": ROLE,
@@ -273,10 +297,21 @@ class PostgresDatabase:
                     raise
         return connection, answer
 
+    def opened(self) -> bool:
+        """Read the facts about the room; returns whether any text or vector in it is due."""
+        with self.read_transaction() as connection:
+            self._call.facts = get_all_meta(connection)
+            return bool(connection.scalar(_ANY_DUE))
+
     def is_gone(self) -> bool:
         """Whether the room was erased since it was opened, by whichever process."""
         self._call.facts = facts = self.read(get_all_meta)
         return facts.get("ledger_id") != self.ledger_id
+
+    def read_beside(self, query: Callable[[Connection], object]) -> None:
+        """Run a query on another thread, unless one runs there; `close` waits for it."""
+        if self._beside is None or self._beside.done():
+            self._beside = start_thread(partial(self.read, query))
 
     @property
     def facts(self) -> dict[str, str] | None:
@@ -324,3 +359,4 @@ class PostgresDatabase:
     def close(self) -> None:
         """Let nothing be read or written any more; the connections belong to all rooms."""
         self.closed = True
+        futures.wait([self._beside] if self._beside else [], CONNECT_SECONDS)

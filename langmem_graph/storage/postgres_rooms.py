@@ -12,7 +12,6 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
@@ -40,6 +39,7 @@ from langmem_graph.storage.postgres_database import (
 from langmem_graph.storage.postgres_index import PostgresIndex
 from langmem_graph.storage.postgres_schema import ROOM_TABLES, check_version, work
 from langmem_graph.storage.tables_and_migrations import (
+    TRACES_LEFT,
     get_meta,
     note_owner,
     outbox,
@@ -69,22 +69,24 @@ class PostgresRoom(Room):
         user_id: str,
         index: Callable[[str], Any] | None,
         read_only: bool,
+        is_due: bool,
     ) -> None:
         self.database, self.user_id, self.read_only = database, user_id, read_only
         self.name = str(database.room)
         self.working = FairLock()
         self.callers: list[int] = []
         self.healed = read_only
-        if read_only:
-            self.index = PostgresIndex(database)
-            database.ledger_id = database.read(partial(get_meta, key="ledger_id"))
+        self.index, facts = PostgresIndex(database), database.facts or {}
+        if read_only or (index is None and facts.get("index") == self.index.identity):
+            database.ledger_id = facts.get("ledger_id")
+            self.is_due = is_due or TRACES_LEFT in facts
             return
         with database.write_transaction() as connection:
             ledger_id = get_meta(connection, "ledger_id")
             if ledger_id is None:
                 set_meta(connection, "ledger_id", ledger_id := uuid.uuid4().hex)
                 note_owner(connection, user_id)
-            self.index = index(ledger_id) if index else PostgresIndex(database)
+            self.index = index(ledger_id) if index else self.index
             same_place = get_meta(connection, "index") in (None, self.index.identity)
             set_meta(connection, "index", self.index.identity)
             if not same_place:
@@ -192,10 +194,12 @@ class PostgresRooms(NotCopied):
         known = self._rooms.get(user_id)
         room = known
         if room is None or room.database.is_gone():
-            if not (create or self.has(user_id)):
+            database = self._database(user_id)
+            is_due = database.opened()
+            if not (create or (database.facts or {}).get("ledger_id")):
                 raise NothingStoredError(f"Nothing is stored of {described(user_id)}.")
             index = self._chroma_of if self._chroma is not None else None
-            room = PostgresRoom(self._database(user_id), user_id, index, self._read_only)
+            room = PostgresRoom(database, user_id, index, self._read_only, is_due)
         with self._changed:
             if self._rooms.get(user_id) in (known, None):
                 self._rooms[user_id] = room

@@ -25,10 +25,10 @@ from langmem_graph.storage.postgres_database import (
     room_of,
 )
 from langmem_graph.storage.postgres_index import neighbours
-from langmem_graph.storage.postgres_words import OWN_ROOM, SCHEMA, TABLES, room_column
+from langmem_graph.storage.postgres_words import COVERED, OWN_ROOM, SCHEMA, TABLES, room_column
 from langmem_graph.storage.tables_and_migrations import TRACES_LEFT, get_meta
 
-VERSION = 3
+VERSION = 4
 _MIGRATING = 7_240_811_923  # the advisory lock under which one process at a time migrates
 _TYPES = {
     sa.Integer: sa.BigInteger(),
@@ -206,6 +206,7 @@ def _add_tables(connection: Connection, version: int) -> None:
     commands = [f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {ROLE}" for table in added]
     commands += [command for table in added for command in _policies(table)]
     commands += _SIZES if version == 1 else ()
+    commands += [COVERED]
     for command in commands:
         connection.exec_driver_sql(command)
     for table in ROOM_TABLES:

@@ -221,6 +221,8 @@ class Room(OpenLedger, ABC):
     """Names the last deletion whose words are still in pages or in the write-ahead log."""
     healed = False
     """Whether work that an earlier process left due has been done."""
+    is_due = True
+    """Whether an earlier process may have left any."""
 
     @abstractmethod
     def renew_index(self) -> None:

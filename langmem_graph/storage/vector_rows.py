@@ -154,8 +154,12 @@ _LAYER = sa.bindparam("layer", type_=sa.String)
 _DUE = sa.select(outbox.c.item).where(outbox.c.layer == _LAYER, outbox.c.task == INDEX)
 _WAITING = sa.select(vectors).where(vectors.c.layer == _LAYER, vectors.c.item.in_(_DUE))
 
+BLOCK = 4_096  # vectors that are read at once
+_v = vectors.c
+_COLUMNS = _v.n, _v.item, _v.start, _v.end, _v.vector
+_ROWS: sa.Select[Any] = sa.select(*_COLUMNS).execution_options(binary=True)
 _OF_LAYER = {
-    layer: sa.select(vectors).where(vectors.c.layer == layer).order_by(vectors.c.n)
+    layer: _ROWS.where(vectors.c.layer == layer).order_by(vectors.c.n)
     for layer in (MESSAGES, RECORDS)
 }
 _HAS_CENTROID = sa.select(sessions.c.n).where(sessions.c.vector_count > 0).order_by(sessions.c.n)
@@ -164,7 +168,7 @@ _CENTROIDS = sa.select(sessions).where(sessions.c.vector_count > 0).order_by(ses
 
 def vectors_by_id(connection: Connection, ids: Iterable[int]) -> VectorRows:
     """The vectors with these numbers; unknown numbers are left out."""
-    ordered = sa.select(vectors).order_by(vectors.c.n)
+    ordered = _ROWS.order_by(vectors.c.n)
     return vector_rows(list(rows_where_in(connection, ordered, vectors.c.n, sorted(ids))))
 
 
@@ -213,13 +217,14 @@ def all_vectors(
     Those of messages are most of all. An index by the layer would find all of them for each block.
     """
     of_layer = vectors.c.layer.concat("") if layer == MESSAGES else vectors.c.layer
-    query = sa.select(vectors).where(of_layer == layer).order_by(vectors.c.n).limit(4_096)
-    while True:
+    query = _ROWS.where(of_layer == layer).order_by(vectors.c.n).limit(BLOCK)
+    more = True
+    while more:
         rows = connection.execute(query.where(vectors.c.n > after)).all()
-        if not rows:
-            return
-        yield vector_rows(rows)
-        after = rows[-1].n
+        more = len(rows) == BLOCK
+        if rows:
+            yield vector_rows(rows)
+            after = rows[-1].n
 
 
 def joined(blocks: Sequence[VectorRows], matrix: Matrix) -> VectorRows:
@@ -258,7 +263,7 @@ def count_waiting_vectors(connection: Connection) -> int:
     return connection.scalar(held) or 0
 
 
-def vector_rows(rows: Sequence[sa.Row[Any]]) -> VectorRows:
+def vector_rows(rows: Sequence[Any]) -> VectorRows:
     """Rows with the columns n, item, start, end and vector, as arrays."""
     names = rows[0]._fields if rows else ()
     columns = defaultdict[str, tuple[Any, ...]](

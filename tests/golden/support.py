@@ -53,6 +53,8 @@ _CHANGE = re.compile(r"[0-9a-f]{16}")
 _RANDOM = re.compile(
     r"(?:lc_)?(?:run--)?[0-9a-f]{8}-[0-9a-f]{4}-[47][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}(?:-\d+)?"
 )
+_SHOWN = re.compile(r"(?<=#)[0-9a-f][0-9a-f-]{9}(?=[\],])")
+"""The end of such an id, as contexts show it."""
 
 Answer = Any
 """A dict of the schema's fields, a raw text, an exception, or a function of the prompt."""
@@ -230,13 +232,15 @@ class Talk:
 
     def _text(self, text: str) -> Any:
         text = text.encode("utf-8", "backslashreplace").decode()
-        text = _TIME.sub(self._time, _RANDOM.sub(lambda found: self._named(found[0]), text))
+        for random in (_RANDOM, _SHOWN):
+            text = random.sub(lambda found: self._named(found[0]), text)
+        text = _TIME.sub(self._time, text)
         text = _WEEKDAY.sub("", _DAY.sub(self._day, text))
         return {"lines": text.split("\n")} if "\n" in text else text
 
     def _named(self, random: Any) -> str:
         """`id1` for the first random id that appears, and so on."""
-        return self._random.setdefault(str(random), f"id{len(self._random) + 1}")
+        return self._random.setdefault(str(random)[-10:], f"id{len(self._random) + 1}")
 
     def _time(self, found: re.Match[str]) -> str:
         at = datetime.fromisoformat(found[0])

@@ -28,6 +28,10 @@ OLDER = {
         "ALTER TABLE langmem_graph.postings DROP COLUMN size",
     ),
     2: ("ALTER TABLE langmem_graph.messages ALTER text SET STATISTICS 100", "ANALYZE"),
+    3: (
+        "ALTER TABLE langmem_graph.postings DROP CONSTRAINT postings_pkey,"
+        " ADD PRIMARY KEY (room, words, term, item)",
+    ),
 }
 """What makes a prepared database one of an older version."""
 
@@ -46,6 +50,10 @@ def test_an_older_database_is_brought_up_to_date(database: str, version: int) ->
         Memory(database, embeddings="hash")
     assert postgres_schema.prepare(database) == postgres_schema.VERSION
     assert sampled(database) == set()
+    with psycopg.connect(database) as connection:
+        key = "SELECT indexdef FROM pg_indexes WHERE indexname = 'postings_pkey'"
+        (words,) = connection.execute(key).fetchone() or ("",)
+    assert "(room, words, term, item) INCLUDE (own, before, size)" in words
     with Memory(database, embeddings="hash") as memory:
         ana = memory.user("ana")
         ana.add(said("a new word", id="new"), session_id="s", metadata={"project": "atlas"})

@@ -116,9 +116,11 @@ def test_an_earlier_transaction_sees_what_was_there(reopen: Callable[..., Memory
             user.add([said("a green boat", metadata={"half": 1})], session_id="s")
             _found(user, {"half": 1})
             again = held(database, earlier, 4)
+            assert again and again.word_counts(earlier, ["boat"]) == {"boat": 9}
         with database.read_transaction() as later:
             after = held(database, later, 4)
-    assert before and again and after
+            assert after and after.word_counts(later, ["boat"]) == {"boat": 10}
+    assert before
     assert _items(before) == _items(again) == list(range(1, 10))
     assert _items(after) == list(range(1, 11))
     assert np.array_equal(after.rows.matrix[:9], again.rows.matrix)
