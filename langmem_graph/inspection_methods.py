@@ -42,7 +42,11 @@ class AllUsersMethods(Closing):
     _services: Services
 
     def users(self) -> list[UserSummary]:
-        """All users of whom something is stored, with what their memories hold and what is due."""
+        """All users of whom something is stored, with what their memories hold and what is due.
+
+        Without a model nothing is read: `to_read` then counts every message, and only what is
+        `to_embed` waits for anything.
+        """
         return self._services.directory.read_each(usage.summary)
 
     async def ausers(self) -> list[UserSummary]:

@@ -12,16 +12,21 @@ from langmem_graph.cli.options import DEFAULT_MEMORY, JsonOption, MemoryOption, 
 def users(directory: MemoryOption = DEFAULT_MEMORY, as_json: JsonOption = False) -> None:
     """List the users, what their memories hold and what is due. Works beside a running app."""
     with opened(directory, embeddings="hash", read_only=True) as memory:
-        found = memory.users()
+        found, is_read = memory.users(), memory.usage().calls > 0
     if as_json:
         printing.print_json(found)
         return
     table = Table("user", "messages", "sessions", "records", "to read", "to embed", "oldest due")
     for one in found:
         counts = (one.messages, one.sessions, one.records, one.to_read, one.to_embed)
-        due = f"{one.oldest_due:%Y-%m-%d %H:%M}" if one.oldest_due else ""
-        table.add_row(printing.escaped(one.user_id), *(f"{n:,}" for n in counts), due)
+        is_due = one.oldest_due and (is_read or one.to_embed)
+        due = f"{one.oldest_due:%Y-%m-%d %H:%M}" if is_due else ""
+        cells = [f"{n:,}" for n in counts]
+        cells[3] = cells[3] if is_read or not one.to_read else "no model"
+        table.add_row(printing.escaped(one.user_id), *cells, due)
     printing.console.print(table)
+    if not is_read and any(one.to_read for one in found):
+        printing.note("No model so far, so nothing is read: with Memory(path, model=…) it is.")
 
 
 def usage(

@@ -23,7 +23,7 @@ from langmem_graph.graphs.conversation_messages import (
     worth_keeping,
 )
 from langmem_graph.graphs.user_identity import UserId, owned, session_of, stored_before, user_of
-from langmem_graph.memory import Memory
+from langmem_graph.memory import Memory, UserMemory
 from langmem_graph.messages import agent_key
 from langmem_graph.metadata import Value, checked_metadata
 from langmem_graph.pipelines import Pipelines
@@ -45,9 +45,10 @@ def check_memory(given: object) -> None:
     """Raise unless it is a `Memory`; a turn would take anything else for a memory that fails."""
     if not isinstance(given, Memory):
         what = given if isinstance(given, str) else getattr(given, "__name__", type(given).__name__)
-        raise InvalidInputError(
-            f"{what!r} is not a Memory. Open one and give it: memory = Memory(path)."
-        )
+        way = "Open one and give it: memory = Memory(path)."
+        if isinstance(given, UserMemory):
+            way = "Give the Memory itself, not memory.user(…): each run names its user."
+        raise InvalidInputError(f"{what!r} is not a Memory. {way}")
 
 
 def pipelines_of(memory: Memory, what: str, otherwise: str = "") -> Pipelines:
