@@ -49,8 +49,10 @@ def user_of(config: RunnableConfig, user_id: UserId = None) -> str:
 def _misnamed(config: RunnableConfig) -> str:
     """Keys of the config that look as if they were meant to name the user; never their values."""
     seen: dict[str, str] = {}
-    for place in ("configurable", "metadata"):  # LangChain copies the former's keys to the latter
-        for key in config.get(place) or {}:
+    configurable, metadata = config.get("configurable") or {}, config.get("metadata") or {}
+    # LangChain copies keys of the former to the latter
+    for place, keys in (("configurable", configurable), ("metadata", metadata)):
+        for key in keys:
             if "user" in str(key).lower() and not str(key).startswith("langgraph_"):
                 seen.setdefault(str(key), f"{place}.{key}")
     return f"It is not read from {', '.join(seen.values())}. " if seen else ""
