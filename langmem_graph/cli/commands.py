@@ -357,7 +357,9 @@ def erase(
         is_known = memory._services.directory.has(user)  # same package
         report = memory.user(user).erase()
     if not (is_known or report.files or report.shared_rooms):
-        raise InvalidInputError(f"Nothing is stored of user {user!r} in {directory}: none erased.")
+        raise InvalidInputError(
+            f"Nothing is stored of user {user!r} in {directory}: no data erased."
+        )
     print_json(report) if as_json else printing.show_erased(user, report)
 
 

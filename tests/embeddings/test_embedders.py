@@ -167,6 +167,7 @@ def test_without_a_model_messages_are_stored_and_the_log_says_once_what_to_insta
     assert monotonic() - start < 8
     lines = [one.getMessage() for one in caplog.records]
     assert sum("pip install" in line for line in lines) == 1
+    assert any("only words are compared" in line for line in lines)
     assert not any("Retry" in line for line in lines)
 
 
