@@ -112,6 +112,8 @@ def for_log(error: BaseException) -> str:
     kind = type(error).__name__
     if isinstance(error, InvalidInputError) or not isinstance(error, LangMemGraphError):
         return kind
+    if isinstance(error, ModelFileError):  # the embedder has logged the whole sentence once
+        return f"{kind}: the embedding model cannot be loaded, so only words are compared"
     if error.__cause__ is None or isinstance(error, StorageError | IndexUnavailableError):
         return f"{kind}: {error}"
     return f"{kind}, {for_log(error.__cause__)}"

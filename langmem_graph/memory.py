@@ -154,7 +154,8 @@ class Memory(Closing):
     def users(self) -> list[UserSummary]:
         """All users of whom something is stored, with what their memories hold and what is due.
 
-        Then all shared rooms (`is_shared`).
+        Then all shared rooms (`is_shared`). Without a model nothing is read: `to_read` then counts
+        every message, and only what is `to_embed` waits for anything.
         """
         read = self._services.directory.read_each
         return [*read(usage.summary), *read(usage.summary, shared=True)]

@@ -371,9 +371,11 @@ class UserSummary(FrozenModel):
     to_embed: int
     """Texts that have no vector yet."""
     to_read: int
-    """Messages that no model has read yet; all of them, in a memory without a model."""
+    """Messages that no model has read yet. In a memory without a model these are all, and none of
+    them waits for anything."""
     oldest_due: datetime | None
-    """When the oldest message was stored that has to be embedded or read."""
+    """When the oldest message was stored that has to be embedded or read; without a model, the
+    oldest of all."""
 
 
 class HistoryEntry(FrozenModel):

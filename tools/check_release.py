@@ -11,6 +11,7 @@ import sys
 import tarfile
 import tempfile
 from pathlib import Path
+from shutil import which
 from zipfile import ZipFile
 
 REPOSITORY = Path(__file__).parents[1]
@@ -79,6 +80,7 @@ def strange_in(sdist: Path) -> set[str]:
 
 def try_out(wheel: Path, uv: str) -> None:
     """Install the wheel into a new environment, and remember something with it."""
+    uv = str(Path(which(uv) or uv).absolute())  # what follows runs in another folder
     with tempfile.TemporaryDirectory() as folder:
         python = f"{folder}/venv/bin/python"
         install = [uv, "pip", "install", "--quiet", "--python", python]

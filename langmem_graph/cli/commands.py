@@ -67,7 +67,7 @@ def common(
 @app.command()
 def demo(
     directory: Annotated[
-        Path | None, typer.Option("--memory", "-m", help="Keep the demo's memory here.")
+        Path | None, typer.Option("--memory", "--dir", "-m", help="Keep the demo's memory here.")
     ] = None,
     embeddings: EmbeddingsOption = None,
 ) -> None:
@@ -363,7 +363,12 @@ def erase(
     if not yes:
         typer.confirm(f"Erase everything of {user!r} in {directory}?", abort=True)
     with opened(directory, chroma, "hash") as memory:  # erasing embeds nothing
+        is_known = memory._services.directory.has(user)  # same package
         report = memory.user(user).erase()
+    if not (is_known or report.files or report.shared_rooms):
+        raise InvalidInputError(
+            f"Nothing is stored of user {user!r} in {directory}: no data erased."
+        )
     print_json(report) if as_json else printing.show_erased(user, report)
 
 

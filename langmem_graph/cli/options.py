@@ -3,11 +3,12 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from langmem_graph.errors import InvalidInputError, MemoryLockedError
+from langmem_graph.errors import InvalidInputError, MemoryLockedError, StorageError
 from langmem_graph.memory import Memory
 
 UserOption = Annotated[
@@ -17,6 +18,7 @@ MemoryOption = Annotated[
     str,
     typer.Option(
         "--memory",
+        "--dir",
         "-m",
         envvar=["LANGMEM_GRAPH_DIR", "POSTGRES_URI"],
         help="The memory's directory, or the postgresql:// URL of its database.",
@@ -76,11 +78,18 @@ def opened(
     Shared rooms are open to whoever runs the command, who can read all files anyway.
     """
     options: dict[str, Any] = {"read_only": read_only, "authorize": lambda *_: True}
+    if read_only and "://" not in directory and not Path(directory).is_dir():
+        raise StorageError(
+            f"There is no memory at {directory}. Name its directory with --memory (or --dir, -m, "
+            "$LANGMEM_GRAPH_DIR); `langmem-graph import` and `chat` make a new one."
+        )
     try:
         memory = Memory(directory, chroma=chroma, model=model, embeddings=embeddings, **options)
     except MemoryLockedError as error:
         raise MemoryLockedError(
-            f"{error} (search, show, inspect and export work beside it.)"
+            f"{directory} is open for writing in another process, perhaps your application: end "
+            "it first, or do this in it. search, show, explain, inspect, users, usage and export "
+            "work beside it; so does everything where both use one Chroma server (--chroma)."
         ) from error
     with memory:
         yield memory

@@ -22,19 +22,8 @@ from langmem_graph.errors import InvalidInputError, MissingUserError
 
 
 def inspect(
-    place: Annotated[
-        str | None, typer.Argument(help="The memory's directory or postgresql:// URL.")
-    ] = None,
-    directory: Annotated[
-        str,
-        typer.Option(
-            "--dir",
-            "--memory",
-            "-m",
-            envvar=["LANGMEM_GRAPH_DIR", "POSTGRES_URI"],
-            help="The same.",
-        ),
-    ] = DEFAULT_MEMORY,
+    place: Annotated[str | None, typer.Argument(help="The same as --memory.")] = None,
+    directory: MemoryOption = DEFAULT_MEMORY,
     allow_changes: Annotated[
         bool, typer.Option("--allow-changes", help="Also correct, undo, forget; open for writing.")
     ] = False,

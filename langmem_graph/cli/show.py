@@ -78,7 +78,10 @@ def show_layers(user: str, room: UserMemory, as_of: str | None, as_json: bool) -
         branch = tree.add("files (show --file NAME)")
         for name in files:
             branch.add(Text(printable(name)))
-    branch = tree.add(f"records: {len(records):,} (show --record ID)")
+    every = room.export_records(history=True) if as_of is None else []
+    ended = sum(one.get("status") == "superseded" for one in every)
+    gone = f", and {ended:,} that no longer hold{'s' * (ended == 1)}" if ended else ""
+    branch = tree.add(f"records: {len(records):,}{gone} (show --record ID)")
     for record in records:
         branch.add(_record_line(record))
     layer = tree.add(f"conversations: {health.messages:,} messages in {health.sessions:,} sessions")

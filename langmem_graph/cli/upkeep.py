@@ -26,17 +26,22 @@ UrlArgument = Annotated[str, typer.Argument(metavar="URL", help="postgresql://US
 def users(directory: MemoryOption = DEFAULT_MEMORY, as_json: JsonOption = False) -> None:
     """List users and shared rooms, what they hold and what is due. Works beside a running app."""
     with opened(directory, embeddings="hash", read_only=True) as memory:
-        found = memory.users()
+        found, is_read = memory.users(), memory.usage().calls > 0
     if as_json:
         printing.print_json(found)
         return
     table = Table("user", "messages", "sessions", "records", "to read", "to embed", "oldest due")
     for one in found:
         counts = (one.messages, one.sessions, one.records, one.to_read, one.to_embed)
-        due = f"{one.oldest_due:%Y-%m-%d %H:%M}" if one.oldest_due else ""
+        is_due = one.oldest_due and (is_read or one.to_embed)
+        due = f"{one.oldest_due:%Y-%m-%d %H:%M}" if is_due else ""
+        cells = [f"{n:,}" for n in counts]
+        cells[3] = cells[3] if is_read or not one.to_read else "no model"
         name = f"{'shared room ' * one.is_shared}{printing.escaped(one.user_id)}"
-        table.add_row(name, *(f"{n:,}" for n in counts), due)
+        table.add_row(name, *cells, due)
     printing.console.print(table)
+    if not is_read and any(one.to_read for one in found):
+        printing.note("No model so far, so nothing is read: with Memory(path, model=…) it is.")
 
 
 def usage(

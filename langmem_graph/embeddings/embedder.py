@@ -1,5 +1,6 @@
 """Wraps any LangChain embedder: its name, checked unit vectors, and pieces of long texts."""
 
+import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from time import monotonic
@@ -8,13 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from langmem_graph.errors import EmbeddingError, InvalidInputError
+from langmem_graph.errors import EmbeddingError, InvalidInputError, ModelFileError
 from langmem_graph.threads import start_thread
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 Vectors = NDArray[np.float32]
 Span = tuple[int, int]
 PIECE_CHARS = 1_000  # for embedders that do not say where to split: about 250 tokens of English
@@ -31,6 +33,7 @@ class Embedder:
         self.seconds = 20.0  # the time limit of one call
         self._silent: list[Future[Any]] = []
         self._rests_until = 0.0
+        self._missing: ModelFileError | None = None  # why the model could not be loaded
         self.size: int | None = None
         """The size that vectors must have; None is any."""
 
@@ -52,8 +55,11 @@ class Embedder:
     def _ask(self, call: Callable[[], T]) -> T:
         """The embedder's answer, from a thread that is abandoned when the time is over.
 
-        After two calls without an answer the embedder is left alone, then tried by one call.
+        After two calls without an answer the embedder is left alone, then tried by one call; so it
+        is after one where the model's files are missing, which the log says once.
         """
+        if self._missing is not None and monotonic() < self._rests_until:
+            raise ModelFileError(str(self._missing)) from self._missing.__cause__
         self._silent = [one for one in self._silent if one.running()]
         if len(self._silent) >= MOST_SILENT and monotonic() < self._rests_until:
             raise EmbeddingError(f"{self.name} gave no answers and is not asked for a while.")
@@ -61,6 +67,11 @@ class Embedder:
         answer = start_thread(call)
         try:
             result = answer.result(self.seconds)
+        except ModelFileError as error:
+            if self._missing is None:
+                _log.warning("%s", error)
+            self._missing = error
+            raise
         except Exception as error:  # every provider raises errors of its own
             text = f"{self.name} failed: {type(error).__name__}: {error}"
             if answer.running():
@@ -68,6 +79,7 @@ class Embedder:
                 text = f"{self.name} gave no answer within {self.seconds:g} seconds."
             raise EmbeddingError(text) from error
         self._silent.clear()
+        self._missing = None
         return result
 
     def spans(self, text: str, limit: int) -> list[Span]:

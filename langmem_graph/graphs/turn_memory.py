@@ -42,6 +42,7 @@ from langmem_graph.room_keys import room_names
 from langmem_graph.runtime import either, emitter
 from langmem_graph.schemas import GroundedCall, Recall, RecallMode
 from langmem_graph.storage.tables_and_migrations import VECTORS_DELETED, get_meta
+from langmem_graph.user_memory import UserMemory
 
 _log = logging.getLogger(__name__)
 NOT_A_LOSS = "no text in the message"  # pictures and empty answers
@@ -55,9 +56,10 @@ def check_memory(given: object) -> None:
     """Raise unless it is a `Memory`; a turn would take anything else for a memory that fails."""
     if not isinstance(given, Memory):
         what = given if isinstance(given, str) else getattr(given, "__name__", type(given).__name__)
-        raise InvalidInputError(
-            f"{what!r} is not a Memory. Open one and give it: memory = Memory(path)."
-        )
+        way = "Open one and give it: memory = Memory(path)."
+        if isinstance(given, UserMemory):
+            way = "Give the Memory itself, not memory.user(…): each run names its user."
+        raise InvalidInputError(f"{what!r} is not a Memory. {way}")
 
 
 def pipelines_of(memory: Memory, what: str, otherwise: str = "") -> Pipelines:

@@ -37,7 +37,8 @@ def user_of(config: RunnableConfig, user_id: UserId = None) -> str:
     named = _named_users(config)
     if not named:
         raise MissingUserError(
-            "No user id: memory does not know whose turn this is. Give it in one of three places: "
+            f"No user id: memory does not know whose turn this is. {_misnamed(config)}Give it in "
+            "one of three places: "
             'config={"configurable": {"user_id": …}}, a runtime context with a user_id '
             "(context={'user_id': …}), or LangGraph Server's authentication. "
             "For a single user, fix it: user_id=… where the node, tool or middleware is made."
@@ -48,6 +49,18 @@ def user_of(config: RunnableConfig, user_id: UserId = None) -> str:
             "or give user_id=… a function of the config that decides."
         )
     return next(iter(named.values()))
+
+
+def _misnamed(config: RunnableConfig) -> str:
+    """Keys of the config that look as if they were meant to name the user; never their values."""
+    seen: dict[str, str] = {}
+    configurable, metadata = config.get("configurable") or {}, config.get("metadata") or {}
+    # LangChain copies keys of the former to the latter
+    for place, keys in (("configurable", configurable), ("metadata", metadata)):
+        for key in keys:
+            if "user" in str(key).lower() and not str(key).startswith("langgraph_"):
+                seen.setdefault(str(key), f"{place}.{key}")
+    return f"It is not read from {', '.join(seen.values())}. " if seen else ""
 
 
 def _named_users(config: RunnableConfig) -> dict[str, str]:

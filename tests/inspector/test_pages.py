@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from html import unescape
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,6 +53,15 @@ def test_people_are_listed_with_sizes_due_work_and_cost(seen: Memory, visitor: T
     assert held.to_read == 5
     cost = seen.user(ANA).usage()
     assert re.search(rf"{re.escape(ANA)} 8 3 9 5 0 \d+ \w+ {cost.calls} {cost.tokens}", told)
+
+
+def test_without_a_model_nothing_is_said_to_wait_for_one(tmp_path: Path) -> None:
+    with Memory(tmp_path / "memory", embeddings="hash") as memory:
+        memory.user(ANA).add([("user", "I live in Porto.")], session_id="s")
+        visitor = client(memory)
+        assert f"{ANA} 1 1 0 no model 0 – 0 0" in words(visitor.get("/").text)
+        told = words(page(visitor, "person"))
+        assert "to read – no model so far: nothing is read to embed" in told
 
 
 def test_a_conversation_shows_what_was_made_of_each_message(visitor: TestClient) -> None:

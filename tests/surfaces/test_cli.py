@@ -5,18 +5,21 @@ import os
 import subprocess
 import sys
 from contextlib import redirect_stderr
+from datetime import UTC, datetime
 from importlib.metadata import version
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from langmem_graph.cli import commands, printing, serving
 from langmem_graph.cli.demo import QUESTIONS, conversation_file
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.memory import Memory
+from langmem_graph.testing import ScriptedChatModel
 
 runner = CliRunner()
 
@@ -153,14 +156,19 @@ def test_searching_works_while_an_app_writes(settings: Path) -> None:
             check=True,
         )
         assert "E-7719" in json.loads(done.stdout)[0]["text"]
-        assert "work beside it" in _failing_as_a_process("doctor")
+        refused = _failing_as_a_process("doctor")
+        assert "work beside it" in refused
+        assert "read_only" not in refused, "this is an argument of Python"
 
 
 def test_errors_are_one_line_with_a_way_out(tmp_path: Path) -> None:
     assert "There is no file" in _failing("import", str(tmp_path / "none.json"))
     (tmp_path / "bad.jsonl").write_text("not json")
     assert "Line 1 is not JSON" in _failing("import", str(tmp_path / "bad.jsonl"))
-    assert "no memory" in _failing("search", "x", "--memory", str(tmp_path / "none"))
+    missing = _failing("search", "x", "--memory", str(tmp_path / "none"))
+    assert "no memory" in missing
+    assert "langmem-graph import" in missing
+    assert "read_only" not in missing, "this is an argument of Python"
     run("import", str(conversation_file()))
     assert "by must be" in _failing("search", "x", "--by", "day")
     assert "user id is empty" in _failing("search", "x", "--user", " ")
@@ -190,6 +198,39 @@ def test_erase_asks_first() -> None:
     result = runner.invoke(commands.app, ["erase"], input="n\n")
     assert result.exit_code == 1
     assert run_json("show")["messages"] == 40
+
+
+def test_erase_of_an_unknown_user_fails() -> None:
+    run("import", str(conversation_file()))
+    assert "Nothing is stored of user 'you'" in _failing("erase", "--yes", "--user", "you")
+    assert run_json("erase", "--yes")["messages"] == 40
+    assert "Nothing is stored of user 'me'" in _failing("erase", "--yes")
+
+
+@pytest.mark.parametrize("option", ["--memory", "--dir", "-m"])
+def test_every_command_names_the_memory_alike(option: str, tmp_path: Path) -> None:
+    group: Any = typer.main.get_command(commands.app)
+    named = {
+        name: {one for parameter in command.params for one in parameter.opts}
+        for name, command in group.commands.items()
+    }
+    assert {name for name, options in named.items() if option not in options} == {"migrate", "move"}
+    run("import", str(conversation_file()), option, str(tmp_path / "other"))
+    assert "40 messages" in run("show", option, str(tmp_path / "other"))
+
+
+def test_without_a_model_nothing_is_said_to_wait_for_one(settings: Path) -> None:
+    run("import", str(conversation_file()))
+    told = run("users")
+    assert "no model" in told
+    assert "so nothing is read" in told
+    assert f"{datetime.now(UTC):%Y-%m-%d}" not in told
+    with Memory(settings / "memory", embeddings="hash", model=ScriptedChatModel()) as memory:
+        memory.user("me").flush()
+    with Memory(settings / "memory", embeddings="hash") as memory:
+        memory.user("me").add([("user", "One more.")], session_id="new")
+    assert "no model" not in (told := run("users"))
+    assert f"{datetime.now(UTC):%Y-%m-%d}" in told
 
 
 def test_demo_answers_every_question(tmp_path: Path) -> None:
@@ -222,6 +263,7 @@ def test_the_pyramid_is_shown_exported_and_imported_again(tmp_path: Path) -> Non
     assert "unknown source_message_ids: m9" in totals["reasons"][0]
 
     shown = run("show")
+    assert "records: 1, and 1 that no longer holds" in shown
     assert "Lives in Berlin." in shown
     assert "from m2" in shown
     assert "Lives in Porto." not in shown

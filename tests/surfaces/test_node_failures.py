@@ -16,7 +16,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
 from pydantic import BaseModel
 
-from langmem_graph.errors import InvalidInputError, LangMemGraphError
+from langmem_graph.errors import InvalidInputError, LangMemGraphError, MissingUserError
 from langmem_graph.graphs.grounding_graph import create_grounding_graph
 from langmem_graph.graphs.nodes import (
     MemoryState,
@@ -158,9 +158,21 @@ def test_what_is_no_memory_is_refused_where_it_is_given(
     memory: Memory, make: Callable[..., Any]
 ) -> None:
     """At run time it would look like a memory that fails, and every turn would go on without."""
-    for wrong in ("./memory", Path("memory"), Memory, memory.user("ana"), None):
+    for wrong in ("./memory", Path("memory"), Memory, None):
         with pytest.raises(InvalidInputError, match=r"not a Memory.*Memory\(path\)"):
             make(wrong)
+
+
+def test_one_users_memory_in_the_place_of_the_memory_is_told_apart(memory: Memory) -> None:
+    with pytest.raises(InvalidInputError, match=r"Give the Memory itself, not memory\.user"):
+        create_recall_node(memory.user("ana"))  # type: ignore[arg-type]
+
+
+def test_a_key_that_was_meant_to_name_the_user_is_named(memory: Memory) -> None:
+    config: Any = {"configurable": {"userId": "ana", "thread_id": "t"}, "metadata": {"user": "x"}}
+    with pytest.raises(MissingUserError) as raised:
+        create_recall_node(memory).invoke({"messages": [HumanMessage("Which seat?")]}, config)
+    assert "not read from configurable.userId, metadata.user. Give it in" in str(raised.value)
 
 
 def test_settings_that_are_none_are_refused_at_once(tmp_path: Path) -> None:
