@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from langmem_graph.messages import folder_name
+from langmem_graph.ids_and_times import folder_name
 from tests.support.models import AnswersBySchema
 from tests.support.writing import BAD, CHANGES, echo, memories, turn
 
