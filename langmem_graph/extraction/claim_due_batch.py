@@ -41,7 +41,7 @@ async def claim(deps: Dependencies, state: ExtractionState, run: StepRun) -> Ext
 
     Where the day's budget is spent, the run ends here, and what is pending stays so.
     """
-    budget = deps.services.settings.extraction.daily_tokens
+    budget, by = deps.services.settings.extraction.daily_tokens, state["claimed_by"]
 
     def work(room: Room) -> ExtractionState:
         with room.database.write_transaction() as connection:
@@ -50,8 +50,9 @@ async def claim(deps: Dependencies, state: ExtractionState, run: StepRun) -> Ext
                 return {"batch": None, "usage": paused, "failed": "claim"}
             generation = pending_messages.generation(connection)
             batch = _next_batch(connection, force=state.get("force", False))
+            if by in deps.services.ended_runs:  # while this thread waited for the ledger
+                batch = None
             if batch is not None:
-                by = state["claimed_by"]
                 pending_messages.claim(connection, batch.items, by=by, lease=LEASE_SECONDS)
         return {"batch": batch, "generation": generation}
 

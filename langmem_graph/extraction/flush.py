@@ -194,6 +194,7 @@ def log_calls(services: Services, user_id: str, done: ExtractionState) -> None:
 
 def give_back_claim(services: Services, user_id: str, begun: ExtractionState) -> None:
     """Free the messages claimed by a run that has ended; where that fails, the lease runs out."""
+    services.ended_runs.append(begun["claimed_by"])  # its claim may be under way in a thread
     try:
         with services.room(user_id) as room, room.database.write_transaction() as connection:
             pending_messages.free_claims_of(connection, begun["claimed_by"])

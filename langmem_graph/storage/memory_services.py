@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
@@ -71,6 +72,8 @@ class Services:
     on_embedded: Callable[[int], None] | None = None
     keep_days: KeepDays = field(init=False)
     """How long is kept what is of users without limits of their own."""
+    ended_runs: deque[str] = field(default_factory=lambda: deque(maxlen=1_000))
+    """Runs of extraction that were interrupted: a thread of one that is left claims nothing."""
     _with_traces: set[str] = field(default_factory=set)
     _closed: threading.Event = field(default_factory=threading.Event)
 

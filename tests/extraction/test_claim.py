@@ -16,7 +16,14 @@ from langmem_graph.extraction.claim_due_batch import (
     batches_of,
     count_turns,
 )
+from langmem_graph.extraction.flush import give_back_claim
+from langmem_graph.extraction.graph import new_run
+from langmem_graph.extraction.state import Dependencies
+from langmem_graph.llm.structured_calls import model_runner
+from langmem_graph.memory import Memory
+from langmem_graph.runtime import StepRun
 from langmem_graph.storage.pending_messages import Unread
+from langmem_graph.testing import ScriptedChatModel
 from tests.support.models import AnswersBySchema
 from tests.support.writing import echo, memories, turn
 
@@ -176,3 +183,18 @@ def test_an_idle_session_has_ended(open_memory: Any, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(claim_due_batch, "IDLE", timedelta(0))
     assert ana.drain(10)
     assert len(model.asked) == 1
+
+
+async def test_a_claim_that_comes_after_its_run_was_interrupted_takes_nothing(
+    memory: Memory,
+) -> None:
+    """The thread that claims is left behind where its run is cancelled, and may go on later."""
+    memory.user("u").add(turn("one"), session_id="s")
+    services = memory._services
+    deps = Dependencies(services, model_runner(ScriptedChatModel(), services.settings, "x"))
+    interrupted, other = new_run(force=True), new_run(force=True)
+    give_back_claim(services, "u", interrupted)
+    for begun, is_claimed in ((interrupted, False), (other, True)):
+        run = StepRun("u", {}, lambda event: None)
+        claimed = await claim_due_batch.claim(deps, begun, run)
+        assert (claimed["batch"] is not None) is is_claimed
