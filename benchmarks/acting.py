@@ -19,7 +19,7 @@ from benchmarks.metrics.tool_calls import ToolTask
 from benchmarks.reasoning import load, share
 from benchmarks.stand_ins import FillAnswers, Liar, answers_of, surface
 from langmem_graph.memory import Memory
-from langmem_graph.schemas import GroundedCall
+from langmem_graph.results import GroundedCall
 from langmem_graph.testing import ScriptedChatModel
 
 ASKED = "2026-11-02T09:00:00+00:00"

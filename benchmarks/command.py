@@ -40,7 +40,7 @@ from langmem_graph.embeddings.embedder import embeddings_by_name
 from langmem_graph.embeddings.minilm import MiniLMEmbeddings
 from langmem_graph.errors import ChatModelError, InvalidInputError
 from langmem_graph.llm.chat_models import load_chat_model
-from langmem_graph.schemas import SearchBy
+from langmem_graph.results import SearchBy
 
 SHOWN = {"message": 20, "session": 5, "entry": 20}
 """What is found and shown to a model, and how many of it; the last two are RealMem's modes."""

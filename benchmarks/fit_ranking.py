@@ -24,8 +24,9 @@ from benchmarks.job import limited
 from benchmarks.vectors import cached
 from langmem_graph.embeddings.minilm import MiniLMEmbeddings
 from langmem_graph.memory import Memory, UserMemory
+from langmem_graph.results import SearchBy
 from langmem_graph.retrieval.ranking import MESSAGE_WEIGHTS, SESSION_WEIGHTS
-from langmem_graph.schemas import MessageHit, SearchBy
+from langmem_graph.schemas import MessageHit
 
 Vector = NDArray[np.float64]
 ALL_CANDIDATES = 5_000

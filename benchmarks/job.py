@@ -18,7 +18,7 @@ from benchmarks.models import Speaker
 from benchmarks.readers import ContextReader
 from benchmarks.systems.catalogue import Spec
 from langmem_graph.embeddings.embedder import Embedder
-from langmem_graph.schemas import SearchBy
+from langmem_graph.results import SearchBy
 
 _CHUNK = 1 << 20
 

@@ -17,8 +17,8 @@ from benchmarks.data.items import Question
 from benchmarks.models import Said, Speaker, Spent, prompt_text
 from langmem_graph.memory import UserMemory
 from langmem_graph.navigation.rollouts import run_navigator
+from langmem_graph.results import SearchBy
 from langmem_graph.retrieval.quoted_context import as_data
-from langmem_graph.schemas import SearchBy
 from langmem_graph.settings import Settings
 from langmem_graph.tokens import token_counter
 

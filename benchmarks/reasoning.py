@@ -19,7 +19,7 @@ from benchmarks import common
 from benchmarks.chatter import make_chat, sessions
 from benchmarks.stand_ins import ActAnswers, HopAnswers, answers_of
 from langmem_graph.memory import Memory
-from langmem_graph.schemas import Recall
+from langmem_graph.results import Recall
 from langmem_graph.settings import ReasoningSettings, Settings
 from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.values.content_words import content

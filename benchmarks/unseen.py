@@ -36,7 +36,7 @@ from benchmarks.truth.watching import Watched, as_rows, write_recording
 from benchmarks.vectors import cached
 from langmem_graph.embeddings.minilm import MiniLMEmbeddings
 from langmem_graph.memory import Memory, UserMemory
-from langmem_graph.schemas import Recall
+from langmem_graph.results import Recall
 from langmem_graph.settings import ReasoningSettings, Settings
 from langmem_graph.testing import ScriptedChatModel
 

@@ -23,22 +23,17 @@ if TYPE_CHECKING:
         ModelCall,
         RecordsReport,
     )
-    from langmem_graph.schemas import (
+    from langmem_graph.results import (
         Conflict,
         Fact,
         GroundedCall,
         Grounding,
-        Label,
-        Message,
-        MessageHit,
         MissingSlot,
         Reasoning,
         Recall,
-        Record,
-        RecordChange,
-        RecordHit,
         Risk,
     )
+    from langmem_graph.schemas import Label, Message, MessageHit, Record, RecordChange, RecordHit
     from langmem_graph.settings import (
         ContextSettings,
         ExtractionSettings,
@@ -99,6 +94,7 @@ _HOMES = (
     "errors",
     "settings",
     "schemas",
+    "results",
     "reports",
     "reading",
     "memory",

@@ -39,8 +39,9 @@ from langmem_graph.middleware_tool_calls import (
     refused,
     with_notes,
 )
+from langmem_graph.results import GroundedCall, RecallMode
 from langmem_graph.runtime import at_once, either
-from langmem_graph.schemas import GroundedCall, Origin, RecallMode
+from langmem_graph.schemas import Origin
 
 T = TypeVar("T")
 Update = dict[str, Any]

@@ -16,9 +16,9 @@ from langmem_graph.grounding.derivations import states
 from langmem_graph.grounding.tool_schema import slot_name, slot_path, value_at
 from langmem_graph.llm.tool_specs import tool_spec
 from langmem_graph.messages import HANDOFF
+from langmem_graph.results import GroundedCall, Grounding
 from langmem_graph.retrieval.quoted_context import NOTED, as_data, plain_id
 from langmem_graph.runtime import at_once, emitter
-from langmem_graph.schemas import GroundedCall, Grounding
 
 OnContradiction = Literal["flag", "interrupt"]
 """Whether the model is told after the call, or a human is asked before it."""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from langmem_graph.async_methods import UserMethods, twin
 from langmem_graph.filters import Where, parsed
 from langmem_graph.reports import FlushForecast, FlushReport, OnProgress
+from langmem_graph.results import Recall, RecallMode
 from langmem_graph.retrieval import fast_recall
 from langmem_graph.retrieval.search_common import recall_request
-from langmem_graph.schemas import Recall, RecallMode
 from langmem_graph.storage import pending_messages
 from langmem_graph.threads import in_thread, in_thread_of, uninterrupted
 from langmem_graph.tracing import span, traced
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from langmem_graph.grounding.state import Policy
     from langmem_graph.pipelines import Pipelines
     from langmem_graph.reasoning.graph import OnEvent
-    from langmem_graph.schemas import GroundedCall, Origin
+    from langmem_graph.results import GroundedCall
+    from langmem_graph.schemas import Origin
 
 
 class ModelMethods(UserMethods):

@@ -16,8 +16,8 @@ from langmem_graph.ids_and_times import to_utc
 from langmem_graph.llm.chat_models import as_chat_model
 from langmem_graph.reasoning.graph import ReasoningRunner
 from langmem_graph.reports import FlushReport, OnProgress
+from langmem_graph.results import GroundedCall
 from langmem_graph.runtime import LoopThread
-from langmem_graph.schemas import GroundedCall
 from langmem_graph.settings import KeepDays
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.threads import in_thread

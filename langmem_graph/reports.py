@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from langmem_graph.schemas import ChangeRelation, FrozenModel, ModelUsage, Record, RecordChange
+from langmem_graph.results import ModelUsage
+from langmem_graph.schemas import ChangeRelation, FrozenModel, Record, RecordChange
 
 
 class RenamedMessage(FrozenModel):

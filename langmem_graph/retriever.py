@@ -11,8 +11,9 @@ from langchain_core.retrievers import BaseRetriever
 from pydantic import Field
 
 from langmem_graph.filters import narrowed
+from langmem_graph.results import SearchBy
 from langmem_graph.retrieval.quoted_context import label_words
-from langmem_graph.schemas import MessageHit, SearchBy
+from langmem_graph.schemas import MessageHit
 
 
 class MemoryRetriever(BaseRetriever):

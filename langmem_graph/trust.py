@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Self, TypeVar, get_args
 
-from langmem_graph.schemas import Fact, MessageHit, Origin, OriginatedModel, RecordStatement
+from langmem_graph.results import Fact
+from langmem_graph.schemas import MessageHit, Origin, OriginatedModel, RecordStatement
 from langmem_graph.settings import ContextSettings
 
 _ORDER: tuple[Origin, ...] = get_args(Origin)

@@ -12,8 +12,9 @@ from langmem_graph.inspection_methods import InspectionMethods
 from langmem_graph.metadata import Value
 from langmem_graph.model_methods import ModelMethods
 from langmem_graph.reports import AddReport, EraseReport, Health
+from langmem_graph.results import SearchBy
 from langmem_graph.retrieval import fast_recall
-from langmem_graph.schemas import MessageHit, Origin, Record, RecordHit, SearchBy
+from langmem_graph.schemas import MessageHit, Origin, Record, RecordHit
 from langmem_graph.settings import RankingMethod
 from langmem_graph.storage import (
     add_messages,

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from benchmarks.metrics.tool_calls import GoldSlot
 from langmem_graph.errors import LangMemGraphError
-from langmem_graph.schemas import SearchBy
+from langmem_graph.results import SearchBy
 
 Task = Literal["judged", "scale", "choice", "tool"]
 """How answers are scored: right or wrong by a judge, 0 to 3 by a judge, by letter, slot by slot."""

@@ -12,7 +12,7 @@ from typing import Any, cast
 from benchmarks.data.files import find, in_layout, only, read_all
 from benchmarks.data.items import BenchDataError, Conversation, DataSet, Question, Session, ToolGoal
 from benchmarks.metrics.tool_calls import GoldSlot, SlotType, gold_slots
-from langmem_graph.schemas import SearchBy
+from langmem_graph.results import SearchBy
 
 _WANTED = (
     "qa_dataset.jsonl and toolmem_conversation.jsonl of Mem2ActBench (arXiv 2601.19935), or this "

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from benchmarks.data.items import Question, Session
 from benchmarks.models import Spent
 from benchmarks.readers import Context, ContextReader, Passage, Reply, quoted, whole_sessions
-from langmem_graph.schemas import SearchBy
+from langmem_graph.results import SearchBy
 
 _WORD = re.compile(r"\w+")
 

@@ -20,7 +20,7 @@ from benchmarks.systems.baselines import BM25, FullContext, NaiveRag, Oracle
 from benchmarks.systems.edges import Edges
 from benchmarks.systems.ours import Ours, Reasoning, SharedMemory
 from langmem_graph.errors import InvalidInputError, explain
-from langmem_graph.schemas import SearchBy
+from langmem_graph.results import SearchBy
 from langmem_graph.settings import Settings
 
 RETRIEVAL = ("ours", "ours+records", "rrf", "dense", "words", "bm25", "naive-rag")

@@ -8,9 +8,9 @@ from benchmarks.data.items import Question
 from benchmarks.readers import ContextReader, Reply
 from benchmarks.systems.ours import Reasoning, SharedMemory
 from langmem_graph.reasoning import counterfactual
+from langmem_graph.results import Fact
 from langmem_graph.retrieval.example_search import linked_facts
 from langmem_graph.retrieval.search_common import UserSearch
-from langmem_graph.schemas import Fact
 from langmem_graph.storage.graph_neighbours import SEMANTIC
 from langmem_graph.storage.tables_and_migrations import ACTIVE, links, records
 

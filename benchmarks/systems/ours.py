@@ -21,7 +21,8 @@ from benchmarks.readers import (
 )
 from benchmarks.systems.baselines import said_passage
 from langmem_graph.memory import Memory
-from langmem_graph.schemas import GroundedCall, MessageHit, Origin, Recall, SearchBy
+from langmem_graph.results import GroundedCall, Recall, SearchBy
+from langmem_graph.schemas import MessageHit, Origin
 from langmem_graph.settings import RankingMethod, Settings
 
 

@@ -42,8 +42,8 @@ from langmem_graph.cli.serving import inspect, mcp
 from langmem_graph.cli.upkeep import expire, migrate, move, usage, users
 from langmem_graph.errors import InvalidInputError, LangMemGraphError, TokenCountWarning
 from langmem_graph.reports import FlushReport
+from langmem_graph.results import SearchBy
 from langmem_graph.retrieval.quoted_context import plain_json
-from langmem_graph.schemas import SearchBy
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich")
 

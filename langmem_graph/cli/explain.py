@@ -7,7 +7,7 @@ from rich.tree import Tree
 
 from langmem_graph.cli.printing import console, label_line, note, printable
 from langmem_graph.reasoning.proof import ProofGoal, named_facts, proof_tree
-from langmem_graph.schemas import Fact, Recall
+from langmem_graph.results import Fact, Recall
 
 _OUTCOMES = {
     "grounded": ("proved", "green"),

@@ -22,8 +22,8 @@ from langmem_graph.graphs.turn_memory import ExtractionMode, Report, TurnMemory
 from langmem_graph.graphs.user_identity import UserId
 from langmem_graph.memory import Memory
 from langmem_graph.metadata import Value
+from langmem_graph.results import RecallMode
 from langmem_graph.runtime import BothStep, both
-from langmem_graph.schemas import RecallMode
 
 Node = RunnableLambda[Any, dict[str, Any]]
 

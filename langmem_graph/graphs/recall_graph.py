@@ -16,9 +16,9 @@ from langmem_graph.memory import Memory
 from langmem_graph.reasoning import graph
 from langmem_graph.reasoning.graph import reasoning_dependencies
 from langmem_graph.reasoning.state import JSON, ReasoningState
+from langmem_graph.results import Recall, RecallMode
 from langmem_graph.retrieval.search_common import RecallRequest
 from langmem_graph.runtime import StepRun
-from langmem_graph.schemas import Recall, RecallMode
 
 
 class RecallInput(TypedDict, total=False):

@@ -37,10 +37,10 @@ from langmem_graph.memory import Memory
 from langmem_graph.metadata import Value, checked_metadata
 from langmem_graph.pipelines import Pipelines
 from langmem_graph.reports import AddReport, FlushReport
+from langmem_graph.results import GroundedCall, Recall, RecallMode
 from langmem_graph.retrieval.search_common import check_choice
 from langmem_graph.room_keys import room_names
 from langmem_graph.runtime import either, emitter
-from langmem_graph.schemas import GroundedCall, Recall, RecallMode
 from langmem_graph.storage.tables_and_migrations import VECTORS_DELETED, get_meta
 from langmem_graph.user_memory import UserMemory
 

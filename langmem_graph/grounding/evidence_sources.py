@@ -12,10 +12,11 @@ from typing import TypeVar
 
 from langmem_graph.errors import for_log
 from langmem_graph.messages import is_bare_call
+from langmem_graph.results import Fact
 from langmem_graph.retrieval.quoted_context import of_room
 from langmem_graph.room_keys import shared_name
 from langmem_graph.runtime import StepRun
-from langmem_graph.schemas import Fact, Label, Message, Origin, Record
+from langmem_graph.schemas import Label, Message, Origin, Record
 from langmem_graph.storage import record_queries
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.superseded_labels import labelled_messages

@@ -22,6 +22,7 @@ from langmem_graph.grounding.state import Dependencies, GroundingState, Policy
 from langmem_graph.grounding.verify_values import verify
 from langmem_graph.llm.structured_calls import RunUsage, model_runner
 from langmem_graph.llm.tool_specs import tool_spec
+from langmem_graph.results import GroundedCall
 from langmem_graph.retrieval.memory_search import MemorySearch
 from langmem_graph.retrieval.search_common import check_choice
 from langmem_graph.runtime import (
@@ -33,7 +34,7 @@ from langmem_graph.runtime import (
     configured_user,
     own_config,
 )
-from langmem_graph.schemas import GroundedCall, Origin
+from langmem_graph.schemas import Origin
 from langmem_graph.storage.memory_services import Services
 
 STEPS: tuple[Step, ...] = (select_tool, retrieve_slots, fill, verify, decide)

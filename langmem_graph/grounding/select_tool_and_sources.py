@@ -29,12 +29,12 @@ from langmem_graph.grounding.tool_schema import Slot, in_words, searched_slots, 
 from langmem_graph.llm.answer_schemas import ToolChoice
 from langmem_graph.llm.structured_calls import RunUsage, load_prompt
 from langmem_graph.llm.tool_specs import ToolSpec
+from langmem_graph.results import Fact
 from langmem_graph.retrieval.facts import facts_by_number, interleaved
 from langmem_graph.retrieval.quoted_context import as_data
 from langmem_graph.retrieval.ranking import best_places, reciprocal_rank_fusion
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.time_phrases import MONTHS, WEEKDAYS
-from langmem_graph.schemas import Fact
 from langmem_graph.storage import record_queries
 from langmem_graph.storage.user_room import Room
 from langmem_graph.threads import in_thread

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, create_model
 
 from langmem_graph.llm.forgiving_answers import NEVER_CUT, Answer, normal_alias
-from langmem_graph.schemas import ChangeRelation, Relation
+from langmem_graph.results import Relation
+from langmem_graph.schemas import ChangeRelation
 
 
 def _one_line(text: str) -> str:

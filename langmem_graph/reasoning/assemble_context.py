@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 
 from langmem_graph.reasoning.proof import Proof
 from langmem_graph.reasoning.state import ReasoningDependencies, ReasoningState
+from langmem_graph.results import Fact, Reasoning, Recall, RecallReport
 from langmem_graph.retrieval.facts import Placed, evidence, fact_id, first_chains, hits_by_id
 from langmem_graph.retrieval.joined_search import each_room
 from langmem_graph.retrieval.quoted_context import (
@@ -37,7 +38,7 @@ from langmem_graph.room_keys import shared_name
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.model_written_times import read_day
 from langmem_graph.schedule.times import between
-from langmem_graph.schemas import Fact, Label, MessageHit, Reasoning, Recall, RecallReport
+from langmem_graph.schemas import Label, MessageHit
 from langmem_graph.settings import Settings
 from langmem_graph.storage import record_queries
 from langmem_graph.storage.memory_services import Services

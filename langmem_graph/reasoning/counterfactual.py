@@ -15,12 +15,12 @@ from langmem_graph.llm.structured_calls import load_prompt
 from langmem_graph.reasoning.goal_loop import risks_of
 from langmem_graph.reasoning.lookups import told_of_days
 from langmem_graph.reasoning.state import FoundRisks, ReasoningDependencies, ReasoningState
+from langmem_graph.results import Fact, Risk
 from langmem_graph.retrieval.example_search import linked_facts, nearest_to_examples
 from langmem_graph.retrieval.facts import by_reciprocal_rank
 from langmem_graph.retrieval.quoted_context import FactAliases, as_data, now_line, request_line
 from langmem_graph.retrieval.search_common import UserSearch
 from langmem_graph.runtime import StepRun
-from langmem_graph.schemas import Fact, Risk
 from langmem_graph.storage.memory_services import own_room
 from langmem_graph.storage.user_room import Room
 

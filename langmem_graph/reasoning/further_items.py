@@ -20,6 +20,7 @@ from langmem_graph.reasoning.state import (
     GoalState,
     GoalStep,
 )
+from langmem_graph.results import Fact
 from langmem_graph.retrieval.facts import interleaved
 from langmem_graph.retrieval.quoted_context import (
     FactAliases,
@@ -29,7 +30,6 @@ from langmem_graph.retrieval.quoted_context import (
     request_line,
 )
 from langmem_graph.runtime import StepRun
-from langmem_graph.schemas import Fact
 from langmem_graph.threads import in_thread
 from langmem_graph.tokens import token_counter
 

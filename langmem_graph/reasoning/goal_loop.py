@@ -43,6 +43,7 @@ from langmem_graph.reasoning.state import (
     GoalStep,
 )
 from langmem_graph.reasoning.unify_facts import unify
+from langmem_graph.results import Risk
 from langmem_graph.retrieval.quoted_context import (
     LONGEST_REQUEST,
     FactAliases,
@@ -51,7 +52,6 @@ from langmem_graph.retrieval.quoted_context import (
     request_line,
 )
 from langmem_graph.runtime import OBJECTS, StateForm, StepRun, as_node
-from langmem_graph.schemas import Risk
 from langmem_graph.threads import in_thread
 from langmem_graph.tokens import token_counter
 

@@ -34,6 +34,7 @@ from langmem_graph.reasoning.state import (
     ReasoningDependencies,
     ReasoningState,
 )
+from langmem_graph.results import Recall
 from langmem_graph.retrieval.memory_search import MemorySearch
 from langmem_graph.retrieval.search_common import RecallRequest
 from langmem_graph.retrieval.vague_turns import intent_of
@@ -48,7 +49,6 @@ from langmem_graph.runtime import (
     own_config,
 )
 from langmem_graph.schedule.times import zone_of
-from langmem_graph.schemas import Recall
 from langmem_graph.settings import ReasoningSettings
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.threads import in_thread

@@ -8,6 +8,7 @@ from langmem_graph.llm.answer_schemas import GroundedAnswer
 from langmem_graph.llm.structured_calls import load_prompt
 from langmem_graph.reasoning.proof import once
 from langmem_graph.reasoning.state import ReasoningDependencies, ReasoningState
+from langmem_graph.results import Fact, Reasoning, Recall
 from langmem_graph.retrieval.quoted_context import (
     FactAliases,
     as_data,
@@ -17,7 +18,6 @@ from langmem_graph.retrieval.quoted_context import (
     shown_ids,
 )
 from langmem_graph.runtime import StepRun
-from langmem_graph.schemas import Fact, Reasoning, Recall
 
 _NAMES_NO_FACT = "an answer names the facts it uses (f…), or sets known to false"
 

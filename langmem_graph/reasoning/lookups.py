@@ -17,6 +17,7 @@ from langmem_graph.reasoning.state import (
     ReasoningState,
     Retrieved,
 )
+from langmem_graph.results import Fact
 from langmem_graph.retrieval.example_search import nearest_to_examples
 from langmem_graph.retrieval.facts import by_reciprocal_rank, find_facts
 from langmem_graph.retrieval.joined_search import each_room
@@ -27,7 +28,6 @@ from langmem_graph.schedule.model_written_times import written_event
 from langmem_graph.schedule.time_phrases import spoken_time
 from langmem_graph.schedule.times import EventTime
 from langmem_graph.schedule.worded_days import worded_days
-from langmem_graph.schemas import Fact
 from langmem_graph.settings import Settings
 from langmem_graph.storage.memory_services import Services, own_room
 from langmem_graph.storage.user_room import Room

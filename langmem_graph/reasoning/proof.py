@@ -11,17 +11,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from langmem_graph.reasoning.nl_logic import Atom
+from langmem_graph.results import Conflict, Fact, GoalStatus, Recall, Relation, Risk, Row
 from langmem_graph.retrieval.vague_turns import Intent
-from langmem_graph.schemas import (
-    Conflict,
-    Fact,
-    FrozenModel,
-    GoalStatus,
-    Recall,
-    Relation,
-    Risk,
-    Row,
-)
+from langmem_graph.schemas import FrozenModel
 
 ITEM = "item"  # the name of what is asked for, in rows that no statement has a variable for
 

@@ -9,10 +9,10 @@ from typing_extensions import TypedDict
 
 from langmem_graph.llm.structured_calls import ModelRunner, RunUsage
 from langmem_graph.reasoning.proof import Proof, Subgoal
+from langmem_graph.results import Fact, Recall, RecallMode, Relation, Risk
 from langmem_graph.retrieval.schedule_lookup import Overlap
 from langmem_graph.retrieval.vague_turns import Intent
 from langmem_graph.runtime import Event, StateForm, StepRun
-from langmem_graph.schemas import Fact, Recall, RecallMode, Relation, Risk
 from langmem_graph.settings import Settings
 from langmem_graph.storage.memory_services import Services
 

@@ -21,11 +21,11 @@ from langmem_graph.llm.structured_calls import load_prompt
 from langmem_graph.reasoning.nl_logic import as_query, in_line_form, plain_entity, same_entity
 from langmem_graph.reasoning.proof import Bound, Proof, Subgoal, once
 from langmem_graph.reasoning.state import MOST_PAGES, GoalDependencies, GoalState, GoalStep
+from langmem_graph.results import Conflict, Fact
 from langmem_graph.retrieval.facts import decide, first_chains, interleaved
 from langmem_graph.retrieval.quoted_context import FactAliases, now_line, request_line
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.worded_days import worded_days
-from langmem_graph.schemas import Conflict, Fact
 
 SAME_NAME = 85.0  # percent of similarity from which a text counts as containing a word
 MOST_ROWS = 12

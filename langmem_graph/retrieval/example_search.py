@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
+from langmem_graph.results import Fact
 from langmem_graph.retrieval.facts import (
     fact_of_message,
     fact_of_record,
@@ -22,7 +23,6 @@ from langmem_graph.retrieval.joined_search import each_room
 from langmem_graph.retrieval.ranking import Vector
 from langmem_graph.retrieval.record_search import near_records
 from langmem_graph.retrieval.search_common import UserSearch, best_cosines
-from langmem_graph.schemas import Fact
 from langmem_graph.storage import record_queries, vector_rows
 from langmem_graph.storage.graph_neighbours import CAUSAL, SEMANTIC, neighbours
 from langmem_graph.storage.tables_and_migrations import MESSAGES, RECORDS

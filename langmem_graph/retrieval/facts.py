@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Literal
 
 from sqlalchemy import Connection
 
+from langmem_graph.results import Fact, Relation
 from langmem_graph.retrieval.joined_search import each_room, search_different
 from langmem_graph.retrieval.message_search import as_hit
 from langmem_graph.retrieval.record_search import RankedRecords, ranked_chains
 from langmem_graph.retrieval.search_common import UserSearch
 from langmem_graph.schedule.times import event_in, zone_of
-from langmem_graph.schemas import Fact, MessageHit, Record, Relation
+from langmem_graph.schemas import MessageHit, Record
 from langmem_graph.storage import record_queries, superseded_labels
 from langmem_graph.storage.graph_neighbours import CAUSAL, neighbours
 from langmem_graph.storage.user_room import OpenLedger

@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 
 from langmem_graph.filters import Where, parsed
 from langmem_graph.ids_and_times import to_utc
+from langmem_graph.results import Fact, Reasoning, Recall, RecallReport, SearchBy
 from langmem_graph.retrieval import joined_search
 from langmem_graph.retrieval.facts import Placed, evidence, hits_by_id, placed
 from langmem_graph.retrieval.quoted_context import (
@@ -38,15 +39,7 @@ from langmem_graph.retrieval.search_common import (
 )
 from langmem_graph.retrieval.vague_turns import VagueTurnContext, intent_of, read_vague_turn_context
 from langmem_graph.schedule.time_phrases import spoken_time
-from langmem_graph.schemas import (
-    Fact,
-    MessageHit,
-    Reasoning,
-    Recall,
-    RecallReport,
-    RecordHit,
-    SearchBy,
-)
+from langmem_graph.schemas import MessageHit, RecordHit
 from langmem_graph.settings import RankingMethod, Settings
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.record_writes import naive

@@ -16,6 +16,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from langmem_graph.errors import StorageError
+from langmem_graph.results import SearchBy
 from langmem_graph.retrieval import message_search
 from langmem_graph.retrieval.message_search import different, gather, hits_of
 from langmem_graph.retrieval.ranking import (
@@ -28,7 +29,7 @@ from langmem_graph.retrieval.ranking import (
 from langmem_graph.retrieval.record_search import RankedRecords, found_records, hits_of_records
 from langmem_graph.retrieval.search_common import Sought, UserSearch
 from langmem_graph.room_keys import described, shared_name
-from langmem_graph.schemas import MessageHit, RecordHit, SearchBy
+from langmem_graph.schemas import MessageHit, RecordHit
 from langmem_graph.storage import vector_rows
 from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS
 from langmem_graph.storage.tables_and_migrations import get_meta

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from rapidfuzz import fuzz
 
 from langmem_graph.errors import EmbeddingError
+from langmem_graph.results import Fact, Relation
 from langmem_graph.retrieval.example_search import nearest_to_examples
 from langmem_graph.retrieval.facts import find_facts
 from langmem_graph.retrieval.search_common import UserSearch
-from langmem_graph.schemas import Fact, Relation
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.user_room import Room
 from langmem_graph.threads import in_thread

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
+from langmem_graph.results import SearchBy
 from langmem_graph.retrieval.ranking import (
     NOT_FOUND,
     Candidates,
@@ -19,7 +20,7 @@ from langmem_graph.retrieval.ranking import (
 )
 from langmem_graph.retrieval.record_search import RankedRecords, found_records
 from langmem_graph.retrieval.search_common import Sought, UserSearch, telling
-from langmem_graph.schemas import Message, MessageHit, SearchBy
+from langmem_graph.schemas import Message, MessageHit
 from langmem_graph.storage import message_queries, record_queries, vector_rows
 from langmem_graph.storage.full_text import MESSAGE_WORDS
 from langmem_graph.storage.held_vectors import HeldVectors

@@ -12,6 +12,7 @@ from datetime import date, datetime, timedelta
 from sqlalchemy import Connection
 
 from langmem_graph.reports import Occurrence
+from langmem_graph.results import Fact
 from langmem_graph.retrieval.facts import fact_of_message, fact_of_record
 from langmem_graph.retrieval.message_search import as_hit
 from langmem_graph.retrieval.quoted_context import as_data, of_room, shown_ids
@@ -28,7 +29,7 @@ from langmem_graph.schedule.times import (
     zone_of,
 )
 from langmem_graph.schedule.worded_days import worded_days
-from langmem_graph.schemas import Fact, Record
+from langmem_graph.schemas import Record
 from langmem_graph.settings import Settings
 from langmem_graph.storage import message_queries, record_queries
 from langmem_graph.storage.superseded_labels import labelled_messages, labelled_records

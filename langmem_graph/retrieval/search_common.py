@@ -19,8 +19,9 @@ from langmem_graph.errors import (
     for_log,
 )
 from langmem_graph.ids_and_times import to_utc
+from langmem_graph.results import RecallMode
 from langmem_graph.retrieval.ranking import Vector
-from langmem_graph.schemas import MessageHit, RecallMode
+from langmem_graph.schemas import MessageHit
 from langmem_graph.settings import RankingMethod, Settings
 from langmem_graph.storage import vector_rows
 from langmem_graph.storage.full_text import WordTable

@@ -16,11 +16,12 @@ from typing import Literal
 from sqlalchemy import Connection
 
 from langmem_graph.errors import InvalidInputError, for_log
+from langmem_graph.results import Fact
 from langmem_graph.retrieval.facts import fact_of_record
 from langmem_graph.retrieval.quoted_context import ContextBuilder, as_data, not_in_view
 from langmem_graph.retrieval.schedule_lookup import planned_items
 from langmem_graph.schedule.times import EventTime, zone_of
-from langmem_graph.schemas import Fact, Record
+from langmem_graph.schemas import Record
 from langmem_graph.settings import Settings
 from langmem_graph.storage import record_queries, topic_file_rows
 from langmem_graph.topics.track_and_profile_files import PROFILE, ProfileFile, parse

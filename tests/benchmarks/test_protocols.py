@@ -18,7 +18,7 @@ from benchmarks.systems import edges
 from benchmarks.systems.catalogue import chosen, offering
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.reasoning import counterfactual
-from langmem_graph.schemas import Fact
+from langmem_graph.results import Fact
 from langmem_graph.testing import HashEmbeddings
 from tests.benchmarks import tiny
 from tests.benchmarks.scripted import Model, job, measured

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from langmem_graph.grounding.select_tool_and_sources import NEWER, _followed
-from langmem_graph.schemas import Fact
+from langmem_graph.results import Fact
 
 
 def fact(name: str, day: int, text: str) -> Fact:

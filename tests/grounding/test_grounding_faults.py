@@ -14,7 +14,7 @@ from langmem_graph.errors import InvalidInputError, MissingUserError
 from langmem_graph.graphs.grounding_graph import create_grounding_graph
 from langmem_graph.llm.tool_specs import tool_spec
 from langmem_graph.memory import Memory
-from langmem_graph.schemas import GroundedCall
+from langmem_graph.results import GroundedCall
 from tests.support.flight_bookings import BookFlight, good
 from tests.support.flights import ASKED, SAID, filling
 from tests.support.goals import BAD

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from langmem_graph.llm.answer_schemas import Unification
 from langmem_graph.reasoning.proof import Bound, Proof, Subgoal
 from langmem_graph.reasoning.unify_facts import bind, stands_in
+from langmem_graph.results import Fact
 from langmem_graph.retrieval.facts import decide
 from langmem_graph.retrieval.quoted_context import FactAliases
-from langmem_graph.schemas import Fact
 
 
 def _proof(*atoms: str, **bound: str) -> Proof:

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.graphs.goal_graph import create_goal_graph
 from langmem_graph.reasoning.proof import Proof
-from langmem_graph.schemas import Fact
+from langmem_graph.results import Fact
 from langmem_graph.settings import ReasoningSettings, Settings
 from tests.support.goal_loops import prove, steps
 from tests.support.goals import ASKED, LAMP, MEMORY, PLAN, WEDDING, alias, search, unify

@@ -6,8 +6,9 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from langmem_graph.graphs.recall_graph import create_recall_graph
+from langmem_graph.results import Fact
 from langmem_graph.retrieval.facts import decide
-from langmem_graph.schemas import Fact, Label
+from langmem_graph.schemas import Label
 from tests.support.goals import ASKED
 from tests.support.homes import told
 from tests.support.reasoning import ANA

@@ -6,9 +6,9 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from langmem_graph.graphs.recall_graph import create_recall_graph
+from langmem_graph.results import Recall
 from langmem_graph.retrieval.facts import find_facts
 from langmem_graph.retrieval.search_common import UserSearch
-from langmem_graph.schemas import Recall
 from langmem_graph.settings import Settings
 from langmem_graph.storage.graph_neighbours import CAUSAL
 from langmem_graph.storage.record_writes import add_link

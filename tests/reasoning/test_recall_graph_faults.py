@@ -12,8 +12,8 @@ from langmem_graph.graphs.nodes import create_recall_node
 from langmem_graph.graphs.recall_graph import create_recall_graph
 from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware
+from langmem_graph.results import Recall
 from langmem_graph.retrieval.vague_turns import intent_of
-from langmem_graph.schemas import Recall
 from tests.support.goals import ASKED, alias
 from tests.support.models import AnswersBySchema
 from tests.support.reasoning import ANA

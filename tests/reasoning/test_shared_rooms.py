@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from langmem_graph.memory import Memory
+from langmem_graph.results import Fact
 from langmem_graph.retrieval.facts import decide
-from langmem_graph.schemas import Fact
 from langmem_graph.settings import ReasoningSettings, Settings
 from langmem_graph.testing import ScriptedChatModel
 from tests.conftest import let_go, said

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from langmem_graph.results import Fact
 from langmem_graph.retrieval.quoted_context import best_in_order
-from langmem_graph.schemas import Fact
 from langmem_graph.tokens import TokenCounter, estimate
 from tests.support.goals import alias
 from tests.support.reasoning import calls

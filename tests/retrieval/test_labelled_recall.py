@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_graph.memory import Memory
+from langmem_graph.results import Fact
 from langmem_graph.retrieval.facts import find_facts, first_chains
 from langmem_graph.retrieval.quoted_context import (
     LABEL_TEXTS,
@@ -20,7 +21,7 @@ from langmem_graph.retrieval.quoted_context import (
 )
 from langmem_graph.retrieval.record_search import best_of_chains
 from langmem_graph.retrieval.search_common import UserSearch
-from langmem_graph.schemas import Fact, Label, Message
+from langmem_graph.schemas import Label, Message
 from langmem_graph.tokens import TokenCounter, estimate
 from tests.conftest import said
 from tests.support.homes import HOMES, changed, live_in, told

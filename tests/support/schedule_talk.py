@@ -3,7 +3,7 @@
 from typing import Any
 
 from langmem_graph.memory import Memory
-from langmem_graph.schemas import Recall
+from langmem_graph.results import Recall
 from tests.support.models import AnswersBySchema
 
 NOW = "2099-06-01T09:00"  # a Monday

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from langmem_graph.cli import commands, explain, printing
 from langmem_graph.memory import Memory
-from langmem_graph.schemas import Fact, Reasoning, Recall, RecallReport
+from langmem_graph.results import Fact, Reasoning, Recall, RecallReport
 from langmem_graph.tools.memory_tools import create_memory_tools
 from langmem_graph.tools.tool_answers import Call
 from tests.conftest import said
