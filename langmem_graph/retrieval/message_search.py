@@ -23,7 +23,7 @@ from langmem_graph.retrieval.search_common import Sought, UserSearch, telling
 from langmem_graph.schemas import Message, MessageHit
 from langmem_graph.storage import message_queries, record_queries, vector_rows
 from langmem_graph.storage.full_text import MESSAGE_WORDS
-from langmem_graph.storage.held_vectors import HeldVectors
+from langmem_graph.storage.held_vectors import HeldVectors, State
 from langmem_graph.storage.message_queries import Facts
 from langmem_graph.storage.superseded_labels import labelled_messages
 from langmem_graph.storage.tables_and_migrations import MESSAGES
@@ -41,7 +41,7 @@ deeper than the share says; measured."""
 
 def search_best(search: UserSearch, query: str, k: int, by: SearchBy) -> list[MessageHit]:
     """The `k` best messages, or sessions each represented by its best message, best first."""
-    sought = search.sought(query, search.vector(query), k)
+    sought = search.sought(query, search.embedded(query), k)
     with search.room.database.read_transaction() as connection:
         found, ranking = _ranked(search, connection, sought)
         best = ranking.best()
@@ -63,7 +63,7 @@ def search_different(
     `past` records that no longer hold are ranked too; the messages are ranked without them. Of the
     messages at most the share `foreign` holds words of tools and imports.
     """
-    sought = search.sought(query, search.vector(query), k, past=past)
+    sought = search.sought(query, search.embedded(query), k, past=past)
     for _ in range(ATTEMPTS):
         with search.room.database.read_transaction() as connection:
             found, ranking = _ranked(search, connection, sought)
@@ -120,7 +120,9 @@ def gather(
 
     Where the vectors are held in memory, a thread compares them while words are looked up.
     """
-    notes, held, vector = search.notes, search.held(connection), sought.vector
+    notes, state = search.notes, State.of(connection)
+    held, sought = search.held(connection, state), search.fitting(sought, state)
+    vector = sought.vector
     passes = held.passing_filter(connection) if held else None
     compared = held.begin_comparing(vector) if held and vector is not None else None
     with notes.stage("words"):
@@ -129,12 +131,10 @@ def gather(
         cosines = compared() if compared else None
         if held is None or cosines is None:
             near = search.near(connection, MESSAGES, vector, sought.dense)
-        elif passes is not None:
-            near = held.nearest_passing(cosines, sought.dense, passes)
         else:
-            near = held.nearest(cosines, sought.dense, vector_rows.waiting_items(connection))
+            near = held.nearest(cosines, sought.dense, passes)
     with notes.stage("records"):
-        ranked = ranked or found_records(search, connection, sought).ranked()
+        ranked = ranked or found_records(search, connection, sought, state.record).ranked()
         cited = _cited(connection, ranked, sought.dense)
     with notes.stage("exact"):
         items = _items(connection, {*words, *near, *cited}, passes)
@@ -246,7 +246,7 @@ def hits_of(
 
 def as_hit(message: Message, n: int, **found: Any) -> MessageHit:
     """A message as a hit, with its number and, where a search found it, how it did."""
-    same = message.model_dump(include=_SAME)
+    same = {name: getattr(message, name) for name in _SAME}
     found = {"score": 0.0, "excerpt": message.text, **same, **found}
     return MessageHit(message_id=message.id, position=n, labels=message.labels, **found)
 

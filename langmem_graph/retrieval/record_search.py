@@ -66,9 +66,15 @@ class RankedRecords(Ranking):
         return [self.numbers[place] for place in best_places(values) if values[place] > 0]
 
 
-def found_records(search: UserSearch, connection: Connection, sought: Sought) -> FoundRecords:
-    """Find the records that hold now, or held then; with a depth for them also past ones."""
-    newest, vector = record_queries.newest_record(connection), sought.vector
+def found_records(
+    search: UserSearch, connection: Connection, sought: Sought, newest: int | None = None
+) -> FoundRecords:
+    """Find the records that hold now, or held then; with a depth for them also past ones.
+
+    `newest` is the number of the record that was stored last, where it is known.
+    """
+    vector = sought.vector
+    newest = record_queries.newest_record(connection) if newest is None else newest
     if not newest:
         none = np.zeros(0)
         return FoundRecords([], frozenset(), none, none, none)

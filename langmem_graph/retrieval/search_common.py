@@ -11,13 +11,7 @@ from typing import Any, get_args
 from sqlalchemy import Connection, Select
 
 from langmem_graph.embeddings.embedder import Embedder
-from langmem_graph.errors import (
-    EmbedderMismatchError,
-    EmbeddingError,
-    IndexUnavailableError,
-    InvalidInputError,
-    for_log,
-)
+from langmem_graph.errors import EmbeddingError, IndexUnavailableError, InvalidInputError, for_log
 from langmem_graph.ids_and_times import to_utc
 from langmem_graph.results import RecallMode
 from langmem_graph.retrieval.ranking import Vector
@@ -25,7 +19,7 @@ from langmem_graph.schemas import MessageHit
 from langmem_graph.settings import RankingMethod, Settings
 from langmem_graph.storage import vector_rows
 from langmem_graph.storage.full_text import WordTable
-from langmem_graph.storage.held_vectors import HeldVectors, held
+from langmem_graph.storage.held_vectors import HeldVectors, State, held
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.user_room import OpenLedger, Room
 from langmem_graph.storage.vector_rows import VectorRows
@@ -193,15 +187,29 @@ class UserSearch:
         return Sought(query, vector, dense, words, dense if past else 0, then)
 
     def vector(self, query: str) -> Vector | None:
-        """The query's vector; None when the embedder fails, which is noted."""
+        """The query's vector; None when the embedder fails or its size is wrong, which is noted."""
+        dimension = self.room.check_embedder(self.embedder.name)
+        return self._of_size(self.embedded(query), dimension)
+
+    def embedded(self, query: str) -> Vector | None:
+        """The query's vector, not yet compared with the stored ones; None when that fails."""
         try:
-            dimension = self.room.check_embedder(self.embedder.name)
             with self.notes.stage("embed"):
-                vector = self.embedder.embed_query(query)
-            self.room.check_dimension(vector.size, dimension)
+                return self.embedder.embed_query(query)
+        except EmbeddingError as error:
+            self.notes.warn(error)
+            return None
+
+    def fitting(self, sought: Sought, state: State) -> Sought:
+        """The same without a vector of the wrong size; raises where the embedder is another one."""
+        self.room.check_made_by(state.embedder, self.embedder.name)
+        return replace(sought, vector=self._of_size(sought.vector, state.dimension))
+
+    def _of_size(self, vector: Vector | None, stored: str | None) -> Vector | None:
+        try:
+            if vector is not None:
+                self.room.check_dimension(vector.size, stored)
             return vector
-        except EmbedderMismatchError:
-            raise
         except EmbeddingError as error:
             self.notes.warn(error)
             return None
@@ -254,7 +262,7 @@ class UserSearch:
             self.notes.warn(error)
         return [*vector_rows.items_of_vectors(connection, found), *nearest(exact, vector, k)]
 
-    def held(self, connection: Connection) -> HeldVectors | None:
+    def held(self, connection: Connection, state: State) -> HeldVectors | None:
         """The vectors of messages, where they are many enough for an index and few enough to hold.
 
         A reader beside a writer has no index, and compares with all.
@@ -262,7 +270,7 @@ class UserSearch:
         if self.room.read_only:
             return None
         database = self.room.database.whole or self.room.database
-        return held(database, connection, self.settings.ranking.dense_candidates)
+        return held(database, connection, state, self.settings.ranking.dense_candidates)
 
 
 def telling(

@@ -6,6 +6,7 @@ the words from `words.py`, so that they find the same.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -126,28 +127,41 @@ class WordTable:
             counted = TermCounts(0, self.counts(connection, terms)) if counted is None else counted
             meant = self.number, terms, self.weights, limit, among, counted
             return postgres_words.search(connection, *meant)
-        query = self._scores(match_expression(terms), among)
+        matching = match_expression(terms)
+        if among is None and not (counted and counted.pooled):
+            asked = {"matching": matching, "limit": -1 if limit is None else limit}
+            return [(n, bm25) for n, bm25 in connection.execute(self._best, asked).all()]
+        query = self._scores(sa.literal(matching), among)
         if counted is not None and counted.pooled:
             # FTS5 knows this table alone: each term's score is corrected.
             own = self.counted(connection, terms)
             shares = [counted.rarity(term) / own.rarity(term) for term in terms]
             single = [
-                self._scores(match_expression([term]), among, share)
+                self._scores(sa.literal(match_expression([term])), among, share)
                 for term, share in zip(terms, shares, strict=True)
             ]
             query = _summed(single) if len(single) > 1 else single[0]
-        best = query.order_by(sa.desc("score"), sa.column("rowid")).limit(limit)
+        best = _best_first(query).limit(limit)
         return [(n, bm25) for n, bm25 in connection.execute(best).all()]
 
+    @cached_property
+    def _best(self) -> sa.Select[Any]:
+        """One statement for all searches: to build it each time takes as long as to run it."""
+        matching = sa.bindparam("matching", type_=sa.String)
+        return _best_first(self._scores(matching)).limit(sa.bindparam("limit", type_=sa.Integer))
+
     def _scores(
-        self, matching: str, among: sa.Select[tuple[int]] | None, share: float = 1.0
+        self,
+        matching: sa.ColumnElement[str],
+        among: sa.Select[tuple[int]] | None = None,
+        share: float = 1.0,
     ) -> sa.Select[Any]:
         """Selects the rows that match, with this share of their BM25 scores."""
         weights = ", ".join(map(str, self.weights[: len(self.columns)]))
         bm25 = sa.literal_column(f"-bm25({self.name}, {weights})", sa.Float)
         score = bm25 if share == 1.0 else bm25 * share
         found = sa.select(sa.column("rowid"), score.label("score")).select_from(self._table)
-        found = found.where(sa.column(self.name).match(sa.literal(matching)))
+        found = found.where(sa.column(self.name).match(matching))
         if among is None:
             return found
         # With a plain rowid SQLite would search the words once for each number.
@@ -189,6 +203,10 @@ def optimize_words(connection: sa.Connection) -> None:
     """Optimize both full-text tables, which removes deleted words from the file."""
     for words in (MESSAGE_WORDS, RECORD_WORDS):
         words.optimize(connection)
+
+
+def _best_first(scores: sa.Select[Any]) -> sa.Select[Any]:
+    return scores.order_by(sa.desc("score"), sa.column("rowid"))
 
 
 def _summed(scores: Sequence[sa.Select[Any]]) -> sa.Select[Any]:

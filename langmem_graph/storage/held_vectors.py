@@ -28,9 +28,9 @@ from langmem_graph.storage.message_queries import Facts
 from langmem_graph.storage.tables_and_migrations import (
     MESSAGES,
     VECTORS_DELETED,
-    get_meta,
     messages,
     meta,
+    records,
     vectors,
 )
 from langmem_graph.storage.vector_rows import Matrix, Pieces, VectorRows
@@ -51,25 +51,33 @@ ALL_BYTES = 256 << 20  # of all rooms of the process
 IN_USE_SECONDS, REFUSED_SECONDS, READING_SECONDS = 300.0, 60.0, 30.0
 TERMS = 10_000  # of one room whose counts are remembered
 FILTERS = 16  # of one room whose messages are remembered
-_MARK = sa.select(meta.c.value).where(meta.c.key == VECTORS_DELETED)
-_STATE = sa.select(
-    sa.func.coalesce(sa.select(sa.func.max(vectors.c.n)).scalar_subquery(), 0),
-    sa.func.coalesce(sa.select(sa.func.max(messages.c.n)).scalar_subquery(), 0),
-    _MARK.scalar_subquery(),
+_LAST = (sa.select(sa.func.max(t.c.n)).scalar_subquery() for t in (vectors, messages, records))
+_FACTS = (
+    sa.select(meta.c.value).where(meta.c.key == key).scalar_subquery()
+    for key in (VECTORS_DELETED, "embedder", "dimension")
 )
+_STATE = sa.select(*(sa.func.coalesce(last, 0) for last in _LAST), *_FACTS)
 _COUNT = sa.select(sa.func.count()).where(vectors.c.layer == MESSAGES)
 _GUARD = threading.RLock()  # the collector may drop a room while its thread has it
 _RECENT: "OrderedDict[_Key, _Place]" = OrderedDict()
 
 
 class State(NamedTuple):
-    """What tells whether a room's vectors or messages have changed."""
+    """What tells whether a room's vectors or messages have changed, read by one query."""
 
     vector: int
     """The greatest number of a vector, of whichever layer."""
     message: int
+    record: int
     deleted: str | None
     """Another one after each deletion."""
+    embedder: str | None
+    dimension: str | None
+
+    @classmethod
+    def of(cls, connection: Connection) -> "State":
+        """That of the transaction."""
+        return cls._make(connection.execute(_STATE).one())
 
 
 @dataclass(frozen=True)
@@ -94,20 +102,11 @@ class HeldVectors:
         """Bytes of its vectors."""
         return self.space.nbytes
 
-    def nearest(self, cosines: Matrix, k: int, apart: Collection[int]) -> list[int]:
-        """The items of the `k` nearest vectors, and of the `k` nearest of the items `apart`."""
-        places, rest = self.places_of(apart), cosines
-        if len(places):
-            rest = cosines.copy()
-            rest[places] = -inf
-        near = _greatest(rest, min(k, len(rest) - len(places)))
-        near_apart = places[_greatest(cosines[places], k)]
-        items: list[int] = self.rows.items[np.concatenate([near, near_apart])].tolist()
-        return items
-
-    def nearest_passing(self, cosines: Matrix, k: int, passes: Passes) -> list[int]:
-        """The items of the `k` nearest vectors of messages that pass a filter."""
-        places = np.flatnonzero(passes[self.rows.items])
+    def nearest(self, cosines: Matrix, k: int, passes: Passes | None) -> list[int]:
+        """The items of the `k` nearest vectors, of messages that pass a filter."""
+        places = np.arange(len(cosines))
+        if passes is not None:
+            places = np.flatnonzero(passes[self.rows.items])
         items: list[int] = self.rows.items[places[_greatest(cosines[places], k)]].tolist()
         return items
 
@@ -212,13 +211,12 @@ class _Place:
 
 
 def held(
-    database: "Database | PostgresDatabase", connection: Connection, few: int
+    database: "Database | PostgresDatabase", connection: Connection, state: State, few: int
 ) -> HeldVectors | None:
-    """The vectors of messages of the transaction.
+    """The vectors of messages of the transaction, whose state this is.
 
     None where they are `few`, too many, or where the memory for them is in use by other rooms.
     """
-    state = State(*connection.execute(_STATE).one())
     if state.vector <= few:
         return None
     key = weakref.ref(database, _drop)
@@ -243,14 +241,14 @@ def held(
 
 def _unread(state: State, place: _Place) -> int:
     """How many vectors there are at most that have not been read."""
-    known = place.vectors
-    return state.vector - (known.state.vector if known and known.state[2] == state[2] else 0)
+    known = place.vectors.state if place.vectors else None
+    return state.vector - (known.vector if known and known.deleted == state.deleted else 0)
 
 
 def _read_beside(place: _Place, connection: Connection) -> None:
     if place.reading.acquire(blocking=False):
         try:
-            _renewed(connection, State(*connection.execute(_STATE).one()), place)
+            _renewed(connection, State.of(connection), place)
         finally:
             place.reading.release()
 
@@ -272,7 +270,7 @@ def _read(
     """All vectors; those that are known are not read again."""
     if known is not None and known.state.vector == state.vector:
         return replace(known, state=state)
-    dimension = int(get_meta(connection, "dimension") or 0)
+    dimension = int(state.dimension or 0)
     after, rows, space = 0, list[VectorRows](), np.empty((0, dimension), dtype=np.float32)
     if known is not None:
         after, rows, space = known.state.vector, [known.rows], known.space

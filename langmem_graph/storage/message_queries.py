@@ -50,7 +50,8 @@ def newest_message(connection: Connection) -> int:
     return connection.scalar(_NEWEST) or 0
 
 
-_whole = select(messages, sessions.c.session_id).join(sessions, sessions.c.n == messages.c.session)
+_READ = "n message_id role origin name at text extra".split()
+_whole = select(*(messages.c[name] for name in _READ), sessions.c.session_id).join(sessions)
 
 
 def _shown(connection: Connection) -> Select[Any]:

@@ -106,13 +106,16 @@ class OpenLedger:
         """Raise if the stored vectors were made by another embedder; returns their dimension."""
         facts = get_all_meta(within) if within is not None else self._known_facts()
         facts = self.database.read(get_all_meta) if facts is None else facts
-        stored, dimension = facts.get("embedder"), facts.get("dimension")
+        self.check_made_by(facts.get("embedder"), name)
+        return facts.get("dimension")
+
+    def check_made_by(self, stored: str | None, name: str) -> None:
+        """Raise if the embedder that made the stored vectors is not the one of this name."""
         if stored not in (None, name):
             raise EmbedderMismatchError(
                 f"The stored vectors were made by {stored}, but this was opened with {name}. "
                 f"Open it with {stored}, or embed everything anew: {self.reembed}"
             )
-        return dimension
 
     def _known_facts(self) -> dict[str, str] | None:
         """The facts about the ledger, where this call has read them already."""

@@ -247,11 +247,6 @@ def cosines(matrix: Matrix, vector: Matrix) -> Matrix:
     return found
 
 
-def waiting_items(connection: Connection, layer: str = MESSAGES) -> list[int]:
-    """The items of a layer whose vectors are not yet in Chroma."""
-    return list(connection.scalars(_DUE, {"layer": layer}))
-
-
 def waiting_vectors(connection: Connection, layer: str = MESSAGES) -> VectorRows:
     """The vectors of a layer that are not yet in Chroma."""
     return vector_rows(connection.execute(_WAITING.order_by(vectors.c.n), {"layer": layer}).all())

@@ -12,7 +12,7 @@ from langmem_graph.memory import Memory, UserMemory
 from langmem_graph.schemas import MessageHit
 from langmem_graph.settings import RankingSettings, Settings, StorageSettings
 from langmem_graph.storage import held_vectors
-from langmem_graph.storage.held_vectors import HeldVectors, held
+from langmem_graph.storage.held_vectors import HeldVectors, State, held
 from tests.conftest import said
 
 FEW = Settings(ranking=RankingSettings(dense_candidates=4))
@@ -112,13 +112,13 @@ def test_an_earlier_transaction_sees_what_was_there(reopen: Callable[..., Memory
     with memory._services.room("u") as room:
         database: Any = room.database
         with database.read_transaction() as earlier:
-            before = held(database, earlier, 4)
+            before = held(database, earlier, State.of(earlier), 4)
             user.add([said("a green boat", metadata={"half": 1})], session_id="s")
             _found(user, {"half": 1})
-            again = held(database, earlier, 4)
+            again = held(database, earlier, State.of(earlier), 4)
             assert again and again.word_counts(earlier, ["boat"]) == {"boat": 9}
         with database.read_transaction() as later:
-            after = held(database, later, 4)
+            after = held(database, later, State.of(later), 4)
             assert after and after.word_counts(later, ["boat"]) == {"boat": 10}
     assert before
     assert _items(before) == _items(again) == list(range(1, 10))
@@ -134,7 +134,7 @@ def test_vectors_made_anew_take_the_place_of_the_old(reopen: Callable[..., Memor
     user.rebuild(reembed=True)
     _found(user)
     with memory._services.room("u") as room, room.database.read_transaction() as connection:
-        vectors = held(room.database, connection, 4)
+        vectors = held(room.database, connection, State.of(connection), 4)
     assert vectors
     assert _items(vectors) == list(range(1, 10))
 
