@@ -23,8 +23,8 @@ from langmem_graph.storage.pending_messages import BY_HAND as BY_HAND_SESSION
 from langmem_graph.storage.record_changes import NewChange
 from langmem_graph.storage.record_changes import write as write_change
 from langmem_graph.storage.record_history import get_records
-from langmem_graph.storage.record_writes import Change
-from langmem_graph.storage.tables_and_migrations import RECORDS, record_sources
+from langmem_graph.storage.record_writes import HIDDEN, Change
+from langmem_graph.storage.tables_and_migrations import ACTIVE, RECORDS, record_sources, records
 
 _KEPT = ("kind", "facet", "project", "subject", "attribute", "priority", "event_time", "valid_from")
 """What a corrected record takes over from the one that it corrects."""
@@ -160,7 +160,8 @@ def _add_message(
     metadata: Mapping[str, Value],
     writer: Writer,
 ) -> str:
-    """Store the words as a message that extraction does not read."""
+    """Store the words as a message that extraction does not read; its id is returned."""
+    message_id = services.read(user_id, lambda c: _said_now(c, message_id), message_id)
     message = {"role": writer.origin, "content": words, "id": message_id, "metadata": metadata}
     report = add_messages.add_messages(
         services, user_id, message, BY_HAND_SESSION, None, whole_conversation=False, read=False
@@ -168,6 +169,24 @@ def _add_message(
     if report.rejected:
         raise InvalidInputError(report.rejected[0].reason)
     return message_id
+
+
+def _said_now(connection: Connection, message_id: str) -> str:
+    """The id, or another where records of that message have all ceased to hold.
+
+    What is said anew then, is said at another time.
+    """
+    name, number = message_id, 1
+    while known := record_queries.message_numbers(connection, [name]):
+        s, r = record_sources.c, records.c
+        made = select(r.status).join(record_sources, s.record == r.n)
+        made = made.where(s.message == known[name][0], s.supporting.is_(False))
+        statuses = set(connection.scalars(made))
+        if not statuses or statuses & {ACTIVE, HIDDEN}:
+            break
+        number += 1
+        name = f"{message_id}-{number}"
+    return name
 
 
 def _check_correctable(record: Record, words: str, event_time: Mapping[str, Any] | None) -> None:

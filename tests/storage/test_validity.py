@@ -390,3 +390,17 @@ def undo_message(connection: Connection, message_id: str) -> None:
         return
     undo_changes.take_back(connection, undone)
     assert undo_changes.caused_by(connection, message_id).touched() == []
+
+
+def test_what_ended_and_begins_again_by_hand_is_said_anew(memory: Memory) -> None:
+    ana = memory.user("ana")
+    first = ana.remember("I live in Porto.")
+    assert ana.remember("I live in Porto.").record_id == first.record_id, "it still holds"
+    moved = ana.correct(first.record_id, "I live in Lisbon.")
+    again = ana.remember("I live in Porto.")
+    assert again.said_at > moved.said_at > first.said_at
+    assert again.message_ids != first.message_ids
+    line = ana.recall("Where do I live?").context.splitlines()[-2]
+    assert line.endswith(']: "I live in Porto."'), "the last word is quoted, without a label"
+    ana.undo(again.record_id)
+    assert ana.remember("I live in Porto.").said_at > again.said_at
