@@ -32,8 +32,8 @@ class Edges(Reasoning):
         """The same, with the mean degree and the facts that edges of both kinds brought."""
         brought: list[int] = []
 
-        def counted(search: UserSearch, ids: list[str], queries: list[str]) -> list[Fact]:
-            found = linked_facts(search, ids, queries)
+        def counted(search: UserSearch, seeds: list[Fact], queries: list[str]) -> list[Fact]:
+            found = linked_facts(search, seeds, queries)
             brought.append(len(found))
             return found
 

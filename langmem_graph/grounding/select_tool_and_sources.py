@@ -154,7 +154,7 @@ def _by_attribute(room: Room, wanted: Sequence[str], about: str, k: int) -> list
     attributes = [(n, content(name.replace("_", " ")), content(whose)) for n, whose, name in named]
     seen = Counter(word for _, name, subject in attributes for word in name | subject)
     weight = {word: math.log(1 + len(attributes) / count) for word, count in seen.items()}
-    around, found = content(about), []
+    around, ranked = content(about), []
     for words in map(content, wanted):
         scores = {
             n: _total(name & words, weight)
@@ -162,8 +162,10 @@ def _by_attribute(room: Room, wanted: Sequence[str], about: str, k: int) -> list
             for n, name, subject in attributes
         }
         best = sorted((n for n in scores if scores[n]), key=lambda n: (-scores[n], -n))
-        found.append(facts_by_number(room, best[:k]))
-    return found
+        ranked.append(best[:k])
+    return room.database.read(
+        lambda connection: [[*facts_by_number(connection, best).values()] for best in ranked]
+    )
 
 
 def _total(words: frozenset[str], weight: dict[str, float]) -> float:

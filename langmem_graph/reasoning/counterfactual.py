@@ -19,7 +19,7 @@ from langmem_graph.results import Fact, Risk
 from langmem_graph.retrieval.example_search import linked_facts, nearest_to_examples
 from langmem_graph.retrieval.facts import by_reciprocal_rank
 from langmem_graph.retrieval.quoted_context import FactAliases, as_data, now_line, request_line
-from langmem_graph.retrieval.search_common import UserSearch
+from langmem_graph.retrieval.search_common import SearchNotes, UserSearch
 from langmem_graph.runtime import StepRun
 from langmem_graph.storage.memory_services import own_room
 from langmem_graph.storage.user_room import Room
@@ -36,11 +36,13 @@ async def counterfactual(
     # a risk without examples is searched for by its claim
     examples = ([e for e in risk.examples if e.strip()] or [risk.claim] for risk in possible)
     queries = list(dict.fromkeys(chain.from_iterable(examples)))
+    notes = SearchNotes()
     try:
-        fresh = await _search(deps, state, run, queries)
+        fresh = await _search(deps, state, run, queries, notes)
     except Exception as error:  # noqa: BLE001  # the context is still useful without risks
         warning = run.warning("looking for risks failed", error)
         return {"warnings": [*state["warnings"], warning]}
+    warnings = [*dict.fromkeys([*state["warnings"], *notes.warnings])]
     aliases = FactAliases.of(fresh)
     lines = [now_line(state["now"]), "Could speak against it:"]
     lines += [f"- {as_data(risk.claim)}" for risk in possible]
@@ -51,11 +53,16 @@ async def counterfactual(
     risks += [Risk(claim=" ".join(risk.claim.split()), basis="world") for risk in possible]
     for risk in risks:
         recorder.record("memory_risk", **risk.model_dump())
-    return {"usage": usage, "trace": recorder.trace, "consequences": FoundRisks(risks, fresh)}
+    found: ReasoningState = {"consequences": FoundRisks(risks, fresh), "warnings": warnings}
+    return {"usage": usage, "trace": recorder.trace, **found}
 
 
 async def _search(
-    deps: ReasoningDependencies, state: ReasoningState, run: StepRun, queries: list[str]
+    deps: ReasoningDependencies,
+    state: ReasoningState,
+    run: StepRun,
+    queries: list[str],
+    notes: SearchNotes,
 ) -> list[Fact]:
     """The facts for the queries and of the day in question that no model has seen."""
     services, seen = deps.services, state["proof"].facts or state["recalled"]
@@ -63,20 +70,16 @@ async def _search(
     def work(rooms: list[Room]) -> list[Fact]:
         room = own_room(rooms, run.user)
         told = told_of_days(room, state, services.settings) if room else []
-        own = UserSearch.of(services, room) if room else None
-        return _unseen(UserSearch.over(services, rooms), own, queries, told, seen) if rooms else []
+        search = UserSearch.over(services, rooms, notes) if rooms else None
+        return _unseen(search, queries, told, seen) if search else []
 
-    return await services.in_rooms(run.user, work)
+    return await services.in_rooms(run.user, work, notes.warnings)
 
 
 def _unseen(
-    search: UserSearch,
-    own: UserSearch | None,
-    queries: list[str],
-    told: Sequence[Fact],
-    seen: Sequence[Fact],
+    search: UserSearch, queries: list[str], told: Sequence[Fact], seen: Sequence[Fact]
 ) -> list[Fact]:
-    """Those that are near or told; edges are followed in the user's own room."""
+    """Those that are near, told, or linked to what is seen or near."""
     options, k = search.settings.reasoning, search.settings.ranking.rrf_k
     known, told_in = {fact.id for fact in seen}, {one for fact in seen for one in _sources(fact)}
     found = nearest_to_examples(search, queries, DEEPER * options.risk_facts) if queries else {}
@@ -88,9 +91,8 @@ def _unseen(
         for fact in (*near, *told)
         if fact.id not in known and not (fact.speaker and told_in & _sources(fact))
     ][: options.risk_facts]
-    seeds = [fact.record_id for fact in (*seen, *new) if fact.record_id]
-    follows = queries and seeds and options.graph_facts
-    linked = linked_facts(own, seeds, queries) if own and follows else []
+    follows = queries and options.graph_facts
+    linked = linked_facts(search, [*seen, *new], queries) if follows else []
     return list({fact.id: fact for fact in (*new, *linked) if fact.id not in known}.values())
 
 

@@ -6,7 +6,6 @@ The sentences are statements such as the user may have made, and are embedded as
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +22,10 @@ from langmem_graph.retrieval.joined_search import each_room
 from langmem_graph.retrieval.ranking import Vector
 from langmem_graph.retrieval.record_search import near_records
 from langmem_graph.retrieval.search_common import UserSearch, best_cosines
+from langmem_graph.room_keys import shared_name
 from langmem_graph.storage import record_queries, vector_rows
 from langmem_graph.storage.graph_neighbours import CAUSAL, SEMANTIC, neighbours
 from langmem_graph.storage.tables_and_migrations import MESSAGES, RECORDS
-
-if TYPE_CHECKING:
-    pass
 
 
 def nearest_to_examples(
@@ -46,8 +43,7 @@ def _nearest_facts(
     search: UserSearch, connection: Connection, vectors: NDArray[np.float32], depth: int
 ) -> list[list[Fact]]:
     """For each vector the `depth` nearest facts of one room, best first."""
-    dimension = search.room.check_embedder(search.embedder.name, connection)
-    search.room.check_dimension(vectors.shape[1], dimension)
+    _check_vectors(search, connection, vectors)
     found = [_nearest(search, connection, vector, depth) for vector in vectors]
     messages = hits_by_number(connection, {n for m, _ in found for n in m})
     known = record_queries.active(connection, {n for _, r in found for n in r})
@@ -56,6 +52,14 @@ def _nearest_facts(
         (MESSAGES, n): fact_of_message(message) for n, message in messages.items()
     }
     return [_joined(near, facts)[:depth] for near in found]
+
+
+def _check_vectors(
+    search: UserSearch, connection: Connection, vectors: NDArray[np.float32]
+) -> None:
+    """Raise where the room's vectors were made by another embedder."""
+    dimension = search.room.check_embedder(search.embedder.name, connection)
+    search.room.check_dimension(vectors.shape[1], dimension)
 
 
 def _nearest(
@@ -91,21 +95,36 @@ def _joined(
     return [kept[key].model_copy(update={"likeness": likeness[key]}) for key in ordered]
 
 
-def linked_facts(search: UserSearch, ids: Sequence[str], queries: Sequence[str]) -> list[Fact]:
+def linked_facts(search: UserSearch, seeds: Sequence[Fact], queries: Sequence[str]) -> list[Fact]:
     """The neighbours of records along causal, then semantic edges, nearest to the queries.
 
-    At most `Settings.reasoning.graph_facts`; the queries are embedded as the search embeds them.
+    Edges are followed inside each room. At most `Settings.reasoning.graph_facts` over all rooms;
+    the queries are embedded as the examples are. EmbeddingError where that fails.
     """
+    most, ids = search.settings.reasoning.graph_facts, defaultdict[str | None, list[str]](list)
+    for fact in seeds:
+        ids[fact.room] += [fact.record_id] if fact.record_id else []
+    rooms = [one for one in search.alone() if ids[shared_name(one.key)]]
+    vectors = search.embedder.embed(list(queries)) if rooms else np.zeros((0, 0), np.float32)
+    found = each_room(rooms, lambda one, c: _linked(one, c, ids[shared_name(one.key)], vectors))
+    linked = chain.from_iterable(own for _, own in found)
+    best = sorted(linked, key=lambda one: one[:2], reverse=True)
+    return [fact for *_, fact in best[:most]]
+
+
+def _linked(
+    search: UserSearch, connection: Connection, ids: Sequence[str], queries: NDArray[np.float32]
+) -> list[tuple[bool, float, Fact]]:
+    """A room's neighbours of these records: whether causal, by which figure they rank, and what."""
+    _check_vectors(search, connection, queries)
     options = search.settings.reasoning
-    with search.room.database.read_transaction() as connection:
-        seeds = list(record_queries.numbers_of(connection, ids).values())
-        causal = neighbours(connection, seeds, CAUSAL) if options.use_causal_edges else []
-        edges = neighbours(connection, seeds, SEMANTIC) if options.use_semantic_edges else []
-        similar = [n for n, cosine in edges if cosine >= options.semantic_edge_floor]
-        rows = vector_rows.vectors_of(connection, similar, RECORDS)
-    wanted = [vector for query in queries if (vector := search.vector(query)) is not None]
-    if wanted and len(rows):
-        cosines = (rows.matrix @ np.stack(wanted).T).max(axis=1)
-        best = dict(zip(rows.items.tolist(), cosines.tolist(), strict=True))
-        similar.sort(key=lambda n: -best.get(n, -1.0))
-    return facts_by_number(search.room, [*(n for n, _ in causal), *similar])[: options.graph_facts]
+    seeds = list(record_queries.numbers_of(connection, ids).values())
+    causal = neighbours(connection, seeds, CAUSAL) if options.use_causal_edges else []
+    edges = neighbours(connection, seeds, SEMANTIC) if options.use_semantic_edges else []
+    similar = [n for n, cosine in edges if cosine >= options.semantic_edge_floor]
+    rows = vector_rows.vectors_of(connection, similar, RECORDS)
+    cosines = (rows.matrix @ queries.T).max(axis=1).tolist() if len(rows) else []
+    best = dict(zip(rows.items.tolist(), cosines, strict=True))
+    ranked = {n: (False, best.get(n, -1.0)) for n in similar} | {n: (True, w) for n, w in causal}
+    facts = facts_by_number(connection, ranked)
+    return [(*ranked[n], fact) for n, fact in facts.items()]

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain, zip_longest
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from sqlalchemy import Connection
 
@@ -23,10 +23,6 @@ from langmem_graph.schedule.times import event_in, zone_of
 from langmem_graph.schemas import MessageHit, Record
 from langmem_graph.storage import record_queries, superseded_labels
 from langmem_graph.storage.graph_neighbours import CAUSAL, neighbours
-from langmem_graph.storage.user_room import OpenLedger
-
-if TYPE_CHECKING:
-    pass
 
 _OF_RECORD = set(
     "record_id message_ids kind subject attribute confirmation origin room author".split()
@@ -250,13 +246,11 @@ def hits_by_id(connection: Connection, facts: Iterable[Fact]) -> dict[Placed, Me
     return {placed(hit): hit for hit in hits.values()}
 
 
-def facts_by_number(room: OpenLedger, numbers: Iterable[int]) -> list[Fact]:
-    """Records that are true now, as facts, in the order given."""
+def facts_by_number(connection: Connection, numbers: Iterable[int]) -> dict[int, Fact]:
+    """Records that are true now, as facts by number, in the order given."""
     wanted = list(dict.fromkeys(numbers))
-    with room.database.read_transaction() as connection:
-        current = record_queries.current(connection, wanted)
-        found = record_queries.records_by_number(connection, current)
-    return [fact_of_record(found[n]) for n in wanted if n in found]
+    found = record_queries.records_by_number(connection, record_queries.current(connection, wanted))
+    return {n: fact_of_record(found[n]) for n in wanted if n in found}
 
 
 def evidence(quoted: Iterable[Fact], messages: dict[Placed, MessageHit]) -> list[MessageHit]:

@@ -73,3 +73,10 @@ def test_ranking_is_that_of_a_directory_and_rooms_are_moved(database: str, tmp_p
             ]
             assert sorted(map(str, found[0])) == sorted(map(str, found[1]))
             assert len({room for room, _, _ in found[0]}) > 1
+
+
+def test_edges_of_a_teams_decision_are_followed(database: str) -> None:
+    with shared_rooms.linked(database) as memory:
+        found = shared_rooms.shown_along_an_edge(memory)
+        assert shared_rooms.FLOOD in found.context
+        assert "(shared room team, added by bob)" in found.context.split("Check this")[1]

@@ -14,6 +14,7 @@ from langmem_graph.retrieval.facts import decide
 from langmem_graph.settings import ReasoningSettings, Settings
 from langmem_graph.testing import ScriptedChatModel
 from tests.conftest import let_go, said
+from tests.support import shared_rooms
 
 ASKED = "Book the shipping of pelicans for Friday"
 
@@ -66,6 +67,33 @@ def test_what_speaks_against_an_act_may_be_a_teams_decision(tmp_path: Path) -> N
     against = [risk for risk in found.reasoning.risks if risk.basis == "memory"]
     assert [risk.facts for risk in against] == [['record@"team":r1']]
     assert "(shared room team, added by bob)" in found.context.split("Check this")[1]
+    let_go(memory)
+
+
+def test_edges_of_a_teams_decision_are_followed(tmp_path: Path) -> None:
+    memory = shared_rooms.linked(tmp_path)
+    found = shared_rooms.shown_along_an_edge(memory)
+    assert [risk.facts for risk in found.reasoning.risks if risk.basis == "memory"] == [
+        ['record@"team":r1']
+    ]
+    assert "(shared room team, added by bob)" in found.context.split("Check this")[1]
+    alone = memory.user("ana").recall("I like tea", k=1, mode="reason")
+    assert shared_rooms.FLOOD not in alone.model_dump_json()
+    let_go(memory)
+
+
+def test_a_room_whose_edges_cannot_be_followed_is_left_out_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = shared_rooms.linked(tmp_path)
+
+    def fail(*_: Any) -> None:
+        raise OSError("disk")
+
+    monkeypatch.setattr("langmem_graph.retrieval.example_search.neighbours", fail)
+    found = shared_rooms.shown_along_an_edge(memory)
+    assert shared_rooms.FLOOD not in found.context
+    assert found.report.warnings == ["the shared room 'team' was left out: disk"]
     let_go(memory)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,11 @@ import numpy as np
 
 from langmem_graph.errors import RoomRefusedError
 from langmem_graph.memory import Memory, UserMemory
-from langmem_graph.settings import Settings
+from langmem_graph.room_keys import shared_key
+from langmem_graph.settings import ReasoningSettings, Settings
+from langmem_graph.storage.graph_neighbours import CAUSAL
+from langmem_graph.storage.record_writes import add_link
+from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.tools import create_memory_tools
 from tests.conftest import let_go, said
 
@@ -164,3 +169,44 @@ def _used_by_one(memory: Memory, application: Application, user: str, room: str)
 def plain(shown: Any) -> str:
     """All that is shown, as text."""
     return json.dumps(shown, default=lambda one: getattr(one, "__dict__", repr(one)))
+
+
+FLOOD = "The depot floods at high water"
+
+
+def linked(place: Any) -> Memory:
+    """A team's decision whose neighbour by a causal edge is near to no words of a request."""
+    risk = {"claim": "It is forbidden", "examples": ["Pelicans travel by barge"]}
+
+    def judged(question: str) -> dict[str, Any]:
+        named = re.search(rf"\[?(f\d+)\]?.*{FLOOD}", question)
+        return {"against": [{"fact": named[1], "why": "It floods."}] if named else []}
+
+    answers: Any = {
+        "GoalPlan": {"intent": "act", "sure": False, "risks": [risk]},
+        "Consequences": judged,
+    }
+    few = ReasoningSettings(plan_facts=1, subgoals=1, risk_facts=1, use_semantic_edges=False)
+    options: Any = {"embeddings": "hash", "model": ScriptedChatModel(answers=answers)}
+    options |= {"authorize": lambda *_: True, "settings": Settings(reasoning=few)}
+    memory = Memory(place, **options)
+    team = memory.shared("team", as_user="bob")
+    for n, text in enumerate(["Pelicans travel by barge", FLOOD]):
+        team.add([said(f"words {n}", id=f"m{n}")], session_id="s")
+        team.add_records({"text": text, "record_id": f"r{n}", "source_message_ids": [f"m{n}"]})
+    with (
+        memory._services.room(shared_key("team")) as room,
+        room.database.write_transaction() as connection,
+    ):
+        add_link(connection, 1, 2, CAUSAL, weight=0.9, scorer="t", origin="t")
+    memory.user("ana").add([said("I like tea")], session_id="s")
+    return memory
+
+
+def shown_along_an_edge(memory: Memory) -> Any:
+    """What a member is told of an act that the neighbour of the team's decision speaks against."""
+    ana = memory.user("ana", shared=["team"])
+    found = ana.recall("I like tea", k=1, mode="reason")
+    later = asyncio.run(ana.arecall("I like tea", k=1, mode="reason"))
+    assert later.context == found.context
+    return found
