@@ -239,7 +239,8 @@ def report(folder: Path) -> str:
     parts = [common.table(header, rows), "", common.table(*_more(judged, answered, names)), ""]
     calls = about.pop("model calls", {})
     lines = [
-        f"model calls of {name}, mean per question: {count / about['questions']:.1f} ({count} in all)"
+        f"model calls of {name}, mean per question: {count / about['questions']:.1f}"
+        f" ({count} in all)"
         for name, count in calls.items()
     ]
     return "\n".join([*parts, *lines, *(f"{name}: {value}" for name, value in about.items())])
