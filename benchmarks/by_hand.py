@@ -237,7 +237,13 @@ def report(folder: Path) -> str:
     header = ["right answers", "questions", *names]
     header += [f"{names[0]} more than {name}, 95% interval" for name in names[1:]]
     parts = [common.table(header, rows), "", common.table(*_more(judged, answered, names)), ""]
-    return "\n".join([*parts, *(f"{name}: {value}" for name, value in about.items())])
+    calls = about.pop("model calls", {})
+    lines = [
+        f"model calls of {name}, mean per question: {count / about['questions']:.1f}"
+        f" ({count} in all)"
+        for name, count in calls.items()
+    ]
+    return "\n".join([*parts, *lines, *(f"{name}: {value}" for name, value in about.items())])
 
 
 def _line(judged: Sequence[Row], names: Sequence[str]) -> list[str]:

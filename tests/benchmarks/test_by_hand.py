@@ -133,3 +133,5 @@ def test_the_figures_in_the_documents_are_those_of_the_kept_verdicts() -> None:
     assert "| all | 100 | 91 | 69 | +22 (+13 to +31) |" in told
     page = (repository / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     assert "| all | 100 | **91** | 69 | **+22** (+13 to +31) |" in page
+    assert "model calls of ours-auto, mean per question: 1.5 (149 in all)" in told
+    assert "91 of 100 | 1.5 |" in (repository / "README.md").read_text(encoding="utf-8")
