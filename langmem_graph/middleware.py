@@ -52,7 +52,7 @@ class MemoryAgentState(AgentState[Any]):
     """The agent's state with the keys of this middleware; they hold no recalled text."""
 
     memory_owner: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]
-    """The user of this thread, and the message from which on it is theirs."""
+    """By middleware: the user of this thread, and the message from which on it is theirs."""
     memory_report: NotRequired[Annotated[dict[str, Any], OmitFromInput]]
 
 
@@ -124,7 +124,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     ) -> None:
         super().__init__()
         scope: dict[str, Any] = {"where": where, "metadata": metadata, "agent_id": agent_id}
-        scope |= {"show_context": show_context, "shared": shared}
+        scope |= {"show_context": show_context, "shared": shared, "surface": self.name}
         self._turn = TurnMemory(
             memory, user_id, k, max_tokens, fail_closed, extraction, read_your_writes, mode, **scope
         )

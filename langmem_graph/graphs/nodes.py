@@ -45,7 +45,7 @@ class MemoryState(MessagesState):
     memory_question: NotRequired[Annotated[str, latest]]
     """The ids of the messages that the context belongs to."""
     memory_owner: NotRequired[Annotated[dict[str, Any], latest]]
-    """The user of this thread, and the message from which on it is theirs."""
+    """The user of this thread, and the message from which on it is theirs; by surface."""
     memory_report: NotRequired[Annotated[dict[str, Any], operator.or_]]
     """With `report=True`: status, milliseconds and usage under `recall` and `write`."""
 

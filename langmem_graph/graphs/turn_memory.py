@@ -25,9 +25,11 @@ from langmem_graph.graphs.conversation_messages import (
 )
 from langmem_graph.graphs.user_identity import (
     THREAD_OWNERS,
+    Owners,
     ThreadOwners,
     UserId,
     owned,
+    owners_in,
     session_of,
     stored_before,
     user_of,
@@ -91,6 +93,8 @@ class TurnMemory:
     agent_id: str | int | None = None
     show_context: bool = False
     shared: Sequence[str | int] = ()
+    surface: str = ""
+    """The name of a middleware; empty for nodes."""
 
     def __post_init__(self) -> None:
         check_memory(self.memory)
@@ -113,15 +117,22 @@ class TurnMemory:
 
     def thread(
         self, state: Any, config: RunnableConfig, key: str = "messages"
-    ) -> tuple[list[BaseMessage], dict[str, Any], Sequence[BaseMessage]]:
+    ) -> tuple[list[BaseMessage], Owners, Sequence[BaseMessage]]:
         """The conversation, whose it is now, and their part of it."""
         messages, before = messages_in(state, key), value_in(state, "memory_owner")
         threads = THREAD_OWNERS.setdefault(self.memory, ThreadOwners())
         thread = str((config.get("configurable") or {}).get("thread_id") or "")
-        owner, own = owned(messages, self.user(config), before or threads.of(thread, messages))
+        known = threads.of(thread, messages) | owners_in(before)
+        owners, own = owned(messages, self.user(config), known, self._surface)
         if thread:
-            threads.note(thread, owner)
-        return messages, owner, own
+            threads.note(thread, owners)
+        return messages, owners, own
+
+    @property
+    def _surface(self) -> str:
+        """Nodes of a fixed user are told apart from those of each run's user."""
+        fixed = isinstance(self.user_id, str | int)
+        return self.surface or ("nodes of a fixed user" if fixed else "nodes")
 
     async def recall(
         self, messages: Messages, config: RunnableConfig, blocking: bool
@@ -151,12 +162,12 @@ class TurnMemory:
             return None
 
     async def write(
-        self, messages: Messages, owner: dict[str, Any], config: RunnableConfig, blocking: bool
-    ) -> tuple[dict[str, Any], Report]:
+        self, messages: Messages, owners: Owners, config: RunnableConfig, blocking: bool
+    ) -> tuple[Owners, Report]:
         """Store the messages that memory does not have yet, but none that it has forgotten since.
 
         Returns:
-            The thread's owner, with the last message where all are stored, and a report.
+            The thread's owners, with the last message where all are stored, and a report.
         """
         user, new = self.user(config), worth_keeping(messages)
         with self._guarded("memory_write") as report:
@@ -164,15 +175,16 @@ class TurnMemory:
                 session, memory = session_of(config, messages), self.memory.user(user)
                 add = either(blocking, memory.add, memory.aadd)
                 about: dict[str, Any] = {"metadata": self.metadata, "agent_id": self.agent_id}
+                owner = owners[self._surface]
                 about |= {"given_before": stored_before(messages, owner)}
                 added = await add(new, session_id=session, whole_conversation=True, **about)
                 if not _note_write(report, added) and messages[-1].id:
-                    owner = {**owner, "stored": messages[-1].id}
+                    owners = {**owners, self._surface: {**owner, "stored": messages[-1].id}}
                 if self.extraction == "inline":
                     _note_flush(report, await either(blocking, memory.flush, memory.aflush)())
                 elif self.extraction == "background":
                     memory.flush_soon()
-        return owner, report
+        return owners, report
 
     async def ground(
         self,

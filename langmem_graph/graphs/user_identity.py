@@ -97,18 +97,23 @@ def session_of(config: RunnableConfig, messages: Sequence[BaseMessage]) -> str:
     return f"conversation-{hashlib.sha256(first.encode('utf-8', 'replace')).hexdigest()[:16]}"
 
 
+Owners = dict[str, Mapping[str, Any]]
+"""By surface (nodes, or a middleware by its name): whose the thread is for it, as JSON."""
+
+
 def owned(
-    messages: Sequence[BaseMessage], user: str, before: object
-) -> tuple[dict[str, Any], Sequence[BaseMessage]]:
+    messages: Sequence[BaseMessage], user: str, before: object, surface: str
+) -> tuple[Owners, Sequence[BaseMessage]]:
     """Whose thread it is now, for the graph's state, and their part of the conversation.
 
     `before` is what this returned when memory last saw the thread: what was said up to then is
-    another user's, and later what stands before their own question. A message without an id is
-    named by its place. Where the messages named so were removed from the thread, the user's last
-    message alone is sure to be theirs. `stored` names the last message of those that were all
-    stored.
+    another user's, and later what stands before their own question. Each surface remembers its own
+    user: one may store a turn for the person, another for a team. A message without an id is named
+    by its place. Where the messages named so were removed from the thread, the user's last message
+    alone is sure to be theirs. `stored` names the last message of those that were all stored.
     """
-    owner = before if isinstance(before, Mapping) else {}  # a server's client may send anything
+    owners = owners_in(before)
+    owner = _owner_for(surface, owners, messages, user)
     since, changed = owner.get("since"), owner.get("user") != user
     stored = None if changed else owner.get("stored")
     if owner and (changed or _place(messages, since, 0 if since is None else -1) == -1):
@@ -119,7 +124,31 @@ def owned(
         since = messages[since].id or since
     last = messages[-1].id or len(messages) - 1 if messages else None
     now = {"user": user, "since": since, "last": last, "stored": stored}
-    return now, messages[_place(messages, since, 0) :]
+    return {**owners, surface: now}, messages[_place(messages, since, 0) :]
+
+
+def owners_in(given: object) -> Owners:
+    """The owners in a graph's state, where a server's client may send anything."""
+    known = given if isinstance(given, Mapping) else {}
+    if "user" in known:  # one for all surfaces
+        known = {"": known}
+    return {name: owner for name, owner in known.items() if isinstance(owner, Mapping)}
+
+
+def _owner_for(
+    surface: str, owners: Owners, messages: Sequence[BaseMessage], user: str
+) -> Mapping[str, Any]:
+    """Its own; for a new surface what the one knows that saw the thread last.
+
+    Where nobody has asked anything since then it is the same turn, seen for somebody else too.
+    """
+    if surface in owners or not owners:
+        return owners.get(surface, {})
+    latest = max(owners.values(), key=lambda owner: _place(messages, owner.get("last"), -1))
+    new = messages[_place(messages, latest.get("last"), -1) + 1 :]
+    if latest.get("user") == user or not any(message.type == "human" for message in new):
+        return {**latest, "user": user, "stored": None}
+    return latest
 
 
 def stored_before(messages: Sequence[BaseMessage], owner: Mapping[str, Any]) -> list[str]:
@@ -142,20 +171,20 @@ class ThreadOwners:
     SIZE = 4_096
 
     def __init__(self) -> None:
-        self._owners: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._owners: OrderedDict[str, Owners] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, thread: str, messages: Sequence[BaseMessage]) -> Mapping[str, Any] | None:
+    def of(self, thread: str, messages: Sequence[BaseMessage]) -> Owners:
         """What `owned` returned for the thread before."""
         with self._lock:
-            owner = self._owners.get(thread, {})
-        known = {owner.get("last"), owner.get("since")} - {None}
-        return owner if any(message.id in known for message in messages) else None
+            owners = self._owners.get(thread, {})
+        known = {owner[end] for owner in owners.values() for end in ("last", "since")} - {None}
+        return owners if any(message.id in known for message in messages) else {}
 
-    def note(self, thread: str, owner: dict[str, Any]) -> None:
+    def note(self, thread: str, owners: Owners) -> None:
         """Remember what `owned` returns."""
         with self._lock:
-            self._owners[thread] = owner
+            self._owners[thread] = owners
             self._owners.move_to_end(thread)
             if len(self._owners) > self.SIZE:
                 self._owners.popitem(last=False)

@@ -21,6 +21,7 @@ from langmem_graph.graphs.nodes import (
     create_write_node,
     with_memory,
 )
+from langmem_graph.graphs.user_identity import THREAD_OWNERS
 from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware
 from langmem_graph.testing import ScriptedChatModel
@@ -299,5 +300,54 @@ def test_a_client_that_sends_an_odd_owner_is_served(memory: Memory, owner: Any) 
     builder.add_edge(START, "write")
     asked = {"messages": [HumanMessage("I like tea.")], "memory_owner": owner}
     done = builder.compile().invoke(asked, config())
-    assert done["memory_owner"]["user"] == "ana"
+    assert done["memory_owner"]["nodes"]["user"] == "ana"
     assert [one["content"] for one in memory.user("ana").export()] == ["I like tea."]
+
+
+class TeamMemory(MemoryMiddleware):
+    """A second one in an agent needs a name of its own."""
+
+
+@pytest.mark.parametrize("team_first", [False, True])
+@pytest.mark.parametrize("kind", ["agent", "nodes"])
+def test_a_turn_is_stored_for_a_user_and_for_a_team(
+    memory: Memory, kind: str, team_first: bool
+) -> None:
+    model = ScriptedChatModel(script=["ok", "sure"])
+    if kind == "agent":
+        two = [MemoryMiddleware(memory), TeamMemory(memory, user_id="team")]
+        middleware = two[::-1] if team_first else two
+        graph: Any = create_agent(model, middleware=middleware, checkpointer=InMemorySaver())
+    else:
+        builder = StateGraph(MemoryState)
+        builder.add_node("chat", lambda state: {"messages": [model.invoke(state["messages"])]})
+        names = ["own", "team"]
+        for name, user in zip(names, (None, "team"), strict=True):
+            builder.add_node(name, create_write_node(memory, user_id=user))
+        first, second = names[::-1] if team_first else names
+        for start, end in ((START, "chat"), ("chat", first), (first, second)):
+            builder.add_edge(start, end)
+        graph = builder.compile(checkpointer=InMemorySaver())
+    for text in ("I like tea.", "And rice."):
+        graph.invoke({"messages": text}, config("ana"))
+    for user in ("ana", "team"):
+        kept = [m["content"] for m in memory.user(user).export()]
+        assert kept == ["I like tea.", "ok", "And rice.", "sure"], user
+
+
+@pytest.mark.parametrize("same_process", [True, False])
+def test_a_new_middleware_gives_nobody_the_words_of_another(
+    memory: Memory, same_process: bool
+) -> None:
+    saver = InMemorySaver()
+    for middleware, user, text in (
+        (MemoryMiddleware(memory), "ana", "my PIN is 4711"),
+        (TeamMemory(memory), "bob", "hello"),
+        (TeamMemory(memory), "bob", "again"),
+    ):
+        model = ScriptedChatModel(script=["ok"])
+        agent = create_agent(model, middleware=[middleware], checkpointer=saver)
+        agent.invoke({"messages": text}, config(user))
+        if not same_process:
+            THREAD_OWNERS.clear()
+    assert [m["content"] for m in memory.user("bob").export()] == ["hello", "ok", "again", "ok"]
