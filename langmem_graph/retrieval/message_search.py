@@ -34,7 +34,7 @@ from langmem_graph.trust import bounded
 
 _SAME = set("session_id role origin name at text agent_id metadata room author".split())
 ATTEMPTS, DEEPER = 3, 8  # searches where most texts are equal, each so many times as deep
-MANY, DEEP = 0.25, 1.5
+MANY, DEEP = 0.25, 1.25
 """From this share of messages on that pass a filter, words are looked up among all, so many times
 deeper than the share says; measured."""
 

@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, Select, func, select
 
+from langmem_graph.filters import Filter
 from langmem_graph.schemas import Message
 from langmem_graph.shown_ids import end_of
 from langmem_graph.storage.sqlite_database import rows_where_in
@@ -20,7 +22,7 @@ from langmem_graph.storage.tables_and_migrations import (
     sessions,
 )
 from langmem_graph.storage.vector_rows import IN_CHROMA
-from langmem_graph.storage.where_conditions import within
+from langmem_graph.storage.where_conditions import conditions_of, filter_of, within
 
 
 class Facts(NamedTuple):
@@ -60,8 +62,14 @@ def _shown(connection: Connection) -> Select[Any]:
 
 
 def _passing(connection: Connection, query: Select[Any]) -> Select[Any]:
-    conditions = within(connection, MESSAGES, messages.c.n)
-    return query.where(*conditions) if conditions else query
+    where = filter_of(connection)
+    return query if where is None else _filtered(query, repr(where), where)
+
+
+@lru_cache(maxsize=256)
+def _filtered(query: Select[Any], name: str, where: Filter) -> Select[Any]:
+    """The name tells filters apart that are equal: 1 and True are."""
+    return query.where(*conditions_of(where, MESSAGES, messages.c.n))
 
 
 def messages_by_number(connection: Connection, items: Iterable[int]) -> dict[int, Message]:

@@ -68,8 +68,11 @@ def filter_of(connection: Connection) -> Filter | None:
 def within(connection: Connection, layer: str, number: Any) -> list[sa.ColumnElement[bool]]:
     """The condition that a message or record of a column's number passes; none without a filter."""
     where = filter_of(connection)
-    if where is None:
-        return []
+    return [] if where is None else conditions_of(where, layer, number)
+
+
+def conditions_of(where: Filter, layer: str, number: Any) -> list[sa.ColumnElement[bool]]:
+    """The same for a filter."""
     if layer == MESSAGES:
         own = messages.alias("own")
         passing = sa.select(own.c.n).where(own.c.n == number, _matching(where, own, each=True))
