@@ -94,7 +94,8 @@ class Embedder:
 
     def _checked(self, answer: object, expected: int) -> Vectors:
         try:
-            vectors = np.asarray(answer, dtype=np.float32)
+            with np.errstate(over="ignore"):  # infinite then, which is refused below
+                vectors = np.asarray(answer, dtype=np.float32)
         except (TypeError, ValueError) as error:
             raise EmbeddingError(f"{self.name} returned no rows of numbers: {error}") from error
         size = vectors.shape[1] if vectors.ndim == 2 else 0
@@ -103,7 +104,8 @@ class Embedder:
             raise EmbeddingError(
                 f"{self.name} returned shape {vectors.shape} for {expected} texts{said}."
             )
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        with np.errstate(over="ignore"):
+            lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         if not np.all(np.isfinite(lengths)) or not np.all(lengths > 0):
             raise EmbeddingError(f"{self.name} returned a zero, infinite or not-a-number vector.")
         unit: Vectors = vectors / lengths

@@ -3,10 +3,12 @@
 import operator
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NotRequired
+from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.graph import MessagesState
+from langgraph.managed.base import ManagedValue
 from typing_extensions import TypedDict
 
 from langmem_graph.errors import InvalidInputError
@@ -48,6 +50,18 @@ class MemoryState(MessagesState):
     """The user of this thread, and the message from which on it is theirs; by surface."""
     memory_report: NotRequired[Annotated[dict[str, Any], operator.or_]]
     """With `report=True`: status, milliseconds and usage under `recall` and `write`."""
+
+
+class _NewEachRun(ManagedValue[str]):
+    """A part of a node's input that no two runs share.
+
+    LangGraph's cache knows a run of a node by its input, in which the user is not: with equal
+    messages one user's context would be taken from the cache for another, and nothing be stored.
+    """
+
+    @staticmethod
+    def get(scratchpad: Any) -> str:
+        return uuid4().hex
 
 
 class UserContext(TypedDict, total=False):
@@ -185,9 +199,10 @@ def create_write_node(
 
 
 def _node(step: BothStep[dict[str, Any]], messages_key: str) -> Node:
-    """A runnable whose annotation tells `add_node` that it also takes `memory_owner`."""
-    owner = Annotated[dict[str, Any], latest]
-    taken = TypedDict("taken", {messages_key: list[Any], "memory_owner": owner}, total=False)  # type: ignore[misc]
+    """A runnable whose annotation tells `add_node` what it takes beside the messages."""
+    more = {"memory_owner": Annotated[dict[str, Any], latest]}
+    more["memory_run"] = Annotated[str, _NewEachRun]
+    taken = TypedDict("taken", {messages_key: list[Any], **more}, total=False)  # type: ignore[misc]
 
     class Taking(RunnableLambda[Any, dict[str, Any]]):
         def __call__(self, state: taken, config: RunnableConfig | None = None) -> dict[str, Any]:

@@ -45,6 +45,8 @@ LONGEST_SHOWN = 2_000  # characters of an unusable answer that the model is show
 MOST_DROPPED = 50  # lines of `RunUsage.dropped`
 _UNREACHABLE = re.compile("Connect|Timeout|RateLimit|Auth|Permission|Unavailable|Internal|Overload")
 """Matches the names of errors that mean that the server gave no answer."""
+_NO_THREADS = re.compile("cannot schedule new futures|can't (start|create) new thread")
+"""Matches Python's messages where threads cannot be started, as in a process that is ending."""
 PURPOSES = {
     "Extraction": "extract",
     "Reconciliation": "reconcile",
@@ -262,6 +264,8 @@ def model_runner(
 def _is_unreachable(error: Exception) -> bool:
     """Whether trying again later may help; providers use similar names for such errors."""
     names = [kind.__name__ for kind in type(error).__mro__]
+    if isinstance(error, RuntimeError) and _NO_THREADS.search(str(error)):
+        return True
     return isinstance(error, OSError) or any(map(_UNREACHABLE.search, names))
 
 

@@ -196,9 +196,9 @@ class VectorIndex(NotCopied):
         Another process may just have replaced the collection, and a server that writes a
         collection's first file answers reads with an internal error for a moment.
         """
-        from chromadb.errors import InternalError, NotFoundError
-
         with _explained(self._where, self._remedy):
+            from chromadb.errors import InternalError, NotFoundError  # an import may fail, too
+
             for pause in _PAUSES[:1] if self.embedded else _PAUSES:
                 try:
                     return self._do(layer, work, writes)

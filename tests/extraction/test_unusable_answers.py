@@ -2,6 +2,7 @@
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -33,6 +34,19 @@ def test_a_bad_extraction_loses_nothing(open_memory: Any, name: str) -> None:
         assert reports[-1].pending == 0
     model.answers["Extraction"] = echo
     assert ana.flush().stored == (1 if name == "exception" else 0)
+
+
+def test_a_model_whose_threads_have_ended_gives_up_nothing(open_memory: Any) -> None:
+    """So it is with every model of LangChain in a process that is ending."""
+    ended = ThreadPoolExecutor()
+    ended.shutdown()
+    model = AnswersBySchema(Extraction=lambda question: ended.submit(echo, question).result())
+    ana = open_memory(model).user("ana")
+    ana.add(turn("I live in Porto."), session_id="s")
+    reports = [ana.flush() for _ in range(4)]
+    assert [(r.status, r.given_up, r.pending) for r in reports] == [("partial", 0, 2)] * 4
+    model.answers["Extraction"] = echo
+    assert ana.flush().stored == 1
 
 
 def test_the_log_says_whose_messages_what_went_wrong_and_where_to_look(

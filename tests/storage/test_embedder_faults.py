@@ -77,6 +77,8 @@ def test_one_text_the_embedder_refuses_blocks_no_other(
     [
         lambda vectors: vectors[:-1],
         lambda vectors: [[float("nan")] * len(v) for v in vectors],
+        lambda vectors: [[1e300] * len(v) for v in vectors],
+        lambda vectors: [[3e38] * len(v) for v in vectors],
         lambda vectors: [[0.0] * len(v) for v in vectors],
         lambda vectors: [[*v, 1.0] for v in vectors],
         lambda vectors: None,

@@ -1,6 +1,7 @@
 """A vector index that is lost, destroyed or filled: the ledger rebuilds it."""
 
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -75,6 +76,22 @@ def test_full_batches_reach_chroma_while_adding(tmp_path: Path) -> None:
         user.add([said(f"text {n}", id=str(n)) for n in range(50)], session_id="s")
         health = user.doctor(sample=0)
         assert (health.indexed, health.waiting_to_index, health.problems) == (50, 0, [])
+
+
+def test_a_chroma_that_cannot_be_imported_degrades(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it is where a thread goes on after the main thread's end: Chroma's import starts some."""
+    limits = Settings(storage=StorageSettings(index_batch=2))
+    with Memory(tmp_path / "m", embeddings="hash", settings=limits) as memory:
+        user = memory.user("u")
+        with monkeypatch.context() as patched:
+            patched.setitem(sys.modules, "chromadb.errors", None)
+            report = user.add([said(f"text {n}", id=str(n)) for n in range(3)], session_id="s")
+        assert len(report.stored) == 3
+        assert any("Chroma" in warning for warning in report.warnings)
+        user.add(said("text 3", id="3"), session_id="s")
+        assert user.doctor().waiting_to_index == 0
 
 
 @pytest.mark.stress

@@ -9,8 +9,10 @@ from typing import Annotated, Any
 import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
+from langgraph.cache.memory import InMemoryCache
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph, add_messages
+from langgraph.types import CachePolicy
 from langgraph_sdk.auth.types import StudioUser
 from typing_extensions import TypedDict
 
@@ -351,3 +353,27 @@ def test_a_new_middleware_gives_nobody_the_words_of_another(
         if not same_process:
             THREAD_OWNERS.clear()
     assert [m["content"] for m in memory.user("bob").export()] == ["hello", "ok", "again", "ok"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_cache_of_nodes_gives_nobody_the_memory_of_another(memory: Memory, way: str) -> None:
+    """Clients may send equal messages with equal ids; LangGraph's key is a node's input alone."""
+    shown: list[str] = []
+
+    def chat(state: MemoryState) -> dict[str, Any]:
+        shown.append(state["memory_context"])
+        return {"messages": [AIMessage("Yes.", id="a1")]}
+
+    builder = StateGraph(MessagesState)
+    builder.add_node("recall", create_recall_node(memory), cache_policy=CachePolicy())
+    builder.add_node("chat", chat)
+    builder.add_node("write", create_write_node(memory), cache_policy=CachePolicy())
+    builder.add_edge(START, "recall").add_edge("recall", "chat").add_edge("chat", "write")
+    graph = builder.compile(cache=InMemoryCache())
+    for user, place in (("ana", "Porto"), ("bob", "Berlin")):
+        memory.user(user).add([said(f"I live in {place}.")], session_id="before")
+        asked = HumanMessage("Where do I live?", id="q1")
+        state = run(graph, way, {"messages": [asked]}, config(user))
+        assert place in shown[-1] and "memory_run" not in state
+        assert memory.user(user).doctor().messages == 3
+    assert "Porto" not in shown[-1]
