@@ -18,6 +18,7 @@ and no text of the data set.
 import argparse
 import json
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
@@ -311,6 +312,14 @@ def _about(options: argparse.Namespace, data: DataSet) -> Row:
     }
 
 
+def _calls(asked: Sequence[Prompt]) -> dict[str, int]:
+    """Model calls that all contexts of a system took, of those that took any."""
+    counted = Counter[str]()
+    for prompt in asked:
+        counted[prompt.system] += prompt.context.calls
+    return dict(+counted)
+
+
 def main(words: Sequence[str] | None = None) -> None:
     """The command line."""
     options = _options(words)
@@ -322,12 +331,14 @@ def main(words: Sequence[str] | None = None) -> None:
 def _run(options: argparse.Namespace) -> None:
     data = load_locomo(options.data)
     about, tokens = _about(options, data), options.context_tokens
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")
     chosen = sampled(data, options.limit, options.seed)
     with closing(cached(MiniLMEmbeddings(), common.OUTPUT / "vectors.sqlite")) as embeddings:
         shown = Shown(options.k, tokens, options.queue)
         asked = prompts(chosen, about["systems"], shown, embeddings, options.seed)
+    if calls := _calls(asked):
+        about["model calls"] = calls
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")
     answers, verdicts = Log(options.out / ANSWERS), Log(options.out / VERDICTS)
     answer_all(asked, options.queue, tokens, answers)
     judge_all(asked, options.queue, answers, verdicts, options.seed)

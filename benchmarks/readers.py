@@ -47,6 +47,8 @@ class Context:
     texts: list[str] = field(default_factory=list)
     left_out: int = 0
     """Passages for which there was no room."""
+    calls: int = 0
+    """Model calls that it took to make it."""
 
 
 @dataclass

@@ -249,7 +249,7 @@ def context_of(found: Recall) -> Context:
     """What a recall would show a model."""
     ids = [hit.message_id for hit in found.evidence]
     texts = [fact.text for fact in found.facts] or [hit.text for hit in found.evidence]
-    return Context(found.context, ids, texts)
+    return Context(found.context, ids, texts, calls=found.report.llm_calls)
 
 
 def unusable(problems: list[str], repairs: int) -> list[str]:

@@ -11,12 +11,14 @@ from langmem_graph.inspector.rendering import day, drawing
 from langmem_graph.inspector.visit import NotFoundError, Visit
 from langmem_graph.memory import UserMemory
 from langmem_graph.reasoning.proof import named_facts, proof_tree
+from langmem_graph.retrieval.schedule_lookup import MOST_OCCURRENCES
 from langmem_graph.schemas import Message, MessageHit, Record
 from langmem_graph.topics.track_and_profile_files import PROFILE, ProfileFile, TopicFile, parse
 
 PER_PAGE = 50
 IN_COLUMN = 40
 HITS = 10
+CLASHES = 4  # of one entry of the schedule
 FAR = 10_000_000  # the largest start of a page
 
 
@@ -222,20 +224,25 @@ def _by_signal(hits: Sequence[MessageHit]) -> dict[str, list[float]]:
 
 
 def schedule(visit: Visit) -> dict[str, Any]:
-    """What takes place in some weeks, by day, with clashes."""
+    """What takes place in some weeks, by day, with clashes; or what clashes with one record."""
     since = to_utc(visit.get("since", day(datetime.now(UTC))))
     until = to_utc(visit.get("until", day(since + timedelta(days=31))))
-    found = visit.user.schedule(since, until)
+    found, one = visit.user.schedule(since, until), visit.get("clashes_of")
+    listed = [o for o in found if not one or one in (o.record.record_id, *o.clashes)]
+    start = visit.number("start", 0, FAR)
     days: dict[str, list[Any]] = {}
-    for one in found:
-        days.setdefault(day(max(one.begin, since)), []).append(one)
-    length = max(until - since, timedelta(days=1))
+    for o in listed[start : start + PER_PAGE]:
+        days.setdefault(day(max(o.begin, since)), []).append(o)
     return {
         "days": days,
         "since": since,
         "until": until,
-        "earlier": since - length,
-        "records": {one.record.record_id: one.record for one in found},
+        "earlier": since - max(until - since, timedelta(days=1)),
+        "records": {o.record.record_id: o.record for o in found},
+        "clashes_of": one,
+        "most_clashes": CLASHES,
+        "ends_after": MOST_OCCURRENCES if len(found) >= MOST_OCCURRENCES else None,
+        **_paging(start, sum(map(len, days.values())), len(listed)),
     }
 
 

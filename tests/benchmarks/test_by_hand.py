@@ -94,7 +94,9 @@ def test_every_question_is_answered_once_for_each_system_and_judged(
     assert capsys.readouterr().out == told
 
 
-def test_a_model_plans_what_is_recalled_for_each_question(run: Any, tmp_path: Path) -> None:
+def test_a_model_plans_what_is_recalled_for_each_question(
+    run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     seen: dict[str, list[Any]] = {}
     with somebody(tmp_path / "q", seen):
         run("--systems", f"{by_hand.REASONED},dense")
@@ -102,6 +104,9 @@ def test_a_model_plans_what_is_recalled_for_each_question(run: Any, tmp_path: Pa
     rows = map(json.loads, (tmp_path / "out" / by_hand.ANSWERS).read_text().splitlines())
     shown = [row["shown"] for row in rows if row["system"] == by_hand.REASONED]
     assert [len(ids) for ids in shown] == [1] * 4  # what the plan named, and nothing else
+    told = capsys.readouterr().out
+    assert "model calls of ours-auto, mean per question: 1.0 (4 in all)" in told
+    assert "model calls of dense" not in told
 
 
 def test_what_is_kept_holds_no_text_of_the_data(run: Any, tmp_path: Path) -> None:

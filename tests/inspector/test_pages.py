@@ -315,11 +315,39 @@ def test_a_very_long_text_is_cut_with_a_link_to_the_whole(memory: Memory) -> Non
 def test_long_conversations_come_in_pages(memory: Memory) -> None:
     told = [{"role": "user", "content": f"number {n}.", "id": str(n)} for n in range(120)]
     memory.user(ANA).add(told, session_id="s")
-    visitor, found, place = client(memory), list[str](), "conversation?session=s&user=" + ANA
     place = rendering.link("conversation", user=ANA, session="s")
+    shown = "".join(pages_of(client(memory), place))
+    assert re.findall(r"number \d+\.", shown) == [row["content"] for row in told]
+
+
+def pages_of(visitor: TestClient, place: str) -> Iterator[str]:
+    """The page of this address, and those that follow it."""
     while place:
-        html = visitor.get(f"/{place}").text
-        found += re.findall(r"number \d+\.", html)
-        later = re.findall(r'href="([^"]*)" rel="next"', html)
+        yield (html := visitor.get(f"/{place}").text)
+        later = re.findall(r'href="([^"]*start=[^"]*)" rel="next"', html)
         place = unescape(later[0]) if later else ""
-    assert found == [row["content"] for row in told]
+
+
+def entries_of(html: str) -> list[str]:
+    return re.findall(r'<li[ >].*?id=(e\d+)"', html, re.DOTALL)
+
+
+def test_a_full_schedule_comes_in_pages_with_every_clash(memory: Memory) -> None:
+    ana = memory.user(ANA)
+    ana.add([{"role": "user", "content": "words", "id": "m"}], session_id="s")
+    timed = {"facet": "schedule", "kind": "event", "source_message_ids": ["m"]}
+    rows = [
+        {**timed, "record_id": f"e{n}", "text": f"Ana meets <{n}>. " + "ö" * 290}
+        | {"event_time": {"start": f"2026-03-0{1 + n // 100}", "granularity": "day"}}
+        for n in range(500)
+    ]
+    assert not ana.add_records(rows).rejected
+    visitor, names = client(memory), [row["record_id"] for row in rows]
+    place = rendering.link("schedule", user=ANA, since="2026-03-01", until="2026-03-31")
+    shown = list(pages_of(visitor, place))
+    assert max(len(html.encode()) for html in shown) < 300_000
+    assert sorted(entries_of("".join(shown))) == sorted(names)
+    assert "and 95 more" in words(shown[0])
+    around = next(link for link in links(shown[0]) if "clashes_of=e0" in link)
+    beside = entries_of("".join(pages_of(visitor, around)))
+    assert sorted(beside) == sorted(names[:100])
