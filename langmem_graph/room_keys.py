@@ -49,3 +49,11 @@ def described(key: str) -> str:
     """Whose room it is, for messages."""
     name = shared_name(key)
     return f"user {key!r}" if name is None else f"the shared room {name!r}"
+
+
+def nothing_in(room: str) -> str:
+    """What is said of a shared room in which nothing is stored; its name may be misspelt."""
+    return (
+        f"The shared room {room!r} holds nothing: check its name, or store something there: "
+        f"memory.shared({room!r}, as_user=…).add(…)."
+    )

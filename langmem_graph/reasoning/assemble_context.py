@@ -75,7 +75,7 @@ async def context(
     outcome = Recall(
         context=text,
         evidence=evidence(quoted, stored.messages),
-        report=_report({**state, "warnings": warnings}, found, len(quoted), text, counter),
+        report=_report(deps, {**state, "warnings": warnings}, found, len(quoted), text, counter),
         facts=quoted,
         reasoning=found.reasoning,
         trace=kept,
@@ -280,15 +280,20 @@ def _read_room(
 
 
 def _report(
-    state: ReasoningState, found: _Found, quoted: int, text: str, counter: TokenCounter
+    deps: ReasoningDependencies,
+    state: ReasoningState,
+    found: _Found,
+    quoted: int,
+    text: str,
+    counter: TokenCounter,
 ) -> RecallReport:
-    usage, warnings = state["usage"], state["warnings"]
+    usage, warnings = state["usage"], list(dict.fromkeys(state["warnings"]))
     spent = {**state["milliseconds"], "model": usage.milliseconds}
     spent["total"] = (time() - state["started"]) * 1_000
     return RecallReport(
         mode=state["mode"],
         status="degraded" if warnings or usage.problems else "ok",
-        warnings=warnings,
+        warnings=[*warnings, *deps.services.empty],
         considered=len(found.facts),
         quoted=quoted,
         context_tokens=counter.count(text),
