@@ -6,7 +6,7 @@ can have the key of a shared room, and no hash of an id is the hash of such a ke
 
 from collections.abc import Iterable
 
-from langmem_graph.errors import InvalidInputError
+from langmem_graph.errors import InvalidInputError, StorageError
 from langmem_graph.ids_and_times import text_key
 from langmem_graph.metadata import check_value
 
@@ -57,3 +57,10 @@ def nothing_in(room: str) -> str:
         f"The shared room {room!r} holds nothing: check its name, or store something there: "
         f"memory.shared({room!r}, as_user=…).add(…)."
     )
+
+
+def left_out(key: str, error: Exception) -> StorageError:
+    """What is said of a room that fails, and that a search goes on without."""
+    problem = StorageError(f"{described(key)} was left out: {error}")
+    problem.__cause__ = error
+    return problem
