@@ -14,7 +14,7 @@ from functools import partial
 from time import monotonic
 from typing import Any, Literal
 
-from langmem_graph.errors import InvalidInputError, NotCopied, RoomRefusedError
+from langmem_graph.errors import NotCopied, RoomRefusedError, check_function
 from langmem_graph.room_keys import described, nothing_in, shared_key
 from langmem_graph.threads import CALLERS_LOOP, result_of, start_thread
 
@@ -34,10 +34,9 @@ class RoomAccess(NotCopied):
     """
 
     def __init__(self, authorize: Authorize | None, seconds: float) -> None:
-        if authorize is not None and not callable(authorize):
-            raise InvalidInputError(
-                f"authorize must be a function of user, room and action, not {authorize!r}."
-            )
+        if authorize is not None:
+            example = "authorize=lambda user, room, action: user in MEMBERS[room]"
+            check_function("authorize", authorize, "user, room, action", example, waits=True)
         self._authorize, self._seconds = authorize, seconds
         self._free = threading.BoundedSemaphore(MOST_ASKED)
         self._known_empty = deque[str](maxlen=1_000)

@@ -1,17 +1,35 @@
 """All settings, in groups, each with its default, its unit and the origin of its number."""
 
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from langmem_graph.errors import InvalidInputError, explain
 
 EVENT_MINUTES = 60
 RankingMethod = Literal["hybrid", "rrf", "dense", "words"]
 """`hybrid`: fitted linear score. `rrf`: weight-free fusion. `dense`, `words`: one signal alone."""
 
 
-class _Group(BaseModel):
+class Options(BaseModel):
+    """Base of what an application sets; wrong values are errors of ours, with an example."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    example: ClassVar[str] = ""
+
+    if not TYPE_CHECKING:  # type checkers know the fields
+
+        def __init__(self, **given: Any) -> None:
+            try:
+                super().__init__(**given)
+            except ValidationError as error:
+                shown = f". As in {self.example}" if self.example else ""
+                raise InvalidInputError(f"{type(self).__name__}: {explain(error)}{shown}") from None
+
+
+class _Group(Options):
+    """A group of settings."""
 
 
 class RankingSettings(_Group):
@@ -152,6 +170,8 @@ class StorageSettings(_Group):
 
 class KeepDays(_Group):
     """How long memory keeps; None is for ever. See docs/scopes.md."""
+
+    example = "messages=365, records=180"
 
     messages: int | None = Field(None, ge=1, strict=True)
     """Days after which a message expires, from when it was said."""
