@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from langmem_graph.errors import InvalidInputError, check_function, explain
+from langmem_graph.options import Options
 from langmem_graph.schemas import FrozenModel, Record
-from langmem_graph.settings import Options
 
 
 class Reading(Options):
