@@ -11,6 +11,7 @@ from langmem_graph.metadata import Value
 from langmem_graph.reports import ExpiryReport, ForgetReport, HistoryEntry, ModelCall, Usage
 from langmem_graph.retrieval.search_common import check_choice
 from langmem_graph.schemas import Kind, Record, RecordChange
+from langmem_graph.settings import KeepDays
 from langmem_graph.storage import (
     call_log,
     deletion,
@@ -280,7 +281,7 @@ class EditingMethods(UserMethods):
             InvalidInputError: no whole number above 0, or records for longer than messages.
         """
         self._check_writable("keep_days")
-        expiry.set_keep_days(self._services, self.id, expiry.checked_keep_days(messages, records))
+        expiry.set_keep_days(self._services, self.id, KeepDays(messages=messages, records=records))
 
     akeep_days = twin(keep_days)
 

@@ -1,5 +1,6 @@
 """The errors of this library, each of whose messages names the cause and the way out."""
 
+import inspect
 from typing import TYPE_CHECKING, NoReturn, SupportsIndex
 
 if TYPE_CHECKING:
@@ -127,3 +128,25 @@ def explain(error: "ValidationError") -> str:
         message = detail["msg"].removeprefix("Value error, ")
         problems.append(f"{place}: {message}" if place else message)
     return "; ".join(problems)
+
+
+def check_function(
+    name: str, given: object, arguments: str, example: str, *, waits: bool = False
+) -> None:
+    """Raise InvalidInputError for what is no function of these, as far as its signature tells.
+
+    A coroutine function is one only where it is awaited (`waits`).
+    """
+    try:
+        fits = callable(given) and (waits or not inspect.iscoroutinefunction(given))
+        if callable(given) and fits:
+            inspect.signature(given).bind(*arguments.split(", "))
+    except TypeError:
+        fits = False
+    except ValueError:  # built in, without a signature
+        return
+    if not fits:
+        sort = "" if waits else ", and not async"
+        raise InvalidInputError(
+            f"{name} must be a function of ({arguments}){sort}, not {given!r}. As in {example}"
+        )

@@ -114,11 +114,11 @@ def _comparison(key: str, operator: object, value: object) -> Comparison:
 
 
 def _value(key: str, value: Any) -> Value | datetime:
-    if key == "at":
-        return to_utc(value).replace(tzinfo=None)  # as the ledger stores times
     if key in _NAMES and isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     try:
+        if key == "at":
+            return to_utc(value).replace(tzinfo=None)  # as the ledger stores times
         return check_value(key, value)
     except InvalidInputError as problem:
         raise _error(str(problem).split(". As in", maxsplit=1)[0]) from problem

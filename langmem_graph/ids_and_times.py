@@ -38,7 +38,13 @@ def agent_key(agent_id: object) -> str | None:
     """The agent's id as text, if there is one."""
     if agent_id is None:
         return None
-    return str(check_value("agent_id", text_key(agent_id, "agent_id", InvalidInputError)))
+    return short_key(agent_id, "agent_id", 'agent_id="planner"')
+
+
+def short_key(given: object, what: str, example: str) -> str:
+    """A name that is stored like a value of metadata, as text; the error shows an example."""
+    text = text_key(given, what, InvalidInputError, f" As in {example}")
+    return str(check_value(what, text, example))
 
 
 def text_key(given: object, what: str, error: type[InvalidInputError], hint: str = "") -> str:
@@ -47,9 +53,9 @@ def text_key(given: object, what: str, error: type[InvalidInputError], hint: str
         raise error(f"The {what} must be a non-empty string or an integer, not {given!r}.{hint}")
     text = str(given)
     if not text.strip():
-        raise error(f"The {what} is empty. Give a non-empty string or an integer.")
+        raise error(f"The {what} is empty. Give a non-empty string or an integer.{hint}")
     if not is_unicode(text):
-        raise error(f"The {what} holds half of a character (a lone surrogate): {text!r}.")
+        raise error(f"The {what} holds half of a character (a lone surrogate): {text!r}.{hint}")
     return text
 
 

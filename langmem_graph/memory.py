@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from langmem_graph.async_methods import Closing, no_attribute, twin
 from langmem_graph.embeddings.embedder import load_embedder
-from langmem_graph.errors import InvalidInputError, ReadOnlyError
+from langmem_graph.errors import InvalidInputError, ReadOnlyError, check_function
 from langmem_graph.ids_and_times import to_utc, user_key
 from langmem_graph.reading import Readings, check_reading
 from langmem_graph.redaction import Redact
 from langmem_graph.reports import ExpiryReport, Usage, UserSummary
 from langmem_graph.room_access import Authorize, RoomAccess
 from langmem_graph.room_keys import room_names
-from langmem_graph.settings import Settings
+from langmem_graph.settings import KeepDays, Settings
 from langmem_graph.storage import expiry, usage
 from langmem_graph.storage.memory_services import Services, is_database, open_rooms
 from langmem_graph.tracing import observe_due
@@ -86,8 +86,8 @@ class Memory(Closing):
     ) -> None:
         if not isinstance(settings, Settings | None):
             raise InvalidInputError(f"settings must be a Settings() object, not {settings!r}.")
-        if redact is not None and not callable(redact):
-            raise InvalidInputError(f"redact must be a function of a text, not {redact!r}.")
+        if redact is not None:
+            check_function("redact", redact, "text", 'redact=lambda text: CARD.sub("…", text)')
         check_reading(reading)
         self.settings = settings or Settings()
         self.has_model = model is not None
@@ -180,7 +180,7 @@ class Memory(Closing):
         Raises:
             InvalidInputError: no whole number above 0, or records for longer than messages.
         """
-        self._services.keep_days = expiry.checked_keep_days(messages, records)
+        self._services.keep_days = KeepDays(messages=messages, records=records)
         if self._pipelines is not None and not self._services.read_only:
             self._pipelines.expire_daily()
 

@@ -22,14 +22,16 @@ def checked_metadata(given: object) -> dict[str, Value]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise InvalidInputError(f"metadata must be a dict, not {given!r}: {EXAMPLE}.")
+        raise InvalidInputError(f"metadata must be a dict, not {given!r}. As in {EXAMPLE}")
     if len(given) > MOST_KEYS:
-        raise InvalidInputError(f"metadata has {len(given)} keys; at most {MOST_KEYS} are kept.")
+        raise InvalidInputError(
+            f"metadata has {len(given)} keys; at most {MOST_KEYS} are kept. As in {EXAMPLE}"
+        )
     for key in given:
         if check_key(key) in RESERVED:
             raise InvalidInputError(
                 f"The key {key!r} of metadata is reserved: every message has it already. Choose "
-                f"another name. Reserved are {', '.join(RESERVED)}."
+                f"another name. Reserved are {', '.join(RESERVED)}. As in {EXAMPLE}"
             )
     return {str(key): check_value(str(key), value) for key, value in given.items()}
 
@@ -44,7 +46,7 @@ def check_key(key: object) -> str:
     return key
 
 
-def check_value(key: str, value: Any) -> Value:
+def check_value(key: str, value: Any, example: str = EXAMPLE) -> Value:
     """The value of a key, if it may be one: a text, a number, True or False."""
     problem = "must be a text, a number, True or False"
     if isinstance(value, str):
@@ -55,7 +57,7 @@ def check_value(key: str, value: Any) -> Value:
         if abs(value) <= EXACT:  # neither infinite nor no number
             return value
         problem = "must be a number from -2**53 to 2**53; give a longer one as a text"
-    raise InvalidInputError(f"The value of {key!r} {problem}, not {_shown(value)}. As in {EXAMPLE}")
+    raise InvalidInputError(f"The value of {key!r} {problem}, not {_shown(value)}. As in {example}")
 
 
 def _is_plain(text: str) -> bool:

@@ -4,13 +4,14 @@ import json
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator
 
-from langmem_graph.errors import InvalidInputError, explain
+from langmem_graph.errors import InvalidInputError, check_function, explain
+from langmem_graph.options import Options
 from langmem_graph.schemas import FrozenModel, Record
 
 
-class Reading(BaseModel):
+class Reading(Options):
     """How a model reads messages, beside its own rules; see docs/scopes.md.
 
     Examples:
@@ -24,7 +25,7 @@ class Reading(BaseModel):
         ```
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    example = 'Reading(instructions="what they cannot eat", schemas=[Allergy], never="religion")'
 
     instructions: str = Field("", max_length=2_000)
     """What it should look for, in plain words."""
@@ -67,16 +68,19 @@ Readings = Reading | Callable[[str], Reading | None]
 
 def check_reading(given: object) -> None:
     """Raise for what is neither of both."""
-    if not (given is None or isinstance(given, Reading) or callable(given)):
-        text = f"reading must be a Reading() or a function of a user, not {given!r}."
-        raise InvalidInputError(text)
+    if not (given is None or isinstance(given, Reading)):
+        check_function(
+            "reading, where it is no Reading(),", given, "user", f"reading={Reading.example}"
+        )
 
 
 def reading_of(given: Readings | None, user_id: str) -> Reading:
     """How this user's messages are read; without any, by memory's own rules alone."""
     found = given if given is None or isinstance(given, Reading) else given(user_id)
     if not isinstance(found, Reading | None):
-        raise InvalidInputError(f"reading must give a Reading() or None, not {found!r}.")
+        raise InvalidInputError(
+            f"reading must give a Reading() or None, not {found!r}. As in {Reading.example}"
+        )
     return found or Reading()
 
 

@@ -5,17 +5,20 @@ Without an answer that is exactly True the answer is no.
 
 import asyncio
 import inspect
+import logging
 import threading
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from time import monotonic
 from typing import Any, Literal
 
-from langmem_graph.errors import InvalidInputError, NotCopied, RoomRefusedError
-from langmem_graph.room_keys import described, shared_key
+from langmem_graph.errors import NotCopied, RoomRefusedError, check_function
+from langmem_graph.room_keys import described, nothing_in, shared_key
 from langmem_graph.threads import CALLERS_LOOP, result_of, start_thread
 
+_log = logging.getLogger(__name__)
 Action = Literal["read", "write"]
 Authorize = Callable[[str, str, Action], bool | Awaitable[bool]]
 """An application's function of user, room and action: whether this user may do that there."""
@@ -31,12 +34,12 @@ class RoomAccess(NotCopied):
     """
 
     def __init__(self, authorize: Authorize | None, seconds: float) -> None:
-        if authorize is not None and not callable(authorize):
-            raise InvalidInputError(
-                f"authorize must be a function of user, room and action, not {authorize!r}."
-            )
+        if authorize is not None:
+            example = "authorize=lambda user, room, action: user in MEMBERS[room]"
+            check_function("authorize", authorize, "user, room, action", example, waits=True)
         self._authorize, self._seconds = authorize, seconds
         self._free = threading.BoundedSemaphore(MOST_ASKED)
+        self._known_empty = deque[str](maxlen=1_000)
 
     def refusals(self, user: str, rooms: Sequence[str], action: Action) -> dict[str, str]:
         """Of these shared rooms those that the user may not use so, each with the reason."""
@@ -56,6 +59,12 @@ class RoomAccess(NotCopied):
         """Raise RoomRefusedError where there is nobody to ask."""
         if self._authorize is None:
             raise _refused(user, room, "use", _NOBODY)
+
+    def note_empty(self, room: str) -> None:
+        """Log once that a shared room holds nothing: not every result has a report to say it."""
+        if room not in self._known_empty:
+            self._known_empty.append(room)
+            _log.warning("%s", nothing_in(room))
 
     def _ask(self, loop: asyncio.AbstractEventLoop | None, *question: Any) -> object:
         if not self._free.acquire(timeout=self._seconds):

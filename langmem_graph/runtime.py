@@ -172,6 +172,8 @@ class StepRun:
     config: RunnableConfig
     emit: Callable[[Event], None]
     """Sends a custom stream event."""
+    warnings: list[str] = field(default_factory=list)
+    """What the step went on without; it joins those of the state, each text once."""
 
     def recorder(self, trace: Sequence[Event]) -> TraceRecorder:
         """A recorder that continues a copy of the given trace."""
@@ -310,7 +312,10 @@ async def _traced(step: Step, deps: Any, state: Any, run: StepRun) -> Any:
     with tracing.span(step.__name__, run.user) as noting:
         update = await step(deps, state, run)
         noting.note_sizes(update)
-        return update
+        if not run.warnings:
+            return update
+        known = update.get("warnings", state.get("warnings") or [])
+        return {**update, "warnings": list(dict.fromkeys([*known, *run.warnings]))}
 
 
 def own_config(run: str, user_id: str) -> RunnableConfig:

@@ -3,15 +3,17 @@
 from typing import Literal, Self
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
+
+from langmem_graph.options import Options
 
 EVENT_MINUTES = 60
 RankingMethod = Literal["hybrid", "rrf", "dense", "words"]
 """`hybrid`: fitted linear score. `rrf`: weight-free fusion. `dense`, `words`: one signal alone."""
 
 
-class _Group(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+class _Group(Options):
+    """A group of settings."""
 
 
 class RankingSettings(_Group):
@@ -152,6 +154,8 @@ class StorageSettings(_Group):
 
 class KeepDays(_Group):
     """How long memory keeps; None is for ever. See docs/scopes.md."""
+
+    example = "messages=365, records=180"
 
     messages: int | None = Field(None, ge=1, strict=True)
     """Days after which a message expires, from when it was said."""

@@ -34,6 +34,7 @@ from langmem_graph.cli.options import (
     UserOption,
     WhereOption,
     YesOption,
+    known_rooms,
     opened,
     read_json,
 )
@@ -154,7 +155,7 @@ def search(
     """Find messages. Works beside a running app."""
     within = read_json(where, "--where")
     with opened(directory, embeddings=embeddings, read_only=True) as memory:
-        hits = memory.user(user, shared=shared or ()).search_conversation(
+        hits = memory.user(user, shared=known_rooms(memory, shared)).search_conversation(
             query, k, by=cast(SearchBy, by), explain=explain, where=within
         )  # checked there
     print_json(hits) if as_json else printing.show_hits(query, hits)
@@ -175,8 +176,9 @@ def explain(
     from langmem_graph.cli import explain as explaining
     from langmem_graph.llm import chat_models
 
-    chosen, rooms = chat_models.load_chat_model(model, base_url), shared or ()
+    chosen = chat_models.load_chat_model(model, base_url)
     with opened(directory, embeddings=embeddings, model=chosen, read_only=True) as memory:
+        rooms = known_rooms(memory, shared)
         if chosen is None:
             printing.note(
                 "No language model: set OPENAI_API_KEY, or name one with --model or --base-url. "

@@ -1,8 +1,10 @@
 """What commands of `langmem-graph` have in common: options, and the memory that they open."""
 
 import json
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +12,7 @@ import typer
 
 from langmem_graph.errors import InvalidInputError, MemoryLockedError, StorageError
 from langmem_graph.memory import Memory
+from langmem_graph.room_keys import room_names, shared_key, shared_name
 
 UserOption = Annotated[
     str, typer.Option("--user", "-u", envvar="LANGMEM_GRAPH_USER", help="Whose memory.")
@@ -93,3 +96,17 @@ def opened(
         ) from error
     with memory:
         yield memory
+
+
+def known_rooms(memory: Memory, given: Sequence[str] | None) -> tuple[str, ...]:
+    """The rooms that `--shared` names; an error for one in which nothing is stored."""
+    named, directory = room_names(given or ()), memory._services.directory  # same package
+    unknown = next((room for room in named if not directory.has(shared_key(room))), None)
+    if unknown is not None:
+        known = [str(shared_name(key)) for key in directory.users(shared=True)]
+        nearest = get_close_matches(unknown, known, 1, 0.0) or ["team-42"]
+        raise InvalidInputError(
+            f"The shared room {unknown!r} holds nothing in this memory. Name one that does, as in "
+            f"--shared {shlex.quote(nearest[0])}; `langmem-graph users` lists them."
+        )
+    return named

@@ -15,6 +15,7 @@ from langmem_graph.cli.options import (
     ModelOption,
     SharedOption,
     WhereOption,
+    known_rooms,
     opened,
     read_json,
 )
@@ -110,7 +111,7 @@ def mcp(
         logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")  # to standard error
         logging.getLogger("langmem_graph").setLevel(logging.INFO)
         within = read_json(where, "--where")
-        scope: dict[str, Any] = {"where": within, "shared": shared or ()}
+        scope: dict[str, Any] = {"where": within, "shared": known_rooms(memory, shared)}
         scope |= {"trust": "user"} if trust_calls else {}
         server = create_mcp_server(memory, user_id=user, allow_forget=allow_forget, **scope)
         if not http:

@@ -25,7 +25,8 @@ async def decide(deps: Dependencies, state: GroundingState, run: StepRun) -> Gro
     """Assemble the call."""
     tool, usage = state["tool"], state["usage"]
     filled = await _without_forgotten(deps, run, state["filled"], state["evidence"])
-    assembly = _Assembly(state, filled)
+    warnings = list(dict.fromkeys([*state["warnings"], *run.warnings]))
+    assembly = _Assembly({**state, "warnings": warnings}, filled)
     for slot in slots_of(tool):
         assembly.complete(slot)
     assembly.remove_unusable(tool.schema, (), assembly.arguments)

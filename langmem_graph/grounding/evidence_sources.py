@@ -4,17 +4,16 @@ Records alone lose exact values (Mem2ActBench 3.5), so the prompt has both. Valu
 only from the request, from messages of trusted origins, and from records that rest on these alone.
 """
 
-import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from langmem_graph.errors import for_log
 from langmem_graph.messages import is_bare_call
 from langmem_graph.results import Fact
 from langmem_graph.retrieval.quoted_context import of_room
-from langmem_graph.room_keys import shared_name
+from langmem_graph.retrieval.search_common import SearchNotes
+from langmem_graph.room_keys import left_out, shared_name
 from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Label, Message, Origin, Record
 from langmem_graph.storage import record_queries
@@ -24,7 +23,6 @@ from langmem_graph.storage.user_room import Room
 from langmem_graph.trust import weakest
 from langmem_graph.values.matching import quoted_in, whole_in
 
-_log = logging.getLogger(__name__)
 T = TypeVar("T")
 REQUEST = "f0"  # the alias of the request among the sources
 MOST_FACTS = 120  # facts in one prompt; ours
@@ -201,11 +199,22 @@ async def _stored(
         messages = [one for several, _ in own for one in several]
         return stored_facts(room, messages, [one for _, several in own for one in several])
 
-    return dict(await services.in_rooms(run.user, lambda rooms: in_each(rooms, read)))
+    return dict(await in_each(services, run, read))
 
 
-def in_each(rooms: Iterable[Room], work: Callable[[Room], T]) -> list[tuple[str | None, T]]:
+async def in_each(
+    services: Services, run: StepRun, work: Callable[[Room], T]
+) -> list[tuple[str | None, T]]:
     """The work in the user's room (None) and in each shared one, without those where it fails."""
+    notes = SearchNotes(warnings=run.warnings)
+    return await services.in_rooms(
+        run.user, lambda rooms: _in_each(rooms, work, notes), notes.warnings
+    )
+
+
+def _in_each(
+    rooms: Iterable[Room], work: Callable[[Room], T], notes: SearchNotes
+) -> list[tuple[str | None, T]]:
     done = list[tuple[str | None, T]]()
     for room in rooms:
         name = shared_name(room.user_id)
@@ -214,7 +223,7 @@ def in_each(rooms: Iterable[Room], work: Callable[[Room], T]) -> list[tuple[str 
         except Exception as error:
             if name is None:
                 raise
-            _log.warning("a shared room was left out: %s", for_log(error))
+            notes.warn(left_out(room.user_id, error))
     return done
 
 

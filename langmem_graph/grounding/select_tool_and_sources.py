@@ -118,12 +118,12 @@ async def _searched(
 ) -> list[Fact]:
     """The facts found for the request, for each slot, and for the entity that it belongs to."""
     about = f"{in_words(tool.name)} {tool.description} {request}"
-    wanted, services = [slot.about for slot in slots], deps.services
+    wanted = [slot.about for slot in slots]
 
     def read(room: Room) -> tuple[list[list[Fact]], list[str]]:
         return _by_attribute(room, wanted, about, BY_ATTRIBUTE), _subjects_in(room, request)
 
-    of_rooms = await services.in_rooms(run.user, lambda rooms: in_each(rooms, read))
+    of_rooms = await in_each(deps.services, run, read)
     resembling = [facts for _, (found, _) in of_rooms for facts in found]
     named = [name for _, (_, subjects) in of_rooms for name in subjects]
     owners = ["my", *dict.fromkeys([*named, *_NAME.findall(request)])][: MOST_OWNERS + 1]

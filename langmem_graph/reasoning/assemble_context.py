@@ -12,7 +12,7 @@ from time import time
 
 from sqlalchemy import Connection
 
-from langmem_graph.reasoning.proof import Proof
+from langmem_graph.reasoning.proof import Proof, once
 from langmem_graph.reasoning.state import ReasoningDependencies, ReasoningState
 from langmem_graph.results import Fact, Reasoning, Recall, RecallReport
 from langmem_graph.retrieval.facts import Placed, evidence, fact_id, first_chains, hits_by_id
@@ -28,7 +28,7 @@ from langmem_graph.retrieval.quoted_context import (
     not_in_view,
 )
 from langmem_graph.retrieval.schedule_lookup import Overlap
-from langmem_graph.retrieval.search_common import UserSearch
+from langmem_graph.retrieval.search_common import SearchNotes, UserSearch
 from langmem_graph.retrieval.vague_turns import (
     VagueTurnContext,
     read_profile,
@@ -75,7 +75,7 @@ async def context(
     outcome = Recall(
         context=text,
         evidence=evidence(quoted, stored.messages),
-        report=_report({**state, "warnings": warnings}, found, len(quoted), text, counter),
+        report=_report(deps, {**state, "warnings": warnings}, found, len(quoted), text, counter),
         facts=quoted,
         reasoning=found.reasoning,
         trace=kept,
@@ -94,8 +94,10 @@ async def _stored(
     is_vague = (state["proof"].intent or state["intent"]) == "vague"
     at = datetime.fromisoformat(state["now"]) if is_vague else None
 
+    notes = SearchNotes(warnings=warnings)
+
     def work(rooms: list[Room]) -> _Stored:
-        return _read(deps.services, rooms, run.user, facts, at)
+        return _read(deps.services, rooms, run.user, facts, at, notes)
 
     try:
         return await deps.services.in_rooms(run.user, work, warnings)
@@ -237,7 +239,12 @@ def _proved_title(found: _Found) -> str:
 
 
 def _read(
-    services: Services, rooms: list[Room], user: str, facts: Sequence[Fact], at: datetime | None
+    services: Services,
+    rooms: list[Room],
+    user: str,
+    facts: Sequence[Fact],
+    at: datetime | None,
+    notes: SearchNotes,
 ) -> _Stored:
     """What is stored of the facts, each in its room; profile and schedule are the user's own."""
 
@@ -248,7 +255,7 @@ def _read(
             vague = read_vague_turn_context(connection, at, one.settings) if at else profile
         return _read_room(connection, room, [f for f in facts if f.room == room], vague)
 
-    searches = UserSearch.over(services, rooms).alone() if rooms else []
+    searches = UserSearch.over(services, rooms, notes).alone() if rooms else []
     parts = [part for _, part in each_room(searches, read)]
     if len(parts) == 1 and not services.shared:
         return parts[0]
@@ -280,15 +287,20 @@ def _read_room(
 
 
 def _report(
-    state: ReasoningState, found: _Found, quoted: int, text: str, counter: TokenCounter
+    deps: ReasoningDependencies,
+    state: ReasoningState,
+    found: _Found,
+    quoted: int,
+    text: str,
+    counter: TokenCounter,
 ) -> RecallReport:
-    usage, warnings = state["usage"], state["warnings"]
+    usage, warnings = state["usage"], once(state["warnings"])
     spent = {**state["milliseconds"], "model": usage.milliseconds}
     spent["total"] = (time() - state["started"]) * 1_000
     return RecallReport(
         mode=state["mode"],
         status="degraded" if warnings or usage.problems else "ok",
-        warnings=warnings,
+        warnings=[*warnings, *deps.services.empty],
         considered=len(found.facts),
         quoted=quoted,
         context_tokens=counter.count(text),

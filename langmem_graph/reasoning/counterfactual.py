@@ -36,13 +36,11 @@ async def counterfactual(
     # a risk without examples is searched for by its claim
     examples = ([e for e in risk.examples if e.strip()] or [risk.claim] for risk in possible)
     queries = list(dict.fromkeys(chain.from_iterable(examples)))
-    notes = SearchNotes()
     try:
-        fresh = await _search(deps, state, run, queries, notes)
+        fresh = await _search(deps, state, run, queries)
     except Exception as error:  # noqa: BLE001  # the context is still useful without risks
         warning = run.warning("looking for risks failed", error)
         return {"warnings": [*state["warnings"], warning]}
-    warnings = [*dict.fromkeys([*state["warnings"], *notes.warnings])]
     aliases = FactAliases.of(fresh)
     lines = [now_line(state["now"]), "Could speak against it:"]
     lines += [f"- {as_data(risk.claim)}" for risk in possible]
@@ -53,19 +51,16 @@ async def counterfactual(
     risks += [Risk(claim=" ".join(risk.claim.split()), basis="world") for risk in possible]
     for risk in risks:
         recorder.record("memory_risk", **risk.model_dump())
-    found: ReasoningState = {"consequences": FoundRisks(risks, fresh), "warnings": warnings}
+    found: ReasoningState = {"consequences": FoundRisks(risks, fresh)}
     return {"usage": usage, "trace": recorder.trace, **found}
 
 
 async def _search(
-    deps: ReasoningDependencies,
-    state: ReasoningState,
-    run: StepRun,
-    queries: list[str],
-    notes: SearchNotes,
+    deps: ReasoningDependencies, state: ReasoningState, run: StepRun, queries: list[str]
 ) -> list[Fact]:
     """The facts for the queries and of the day in question that no model has seen."""
     services, seen = deps.services, state["proof"].facts or state["recalled"]
+    notes = SearchNotes(warnings=run.warnings)
 
     def work(rooms: list[Room]) -> list[Fact]:
         room = own_room(rooms, run.user)

@@ -41,6 +41,7 @@ from langmem_graph.reasoning.state import (
     GoalOutput,
     GoalState,
     GoalStep,
+    LoopOutput,
 )
 from langmem_graph.reasoning.unify_facts import unify
 from langmem_graph.results import Risk
@@ -234,7 +235,7 @@ def build(
         shown: Studio's picture of a parent shows its steps; a checkpointer then saves them.
     """
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(
-        GoalState, input_schema=given, output_schema=GoalOutput
+        GoalState, input_schema=given, output_schema=GoalOutput if deps.alone else LoopOutput
     )
     for step in _STEPS:
         builder.add_node(step.__name__, as_node(form.step(step), deps, user_of))

@@ -29,7 +29,7 @@ from langmem_graph.schedule.time_phrases import spoken_time
 from langmem_graph.schedule.times import EventTime
 from langmem_graph.schedule.worded_days import worded_days
 from langmem_graph.settings import Settings
-from langmem_graph.storage.memory_services import Services, own_room
+from langmem_graph.storage.memory_services import own_room
 from langmem_graph.storage.user_room import Room
 
 PLANNED = ("I am away on {}.", "We have booked something for {}.", "There is an appointment on {}.")
@@ -145,8 +145,13 @@ async def conflicts(
     asked = asked_times(state, services.settings.time_zone)
     if not asked:
         return {}
+    notes = SearchNotes(warnings=run.warnings)
+
+    def work(rooms: list[Room]) -> list[Overlap]:
+        return _overlaps(UserSearch.over(services, rooms, notes), asked) if rooms else []
+
     try:
-        found = await services.in_rooms(run.user, lambda rooms: _overlaps(services, rooms, asked))
+        found = await services.in_rooms(run.user, work, notes.warnings)
     except Exception as error:  # noqa: BLE001  # the context is still useful without the schedule
         warning = run.warning("comparing with the schedule failed", error)
         return {"warnings": [*state["warnings"], warning]}
@@ -156,15 +161,13 @@ async def conflicts(
     return {"overlaps": found, "trace": recorder.trace}
 
 
-def _overlaps(services: Services, rooms: list[Room], asked: Sequence[EventTime]) -> list[Overlap]:
+def _overlaps(search: UserSearch, asked: Sequence[EventTime]) -> list[Overlap]:
     """With dated records, of shared rooms too; each once."""
 
-    def of_room(_: UserSearch, connection: Connection) -> list[Overlap]:
-        settings = services.settings
-        return [one for event in asked for one in overlaps_at(connection, event, settings)]
+    def of_room(one: UserSearch, connection: Connection) -> list[Overlap]:
+        return [each for event in asked for each in overlaps_at(connection, event, one.settings)]
 
-    searches = UserSearch.over(services, rooms).alone() if rooms else []
-    found = [overlap for _, own in each_room(searches, of_room) for overlap in own]
+    found = [overlap for _, own in each_room(search.alone(), of_room) for overlap in own]
     return list({overlap.fact.id: overlap for overlap in reversed(found)}.values())[::-1]
 
 

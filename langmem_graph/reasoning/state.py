@@ -8,7 +8,7 @@ from typing import Annotated, Any, Protocol
 from typing_extensions import TypedDict
 
 from langmem_graph.llm.structured_calls import ModelRunner, RunUsage
-from langmem_graph.reasoning.proof import Proof, Subgoal
+from langmem_graph.reasoning.proof import Proof, Subgoal, once
 from langmem_graph.results import Fact, Recall, RecallMode, Relation, Risk
 from langmem_graph.retrieval.schedule_lookup import Overlap
 from langmem_graph.retrieval.vague_turns import Intent
@@ -47,6 +47,11 @@ def _collected(old: list[Retrieved] | None, new: list[Retrieved] | None) -> list
     return [] if new is None else [*(old or []), *new]
 
 
+def _joined(old: list[str], new: list[str]) -> list[str]:
+    """Reducer: what the parallel retrievals went on without, each text once."""
+    return once([*old, *new])
+
+
 class GoalQuestion(TypedDict, total=False):
     """Input of a loop that is a graph of its own, as JSON."""
 
@@ -64,6 +69,7 @@ class GoalInput(TypedDict, total=False):
     started: float  # when the recall began, in seconds since 1970
     usage: RunUsage
     trace: list[Event]
+    warnings: Annotated[list[str], _joined]
 
 
 class GoalOutput(TypedDict, total=False):
@@ -74,7 +80,13 @@ class GoalOutput(TypedDict, total=False):
     trace: list[Event]
 
 
-class GoalState(GoalInput, GoalOutput, total=False):
+class LoopOutput(GoalOutput, total=False):
+    """Output of the loop within a recall."""
+
+    warnings: Annotated[list[str], _joined]
+
+
+class GoalState(GoalInput, LoopOutput, total=False):
     """State of the loop, which is private but for the output."""
 
     found: Annotated[list[Retrieved] | None, _collected]  # results of the parallel retrievals

@@ -121,7 +121,7 @@ def fast_recall(
         evidence=[*behind, *(hit for hit in written.quoted if placed(hit) not in known)],
         report=RecallReport(
             status="degraded" if notes.warnings else "ok",
-            warnings=notes.warnings,
+            warnings=[*notes.warnings, *services.empty],
             considered=len(found[:k]),
             quoted=len(written.quoted),
             near_misses=_near_misses(written.left_out, found, k, budget),

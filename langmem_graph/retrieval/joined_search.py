@@ -15,7 +15,6 @@ from typing import TypeVar
 import numpy as np
 from sqlalchemy import Connection
 
-from langmem_graph.errors import StorageError
 from langmem_graph.results import SearchBy
 from langmem_graph.retrieval import message_search
 from langmem_graph.retrieval.message_search import different, gather, hits_of
@@ -28,7 +27,7 @@ from langmem_graph.retrieval.ranking import (
 )
 from langmem_graph.retrieval.record_search import RankedRecords, found_records, hits_of_records
 from langmem_graph.retrieval.search_common import Sought, UserSearch
-from langmem_graph.room_keys import described, shared_name
+from langmem_graph.room_keys import left_out, shared_name
 from langmem_graph.schemas import MessageHit, RecordHit
 from langmem_graph.storage import vector_rows
 from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS
@@ -94,9 +93,7 @@ def each_room(
         except Exception as error:
             if one.others is None or shared_name(one.key) is None:
                 raise
-            problem = StorageError(f"{described(one.key)} was left out: {error}")
-            problem.__cause__ = error
-            one.notes.warn(problem)
+            one.notes.warn(left_out(one.key, error))
     return done
 
 

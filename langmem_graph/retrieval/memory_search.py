@@ -10,7 +10,7 @@ from langmem_graph.errors import EmbeddingError
 from langmem_graph.results import Fact, Relation
 from langmem_graph.retrieval.example_search import nearest_to_examples
 from langmem_graph.retrieval.facts import find_facts
-from langmem_graph.retrieval.search_common import UserSearch
+from langmem_graph.retrieval.search_common import SearchNotes, UserSearch
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.user_room import Room
 from langmem_graph.threads import in_thread
@@ -29,25 +29,26 @@ class MemorySearch:
         self._services = services
 
     async def search(self, query: str, k: int, relation: Relation, run: "StepRun") -> list[Fact]:
-        """The best facts for a query."""
-        services = self._services
+        """The best facts for a query; of what fails the run is told."""
+        services, notes = self._services, SearchNotes(warnings=run.warnings)
 
         def find(rooms: list[Room]) -> list[Fact]:
-            return find_facts(UserSearch.over(services, rooms), query, k, relation) if rooms else []
+            search = UserSearch.over(services, rooms, notes) if rooms else None
+            return find_facts(search, query, k, relation) if search else []
 
-        return await services.in_rooms(run.user, find)
+        return await services.in_rooms(run.user, find, notes.warnings)
 
     async def near(self, sentences: Sequence[str], k: int, run: "StepRun") -> list[list[Fact]]:
         """For each sentence the `k` nearest facts; none where the embedder fails."""
-        services = self._services
+        services, notes = self._services, SearchNotes(warnings=run.warnings)
 
         def find(rooms: list[Room]) -> list[list[Fact]]:
             with suppress(EmbeddingError):  # words still find
-                search = UserSearch.over(services, rooms) if rooms else None
+                search = UserSearch.over(services, rooms, notes) if rooms else None
                 return list(nearest_to_examples(search, sentences, k).values()) if search else []
             return []
 
-        return await services.in_rooms(run.user, find) if sentences else []
+        return await services.in_rooms(run.user, find, notes.warnings) if sentences else []
 
     async def likeness(self, text: str, others: Sequence[str], run: "StepRun") -> float:
         """The greatest cosine of a text with the others; by spelling where the embedder fails."""

@@ -110,7 +110,8 @@ class SearchNotes:
     def warn(self, problem: Exception) -> None:
         """Note a part that failed; the search continues without it."""
         _log.warning("%s", for_log(problem))
-        self.warnings.append(str(problem))
+        if str(problem) not in self.warnings:
+            self.warnings.append(str(problem))
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pydantic import ValidationError
 from sqlalchemy import ColumnElement, Connection, delete, exists, select, update
 
-from langmem_graph.errors import InvalidInputError, LangMemGraphError, explain, for_log
+from langmem_graph.errors import LangMemGraphError, for_log
 from langmem_graph.reports import ExpiryReport
 from langmem_graph.room_keys import shared_name
 from langmem_graph.settings import KeepDays
@@ -35,14 +34,6 @@ _log = logging.getLogger(__name__)
 _KEEP_DAYS = "keep_days"
 _LONGEST = 700_000  # days, before which no time can be computed
 _AT_ONCE = 500  # messages, or records, of one transaction; others may work between two of them
-
-
-def checked_keep_days(messages: int | None, records: int | None) -> KeepDays:
-    """The limits; InvalidInputError for those that cannot be."""
-    try:
-        return KeepDays(messages=messages, records=records)
-    except ValidationError as error:
-        raise InvalidInputError(f"keep_days: {explain(error)}") from None
 
 
 def set_keep_days(services: Services, user_id: str, keep: KeepDays) -> None:

@@ -68,6 +68,8 @@ class Services:
     """The keys of shared rooms that are searched together with the user's own."""
     refused: tuple[str, ...] = ()
     """What a recall says of shared rooms that may not be read."""
+    empty: tuple[str, ...] = ()
+    """What it says of those that hold nothing, which is no fault."""
     on_opened: Callable[[str], None] | None = None
     on_embedded: Callable[[int], None] | None = None
     keep_days: KeepDays = field(init=False)
@@ -89,11 +91,20 @@ class Services:
         view.where = both(self.where, where)
         return view
 
-    def along(self, shared: Iterable[str], refused: Iterable[str] = ()) -> Self:
+    def along(
+        self, shared: Iterable[str], refused: Iterable[str] = (), empty: Iterable[str] = ()
+    ) -> Self:
         """The same for reading, where shared rooms (by their keys) are searched too."""
         view = copy(self)
-        view.shared, view.refused = tuple(shared), tuple(refused)
+        view.shared, view.refused, view.empty = tuple(shared), tuple(refused), tuple(empty)
         return view
+
+    def holds_nothing(self, user_id: str) -> bool:
+        """Whether nothing is stored there; False where that cannot be told, as reading will say."""
+        try:
+            return not self.directory.has(user_id)
+        except (LangMemGraphError, OSError):
+            return False
 
     def written_by(self, author: str) -> Self:
         """The same, where messages are stored in this user's name."""

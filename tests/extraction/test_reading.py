@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from langmem_graph import Memory, Reading
 from langmem_graph.errors import InvalidInputError
@@ -153,9 +153,9 @@ def test_the_model_is_told_what_the_application_wants(opened: Any) -> None:
 def test_unusable_readings_are_refused(opened: Any, tmp_path: Path) -> None:
     twice = type("Allergy", (BaseModel,), {})
     for fields in ({"schemas": [Allergy, twice]}, {"never": "x" * 3_000}, {"schemas": [int]}):
-        with pytest.raises(ValidationError):
+        with pytest.raises(InvalidInputError, match="As in Reading"):
             Reading(**fields)
-    with pytest.raises(InvalidInputError, match="a function of a user"):
+    with pytest.raises(InvalidInputError, match=r"a function of \(user\)"):
         Memory(tmp_path / "other", embeddings="hash", reading="allergies")  # type: ignore[arg-type]
     ana = opened(filling({}), lambda _: "allergies").user("ana")
     tell(ana, "I row.")

@@ -1,6 +1,7 @@
 """Tool calls filled from a user's own memory and shared rooms together."""
 
 import asyncio
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from langmem_graph.memory import Memory
+from langmem_graph.room_keys import shared_name
 from tests.conftest import let_go, said
 from tests.support.flights import alias, answer
 from tests.support.models import AnswersBySchema
@@ -66,4 +68,32 @@ def test_what_others_wrote_is_offered_with_room_and_author(
         assert call.grounding["carrier"].rooms == {"team": "ana"}
     alone = memory.user("ana").ground(Ship, request)
     assert "Pelican" not in str(alone)
+    let_go(memory)
+
+
+@pytest.mark.parametrize(
+    "place", ["select_tool_and_sources._by_attribute", "evidence_sources.stored_facts"]
+)
+def test_a_room_that_fails_is_named_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    model = AnswersBySchema(ToolFill=fill)
+    memory = Memory(tmp_path, model=model, embeddings="hash", authorize=lambda *_: True)
+    memory.shared("team", as_user="bob").add(said(TEAM, id="m1"), session_id="s")
+    ana = memory.user("ana", shared=["team"])
+    ana.add(said(OWN, id="m1"), session_id="s")
+    module, name = place.split(".")
+    real = getattr(importlib.import_module(f"langmem_graph.grounding.{module}"), name)
+
+    def fails(room: Any, *given: Any) -> Any:
+        if shared_name(room.user_id) == "team":
+            raise OSError("disk")
+        return real(room, *given)
+
+    monkeypatch.setattr(f"langmem_graph.grounding.{place}", fails)
+    call = ana.ground(Ship, "Ship my parcel as we always do.")
+    assert [one for one in call.warnings if "team" in one] == [
+        "the shared room 'team' was left out: disk"
+    ]
+    assert call.arguments["weight"] == 12
     let_go(memory)

@@ -80,3 +80,8 @@ def test_edges_of_a_teams_decision_are_followed(database: str) -> None:
         found = shared_rooms.shown_along_an_edge(memory)
         assert shared_rooms.FLOOD in found.context
         assert "(shared room team, added by bob)" in found.context.split("Check this")[1]
+
+
+def test_a_room_that_holds_nothing_is_named(database: str, caplog: Any) -> None:
+    with shared_rooms.misspelt(database) as memory:
+        shared_rooms.check_misspelt(memory, caplog)

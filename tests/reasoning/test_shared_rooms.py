@@ -1,17 +1,20 @@
 """Reasoning over a user's own memory and a shared room together."""
 
 import asyncio
+import importlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection
 
 from langmem_graph.memory import Memory
 from langmem_graph.results import Fact
 from langmem_graph.retrieval.facts import decide
 from langmem_graph.settings import ReasoningSettings, Settings
+from langmem_graph.storage.tables_and_migrations import get_meta
 from langmem_graph.testing import ScriptedChatModel
 from tests.conftest import let_go, said
 from tests.support import shared_rooms
@@ -93,6 +96,46 @@ def test_a_room_whose_edges_cannot_be_followed_is_left_out_and_named(
     monkeypatch.setattr("langmem_graph.retrieval.example_search.neighbours", fail)
     found = shared_rooms.shown_along_an_edge(memory)
     assert shared_rooms.FLOOD not in found.context
+    assert found.report.warnings == ["the shared room 'team' was left out: disk"]
+    let_go(memory)
+
+
+SUBGOALS: Any = {"subgoals": [{"atom": "(p:thing) is shipped", "query": "shipped pelicans"}]}
+LIST: Any = {"rows": [{"item": "train", "facts": ["f1"]}], "intent": "lookup", "sure": False}
+STEPS: Any = {
+    "retrieve": ("retrieval.joined_search.gather", SUBGOALS),
+    "further": ("retrieval.example_search.near_records", {**LIST, "look_for": ["Shipped."]}),
+    "conflicts": ("reasoning.lookups.overlaps_at", {}),
+    "context": ("reasoning.assemble_context.labels_of_records", {}),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_step_that_leaves_a_room_out_names_it_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, is_async: bool
+) -> None:
+    (place, planned), failed = STEPS[step], list[bool]()
+    module, name = place.rsplit(".", 1)
+    real = getattr(importlib.import_module(f"langmem_graph.{module}"), name)
+
+    def plan(_: str) -> Any:
+        def work(*given: Any, **options: Any) -> Any:
+            (connection,) = [one for one in given if isinstance(one, Connection)]
+            if get_meta(connection, "room") == "team":
+                failed.append(True)
+                raise OSError("disk")
+            return real(*given, **options)
+
+        monkeypatch.setattr(f"langmem_graph.{place}", work)  # the first look-up is done
+        return planned
+
+    memory = opened(tmp_path, model=ScriptedChatModel(answers={"GoalPlan": plan}))
+    ana, asked = memory.user("ana", shared=["team"]), f"{ASKED}, 1 March 2030 at 10:00"
+    mode: Any = {"mode": "reason", "at": "2030-02-01"}
+    found = asyncio.run(ana.arecall(asked, **mode)) if is_async else ana.recall(asked, **mode)
+    assert failed
+    assert found.report.status == "degraded"
     assert found.report.warnings == ["the shared room 'team' was left out: disk"]
     let_go(memory)
 

@@ -180,7 +180,7 @@ def test_limits_of_a_user_are_stored_and_go_with_the_user(reopen: Callable[..., 
 @pytest.mark.parametrize("days", [{"messages": 0}, {"messages": 5, "records": 6}])
 def test_unusable_limits_are_refused(memory: Memory, days: dict[str, Any]) -> None:
     for owner in (memory, memory.user("ana")):
-        with pytest.raises(InvalidInputError, match="keep_days"):
+        with pytest.raises(InvalidInputError, match="As in messages=365"):
             owner.keep_days(**days)
     assert memory.users() == []
 

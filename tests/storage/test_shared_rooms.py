@@ -23,7 +23,7 @@ from langmem_graph.room_keys import shared_key
 from langmem_graph.settings import Settings
 from langmem_graph.shared_memory import _ACTION_OF, SharedMemory
 from langmem_graph.testing import ScriptedChatModel
-from tests.conftest import TroubledEmbeddings, said
+from tests.conftest import TroubledEmbeddings, let_go, said
 from tests.support import shared_rooms
 from tests.support.shared_rooms import Application
 
@@ -250,3 +250,9 @@ def test_a_shared_room_has_limits_of_its_own_and_those_of_the_memory(
     assert (report.user_id, report.messages) == ("club", 1)
     with pytest.raises(RoomRefusedError):
         memory.shared("club", as_user="eve").expire()
+
+
+def test_a_room_that_holds_nothing_is_named(tmp_path: Path, caplog: Any) -> None:
+    memory = shared_rooms.misspelt(tmp_path)
+    shared_rooms.check_misspelt(memory, caplog)
+    let_go(memory)

@@ -210,3 +210,38 @@ def shown_along_an_edge(memory: Memory) -> Any:
     later = asyncio.run(ana.arecall("I like tea", k=1, mode="reason"))
     assert later.context == found.context
     return found
+
+
+NOTHING = (
+    "The shared room 'shpo' holds nothing: check its name, or store something there: "
+    "memory.shared('shpo', as_user=…).add(…)."
+)
+
+
+def misspelt(place: Any) -> Memory:
+    """A memory of `told` where all but eve may read any room, and there is none named `shpo`."""
+    options: dict[str, Any] = {"embeddings": "hash", "model": ScriptedChatModel()}
+    return told(Memory(place, authorize=lambda user, *_: user != "eve", **options))
+
+
+def check_misspelt(memory: Memory, caplog: Any) -> None:
+    """Every recall says it in its report; searches log it once. A refused user learns nothing."""
+    ana = memory.user("ana", shared=["team", "shpo"])
+    assert [hit.room for hit in ana.search_conversation("ship", k=1)] == ["team"]
+    ana.search_records("ship")
+    asyncio.run(ana.aget_conversation("m1"))
+    assert [one.getMessage() for one in caplog.records].count(NOTHING) == 1
+    for mode in ("fast", "reason"):
+        asked: Any = {"query": "when do we ship pelicans?", "mode": mode}
+        for found in (ana.recall(**asked), asyncio.run(ana.arecall(**asked))):
+            assert (found.report.status, found.report.warnings) == ("ok", [NOTHING])
+            assert "we ship the pelicans" in found.context
+    tool = {"title": "ship", "type": "object", "properties": {"day": {"type": "string"}}}
+    calls = (ana.ground(tool, "ship it"), asyncio.run(ana.aground(tool, "ship it")))
+    assert all(NOTHING in call.warnings for call in calls)
+    eve = memory.user("eve", shared=["team", "shpo"]).recall("ship")
+    assert eve.report.warnings == [
+        f"the shared room {room!r} was left out: authorize said no." for room in ("team", "shpo")
+    ]
+    memory.shared("shpo", as_user="bob").add([said("shpo it is")], session_id="s")
+    assert ana.recall("ship").report.warnings == []

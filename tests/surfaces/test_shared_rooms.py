@@ -43,6 +43,7 @@ def test_what_is_shown_names_room_and_author(memory: Memory) -> None:
     assert any(' user [m1]: "I am afraid of pelicans"' in line for line in lines)
     assert {(hit.room, hit.author) for hit in recall.evidence} == {("team", "bob"), (None, None)}
     assert recall.report.status == "ok"
+    assert "The shared room 'shop' holds nothing" in recall.report.warnings[0]
     own = memory.user("ana").recall("when do we ship pelicans?")
     assert [hit.room for hit in own.evidence] == [None]
     assert "shared" not in own.context
@@ -195,6 +196,11 @@ def test_the_command_line_reads_and_forgets(memory: Memory, tmp_path: Path) -> N
     assert "messages 1" in done.output
     left = run.invoke(app, ["search", "pelicans", "--user", "ana", "--shared", "team", *place])
     assert "Friday" not in left.output
+    for command in (["search", "pelicans"], ["explain", "pelicans"], ["mcp"]):
+        misspelt = run.invoke(app, [*command, "--user", "ana", "--shared", "taem", *place])
+        assert isinstance(misspelt.exception, InvalidInputError)
+        assert "'taem' holds nothing in this memory" in str(misspelt.exception)
+        assert "as in --shared team;" in str(misspelt.exception)
     refused = run.invoke(app, ["mcp", "--http", "--user-header", "who", "--shared", "team"])
     assert "--shared needs --user" in str(refused.exception)
 

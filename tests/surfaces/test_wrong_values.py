@@ -1,0 +1,161 @@
+"""Wrong values on every surface: each gives an error of ours that shows a right one."""
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from langmem_graph.cli.commands import app
+from langmem_graph.errors import LangMemGraphError
+from langmem_graph.graphs.grounding_graph import create_grounding_graph
+from langmem_graph.graphs.nodes import create_recall_node, create_write_node
+from langmem_graph.graphs.recall_graph import create_recall_graph
+from langmem_graph.mcp.server import create_mcp_server
+from langmem_graph.memory import Memory
+from langmem_graph.middleware import MemoryMiddleware
+from langmem_graph.reading import Reading
+from langmem_graph.settings import KeepDays, Settings
+from langmem_graph.testing import ScriptedChatModel
+from langmem_graph.tools import create_memory_tools
+from tests.conftest import let_go, said
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+    options: dict[str, Any] = {"embeddings": "hash", "model": ScriptedChatModel()}
+    memory = Memory(tmp_path_factory.mktemp("m"), authorize=lambda *_: True, **options)
+    memory.user("ana").add([said("I like tea")], session_id="s")
+    yield memory
+    let_go(memory)
+
+
+async def waits(*_: Any) -> Any:
+    """No function that may stand where an answer is needed at once."""
+
+
+class Shape:
+    """No form: not a pydantic model."""
+
+
+NESTED: Any = {"a": 1}
+for _ in range(9):
+    NESTED = {"$and": [NESTED]}
+ODD = ["", " ", "half \ud800", "x" * 501, "a\0b", True, 1.5, b"x", {}, [], object()]
+WRONG: dict[str, list[Any]] = {
+    "where": [[], {}, "atlas", 7, {"$not": {"a": 1}}, {"a b": 1}, {1: 2}, {"a": None}, {"a": {}},
+              {"a": {"$regex": "x"}}, {"a": {"$in": []}}, {"a": {"$in": "x"}}, {"a": Shape()},
+              {"a": {"$in": [1, "x"]}}, {"a": {"$exists": "yes"}}, {"a": math.nan}, {"a": 2**60},
+              {"a": "x" * 501}, {"$and": []}, {"$or": {"a": 1}}, {"at": "soon"}, {"at": None},
+              {"at": 1e30}, {"at": True}, {"agent_id": []}, NESTED,
+              {"a": {"$in": [*range(1_001)]}}],
+    "shared": [7.5, None, b"team", {"team": True}, (one for one in ["team"]), object(), [["team"]],
+               [None], *([one] for one in ODD if one not in ([], {}))],
+    "metadata": ["atlas", 7, [("a", 1)], {"": 1}, {"a b": 1}, {1: 2}, {"a": None}, {"a": []},
+                 {"a": math.inf}, {"a": 2**60}, {"a": "x" * 501}, {"a": "\0"}, {"at": 1},
+                 {f"k{n}": n for n in range(33)}],
+    "agent_id": ODD,
+    "keep_days": [{"messages": one} for one in (0, -1, 1.5, "30", True, math.inf, [])]
+                 + [{"messages": 5, "records": 9}],
+    "authorize": ["yes", True, {"team": ["ana"]}, lambda user: True, lambda: True],
+    "redact": ["x", 7, lambda: "", lambda text, user: text, waits],
+    "reading": ["x", {"never": "x"}, Reading, lambda: None, waits],
+    "new reading": [{"never": 7}, {"rules": "x"}, {"instructions": "x" * 2_001},
+                    {"schemas": [Shape]}, {"schemas": "Allergy"}, {"never": None}],
+}  # fmt: skip
+RIGHT = {
+    "where": "as in ",
+    "shared": '"team-42"',
+    "metadata": "as in ",
+    "agent_id": 'agent_id="planner"',
+    "keep_days": "as in messages=365, records=180",
+    "authorize": "lambda user, room, action:",
+    "redact": "lambda text:",
+    "reading": "reading(instructions=",
+}
+Use = Callable[[Memory, Any], Any]
+
+
+def _ana(name: str, *given: Any) -> Use:
+    return lambda memory, where: getattr(memory.user("ana"), name)(*given, where=where)
+
+
+def _made(make: Any, option: str) -> Use:
+    return lambda memory, value: make(memory, **{option: value})
+
+
+def _opened(option: str) -> Use:
+    return lambda memory, value: Memory(f"{memory.path}/no", embeddings="hash", **{option: value})
+
+
+def _added(option: str) -> Use:
+    return lambda m, one: m.user("ana").add([said("x")], session_id="s", **{option: one})
+
+
+READERS = [create_recall_node, MemoryMiddleware, create_memory_tools, create_mcp_server]
+WRITERS = [create_write_node, MemoryMiddleware, create_memory_tools, create_mcp_server]
+ASKED = ("recall", "search_conversation", "search_records", "get_records", "get_conversation")
+USES: dict[str, list[Use]] = {
+    "where": [
+        *(_ana(name, "tea") for name in ASKED),
+        *(_ana(name) for name in ("export", "export_records", "sessions", "as_retriever")),
+        _ana("ground", {"title": "t", "type": "object", "properties": {}}, "tea"),
+        *(_made(make, "where") for make in (*READERS, create_recall_graph, create_grounding_graph)),
+    ],
+    "shared": [
+        lambda memory, rooms: memory.user("ana", shared=rooms),
+        *(_made(make, "shared") for make in READERS),
+    ],
+    "metadata": [
+        _added("metadata"),
+        lambda memory, given: memory.user("ana").remember("I like tea.", metadata=given),
+        *(_made(make, "metadata") for make in WRITERS),
+    ],
+    "agent_id": [_added("agent_id"), *(_made(make, "agent_id") for make in WRITERS[:2])],
+    "keep_days": [
+        lambda memory, days: memory.keep_days(**days),
+        lambda memory, days: memory.user("ana").keep_days(**days),
+        lambda memory, days: Settings(keep_days=KeepDays(**days)),
+        lambda memory, days: Settings(keep_days=days),
+    ],
+    **{option: [_opened(option)] for option in ("authorize", "redact", "reading")},
+    "new reading": [lambda memory, given: Reading(**given)],
+}
+
+
+@pytest.mark.parametrize("option", USES)
+def test_a_wrong_value_is_refused_with_a_right_one(memory: Memory, option: str) -> None:
+    right, failed = RIGHT[option.removeprefix("new ")], []
+    for number, use in enumerate(USES[option]):
+        for value in WRONG[option]:
+            try:
+                use(memory, value)
+                failed.append((number, value, "taken"))
+            except LangMemGraphError as error:
+                if right not in str(error).lower():
+                    failed.append((number, value, str(error)))
+            except Exception as error:  # noqa: BLE001  # none of ours: that is what is tried
+                failed.append((number, value, repr(error)))
+    assert failed == []
+
+
+@pytest.mark.parametrize(
+    ("options", "right"),
+    [
+        *((["search", "tea", "--where", one], "as in ") for one in ("", "atlas", "[]", '{"a": 0')),
+        *((["export", "--where", one], "as in ") for one in ("7", '{"at": "soon"}', '{"a": {}}')),
+        *((["search", "tea", "--shared", one], "team-42") for one in ("", "taem", "x" * 501)),
+        (["mcp", "--shared", "taem"], "--shared team-42"),
+        *((["expire", "--messages", one], "messages=365") for one in ("0", "-1")),
+    ],
+)
+def test_a_wrong_option_is_refused_with_a_right_one(
+    tmp_path: Path, options: list[str], right: str
+) -> None:
+    Memory(tmp_path, embeddings="hash").close()
+    place = ["--memory", str(tmp_path), "--user", "ana"]
+    done = CliRunner().invoke(app, [*options, *place])
+    assert isinstance(done.exception, LangMemGraphError), done.output
+    assert right in str(done.exception).lower()
