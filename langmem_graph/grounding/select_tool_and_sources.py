@@ -104,7 +104,7 @@ async def retrieve_slots(deps: Dependencies, state: GroundingState, run: StepRun
     request = Source(REQUEST, query, at=state["now"], trusted=(query,))
     warnings, found = list(state["warnings"]), list[Source]()
     try:
-        facts = await _searched(deps, run, tool, slots[:MOST_SLOTS], query)
+        facts = await _searched(deps, run, tool, slots[:MOST_SLOTS], query, warnings)
         found = await read_sources(deps.services, run, facts, state["trust"])
     except Exception as error:  # noqa: BLE001  # the slots are then filled from the request alone
         warnings.append(run.warning("memory could not be searched", error))
@@ -114,7 +114,12 @@ async def retrieve_slots(deps: Dependencies, state: GroundingState, run: StepRun
 
 
 async def _searched(
-    deps: Dependencies, run: StepRun, tool: ToolSpec, slots: Sequence[Slot], request: str
+    deps: Dependencies,
+    run: StepRun,
+    tool: ToolSpec,
+    slots: Sequence[Slot],
+    request: str,
+    warnings: list[str],
 ) -> list[Fact]:
     """The facts found for the request, for each slot, and for the entity that it belongs to."""
     about = f"{in_words(tool.name)} {tool.description} {request}"
@@ -123,7 +128,7 @@ async def _searched(
     def read(room: Room) -> tuple[list[list[Fact]], list[str]]:
         return _by_attribute(room, wanted, about, BY_ATTRIBUTE), _subjects_in(room, request)
 
-    of_rooms = await services.in_rooms(run.user, lambda rooms: in_each(rooms, read))
+    of_rooms = await services.in_rooms(run.user, lambda rooms: in_each(rooms, read), warnings)
     resembling = [facts for _, (found, _) in of_rooms for facts in found]
     named = [name for _, (_, subjects) in of_rooms for name in subjects]
     owners = ["my", *dict.fromkeys([*named, *_NAME.findall(request)])][: MOST_OWNERS + 1]

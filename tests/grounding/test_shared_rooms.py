@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from langmem_graph.graphs import create_grounding_graph
 from langmem_graph.memory import Memory
 from tests.conftest import let_go, said
 from tests.support.flights import alias, answer
@@ -66,4 +67,36 @@ def test_what_others_wrote_is_offered_with_room_and_author(
         assert call.grounding["carrier"].rooms == {"team": "ana"}
     alone = memory.user("ana").ground(Ship, request)
     assert "Pelican" not in str(alone)
+    let_go(memory)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_graph_offers_what_its_user_may_read(tmp_path: Path, is_async: bool) -> None:
+    model, members = AnswersBySchema(ToolFill=fill), ["ana"]
+    options: Any = {"model": model, "embeddings": "hash"}
+    memory = Memory(tmp_path, authorize=lambda u, r, _: u in members and r == "team", **options)
+    members.append("bob")
+    memory.shared("team", as_user="bob").add(said(TEAM, id="m1"), session_id="s", at="2025-01-01")
+    memory.user("ana").add(said(OWN, id="m2"), session_id="s", metadata={"project": "zeus"})
+    asked: Any = {"request": "Ship my parcel as we always do."}
+    config: Any = {"configurable": {"user_id": "ana"}}
+
+    def call(**given: Any) -> dict[str, Any]:
+        model.asked.clear()
+        graph = create_grounding_graph(memory, tools=Ship, **given)
+        found = asyncio.run(graph.ainvoke(asked, config)) if is_async else graph.invoke(
+            asked, config
+        )  # fmt: skip
+        filled: dict[str, Any] = found["call"]
+        return filled
+
+    filled = call(shared=["team", "shop"])
+    assert filled["offered"]["carrier"]["value"] == "Pelican Freight"
+    assert filled["warnings"][0].startswith("the shared room 'shop' was left out")
+    assert "weight" in filled["arguments"]
+    call(where={"project": "atlas"})
+    assert OWN not in str(model.asked)
+    members.clear()  # ana has left the team
+    assert "Pelican" not in str(call(shared=["team"])["offered"])
+    assert TEAM not in str(model.asked)
     let_go(memory)
