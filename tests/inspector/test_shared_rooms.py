@@ -115,7 +115,8 @@ def test_nothing_in_a_room_is_changed(told: Memory, action: str) -> None:
         answer = visitor.post("/change", data=fields)
         assert answer.status_code == 403
         wrong = fields["csrf"] == "no"
-        assert ("reload the page" if wrong else "only shown here") in answer.text
+        told_why = re.search(r'<p class="error">(.*?)</p>', answer.text)[1]
+        assert ("reload the page" if wrong else "only shown here") in told_why
     page(visitor, "forget", 403, record="r")
     told._access._authorize = lambda *_: True
     (record,) = told.shared(ROOM, as_user=BOB).get_records("r")
