@@ -9,10 +9,10 @@ from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
-from langmem_graph.filters import Where, parsed
+from langmem_graph.filters import Where
 from langmem_graph.graphs.conversation_messages import messages_in, query_of
 from langmem_graph.graphs.nodes import UserContext
-from langmem_graph.graphs.turn_memory import pipelines_of
+from langmem_graph.graphs.turn_memory import pipelines_of, read_with
 from langmem_graph.graphs.user_identity import UserId, user_of
 from langmem_graph.grounding import graph
 from langmem_graph.grounding.graph import checked_options, grounding_dependencies, grounding_request
@@ -50,6 +50,7 @@ def create_grounding_graph(
     model_may_choose: Sequence[str] = (),
     user_id: UserId = None,
     where: Where | None = None,
+    shared: Sequence[str | int] = (),
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """A graph that fills a tool call: `select_tool, retrieve_slots, fill, verify, decide`.
 
@@ -62,6 +63,7 @@ def create_grounding_graph(
         tools: a tool or several to choose from; None takes them from the input.
         policy: as for `UserMemory.ground`, like `trust` and `model_may_choose`.
         user_id: as for `create_recall_node`, like `where`.
+        shared: fill it from these shared rooms too; as for `create_recall_graph`.
 
     Raises:
         InvalidInputError: the memory has no model, or a tool or the policy cannot be used.
@@ -79,7 +81,7 @@ def create_grounding_graph(
         return grounding_request(offered, request, now=now, **options)
 
     return graph.build(
-        grounding_dependencies(memory._services.within(parsed(where)), pipelines.model),
+        grounding_dependencies(read_with(memory, where, shared), pipelines.model),
         lambda config: user_of(config, user_id),
         (_State, GroundingInput, GroundingOutput),
         read_input,

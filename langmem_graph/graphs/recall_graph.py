@@ -1,5 +1,6 @@
 """`create_recall_graph`: reasoning over memory as a graph, to be served or to be a subgraph."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from langchain_core.messages import AIMessage, AnyMessage
@@ -7,10 +8,10 @@ from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
-from langmem_graph.filters import Where, parsed
+from langmem_graph.filters import Where
 from langmem_graph.graphs.conversation_messages import in_view, messages_in, query_of, question_key
 from langmem_graph.graphs.nodes import UserContext, latest
-from langmem_graph.graphs.turn_memory import TurnMemory, pipelines_of
+from langmem_graph.graphs.turn_memory import TurnMemory, pipelines_of, read_with
 from langmem_graph.graphs.user_identity import UserId, user_of
 from langmem_graph.memory import Memory
 from langmem_graph.reasoning import graph
@@ -69,6 +70,7 @@ def create_recall_graph(
     show_loop: bool = False,
     where: Where | None = None,
     show_context: bool = False,
+    shared: Sequence[str | int] = (),
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """A graph that recalls by reasoning.
 
@@ -91,6 +93,7 @@ def create_recall_graph(
             also saves them, with what was recalled, which `forget` and `erase` do not reach.
         where: as for `create_recall_node`.
         show_context: send the context as a custom stream event `memory_recall`, too.
+        shared: as for `create_recall_node`; each step that reads asks `authorize` anew.
 
     Raises:
         InvalidInputError: the memory has no model, or an option cannot be used.
@@ -115,7 +118,7 @@ def create_recall_graph(
         }
         return {**update, "messages": [AIMessage(recalled.answer or "")]} if answer else update
 
-    services = memory._services.within(parsed(where))
+    services = read_with(memory, where, shared)
     schemas: Any = (_State, RecallInput, RecallOutput)
     if answer:
         schemas = (_AnsweredState, AnsweredInput, AnsweredOutput)

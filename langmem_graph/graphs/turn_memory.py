@@ -41,8 +41,9 @@ from langmem_graph.pipelines import Pipelines
 from langmem_graph.reports import AddReport, FlushReport
 from langmem_graph.results import GroundedCall, Recall, RecallMode
 from langmem_graph.retrieval.search_common import check_choice
-from langmem_graph.room_keys import room_names
+from langmem_graph.room_keys import room_names, shared_key
 from langmem_graph.runtime import either, emitter
+from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.tables_and_migrations import VECTORS_DELETED, get_meta
 from langmem_graph.user_memory import UserMemory
 
@@ -71,6 +72,14 @@ def pipelines_of(memory: Memory, what: str, otherwise: str = "") -> Pipelines:
         text = f"{what} needs a memory with a model: Memory(path, model='openai:…'). {otherwise}"
         raise InvalidInputError(text.strip())
     return memory._pipelines
+
+
+def read_with(memory: Memory, where: Where | None, shared: Sequence[str | int]) -> Services:
+    """What a graph reads with: under the filter, in the shared rooms that its user may read too."""
+    services, rooms = memory._services.within(parsed(where)), room_names(shared)
+    if not rooms:
+        return services
+    return services.asking(map(shared_key, rooms), lambda u: memory.user(u, shared=rooms)._along())
 
 
 @dataclass(frozen=True)

@@ -58,12 +58,12 @@ def create_inspector(
     app.mount("/memory", create_inspector(memory, hosts=["intranet.example"]))
     ```
 
-    It shows every user's memory to whoever reaches it: let your application's authentication
-    guard the mount, or give a `token`.
+    It shows every user's memory and every shared room, without asking `authorize`, to whoever
+    reaches it: let your application's authentication guard the mount, or give a `token`.
 
     Args:
         memory: a memory, which may be read-only. It stays the caller's to close.
-        allow_changes: offer to correct, undo, forget and confirm.
+        allow_changes: offer to correct, undo, forget and confirm, but not in shared rooms.
         hosts: the names under which it is reached (no ports); by default those of this machine.
         token: visitors first open `/?token=…`, which is exchanged for a cookie.
     """
@@ -89,8 +89,9 @@ async def _visit(site: _Site, request: Request) -> Visit:
         form = dict(parse_qsl((await _body(request)).decode("utf-8", "replace"), True))
         if not hmac.compare_digest(form.get("csrf", "").encode(), request.scope["csrf"].encode()):
             raise ReadOnlyError("This form is not from a page of this inspector: reload the page.")
-    query = dict(request.query_params)
-    return Visit(site.memory, {**query, **form}, request.scope["csrf"], site.allow_changes)
+    fields = {**request.query_params, **form}
+    may_change = site.allow_changes and not fields.get("room")
+    return Visit(site.memory, fields, request.scope["csrf"], may_change)
 
 
 async def _body(request: Request) -> bytes:

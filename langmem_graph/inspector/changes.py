@@ -13,9 +13,10 @@ def carry_out(visit: Visit) -> Where:
     """Do what the form asks for; which page is shown next.
 
     Raises:
-        ReadOnlyError: the inspector was opened without changes.
+        ReadOnlyError: the inspector was opened without changes, or shows a shared room.
         InvalidInputError: there is no such change, or it cannot be made.
     """
+    visit.check_no_room()
     if not visit.allow_changes:
         raise ReadOnlyError(
             "This inspector only shows. To change something open it with --allow-changes, or "

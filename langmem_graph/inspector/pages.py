@@ -8,7 +8,7 @@ from typing import Any
 from langmem_graph.errors import InvalidInputError, LangMemGraphError
 from langmem_graph.ids_and_times import to_utc
 from langmem_graph.inspector.rendering import day, drawing
-from langmem_graph.inspector.visit import NotFoundError, Visit
+from langmem_graph.inspector.visit import NotFoundError, RoomName, Visit, memory_of
 from langmem_graph.memory import UserMemory
 from langmem_graph.reasoning.proof import named_facts, proof_tree
 from langmem_graph.retrieval.schedule_lookup import MOST_OCCURRENCES
@@ -23,16 +23,17 @@ FAR = 10_000_000  # the largest start of a page
 
 
 def people(visit: Visit) -> dict[str, Any]:
-    """All users with sizes, due work and cost; of shared rooms without the cost."""
+    """All users, then all shared rooms, with sizes, due work and cost."""
     start, users = visit.number("start", 0, FAR), visit.memory.users()
     shown = users[start : start + PER_PAGE]
-    own = [None if one.is_shared else visit.memory.user(one.user_id) for one in shown]
-    rows = [(one, user and user.usage()) for one, user in zip(shown, own, strict=True)]
+    names = [RoomName(one.user_id) if one.is_shared else one.user_id for one in shown]
+    costs = [memory_of(visit.memory, name).usage() for name in names]
+    rows = list(zip(names, shown, costs, strict=True))
     return {"rows": rows, "total": len(users), **_paging(start, len(shown), len(users))}
 
 
 def person(visit: Visit) -> dict[str, Any]:
-    """One user: sizes, what waits to be confirmed, the conversations."""
+    """One user or shared room: sizes, what waits to be confirmed, the conversations."""
     sessions = visit.user.sessions()[::-1]
     start = visit.number("start", 0, FAR)
     shown = sessions[start : start + PER_PAGE]
@@ -170,6 +171,7 @@ def record(visit: Visit) -> dict[str, Any]:
 def forget(visit: Visit) -> dict[str, Any]:
     """What forgetting something would take along; it is done by the form of this page."""
     named = {kind: visit.get(kind) or None for kind in ("record", "message", "session")}
+    visit.check_no_room()
     if not visit.allow_changes:
         return {"named": {}, "preview": None}
     preview = visit.user.forget_preview(**named)

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from langmem_graph import __version__
-from langmem_graph.inspector.visit import Visit
+from langmem_graph.inspector.visit import ROOM_IS_READ_ONLY, RoomName, Visit
 from langmem_graph.reports import Edge, Neighbourhood
 from langmem_graph.schemas import Record
 
@@ -27,8 +27,13 @@ DONE = {
 
 def link(page: str, **query: object) -> str:
     """The address of a page, below wherever the inspector is mounted."""
-    given = {name: value for name, value in query.items() if value not in (None, "")}
+    given = {_field(n, value): value for n, value in query.items() if value not in (None, "")}
     return f"{page or './'}?{urlencode(given)}" if given else page or "./"
+
+
+def _field(name: str, value: object) -> str:
+    """How a field of an address or a form is called: a room's name is not a user's id."""
+    return "room" if isinstance(value, RoomName) else name
 
 
 def cut(text: str, most: int = SHOWN) -> str:
@@ -114,13 +119,17 @@ _environment = Environment(
 _environment.filters.update(
     cut=cut, marked=marked, cited=cited, minute=minute, day=day, age=age, width=width
 )
-_environment.globals.update(link=link, SHOWN=SHOWN, version=__version__)
+_environment.filters.update(room=RoomName, field=lambda user: _field("user", user))
+_environment.globals.update(
+    link=link, SHOWN=SHOWN, version=__version__, ROOM_IS_READ_ONLY=ROOM_IS_READ_ONLY
+)
 
 
 def render(template: str, visit: Visit, context: Mapping[str, Any]) -> Iterator[str]:
     """A page as HTML, up to each of its pauses: the browser shows what comes before."""
     shared = {
-        "user": visit.get("user"),
+        "user": visit.of,
+        "is_room": isinstance(visit.of, RoomName),
         "csrf": visit.csrf,
         "allow_changes": visit.allow_changes,
         "has_model": visit.memory.has_model,

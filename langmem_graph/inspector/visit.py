@@ -1,11 +1,35 @@
-"""A visit to a page: the memory it shows, and what its address and form say."""
+"""A visit to a page: the memory it shows, and what its address and form say.
+
+Whoever owns the inspector looks into shared rooms without `authorize`, which is about the
+application's users.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
 
-from langmem_graph.errors import InvalidInputError
+from langmem_graph.errors import InvalidInputError, ReadOnlyError
 from langmem_graph.memory import Memory, UserMemory
 from langmem_graph.reports import UserSummary
+from langmem_graph.room_keys import room_name, shared_key
+
+ROOM_IS_READ_ONLY = (
+    "A shared room is only shown here: a change in it is made in the name of one of its users, "
+    "with memory.shared(room, as_user=…)."
+)
+
+
+class RoomName(str):
+    """The name of a shared room, where otherwise a user's id stands; links name it so."""
+
+    __slots__ = ()
+
+
+def memory_of(memory: Memory, name: str) -> UserMemory:
+    """The memory of a user, or a shared room's, which nobody is asked about."""
+    if not isinstance(name, RoomName):
+        return memory.user(name)
+    own = memory._services, shared_key(room_name(name)), memory._pipelines  # same package
+    return UserMemory(*own)
 
 
 class NotFoundError(InvalidInputError):
@@ -30,18 +54,30 @@ class Visit:
         given = self.get(name)
         return min(int(given[:18]), most) if given.isascii() and given.isdigit() else otherwise
 
+    @property
+    def of(self) -> str:
+        """The shared room or the user whom the address names."""
+        room = self.get("room")
+        return RoomName(room) if room else self.get("user")
+
+    def check_no_room(self) -> None:
+        """Raise ReadOnlyError for a shared room, in which nothing is changed here."""
+        if isinstance(self.of, RoomName):
+            raise ReadOnlyError(ROOM_IS_READ_ONLY)
+
     @cached_property
     def overview(self) -> UserSummary:
-        """How much is stored of the user whom the address names."""
-        return self.memory.user(self.get("user")).overview()
+        """How much is stored of the user or in the shared room that the address names."""
+        return memory_of(self.memory, self.of).overview()
 
     @cached_property
     def user(self) -> UserMemory:
-        """The memory of the user whom the address names.
+        """The memory of the user or the shared room that the address names.
 
         Raises:
-            NotFoundError: nothing is stored of this user.
+            NotFoundError: nothing is stored of this user, or in this room.
         """
         if not (self.overview.messages or self.overview.records):
-            raise NotFoundError(f"Nothing is stored of a user {self.get('user')[:100]!r}.")
-        return self.memory.user(self.get("user"))
+            whose = "in a shared room" if self.get("room") else "of a user"
+            raise NotFoundError(f"Nothing is stored {whose} {str(self.of)[:100]!r}.")
+        return memory_of(self.memory, self.of)

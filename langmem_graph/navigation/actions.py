@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from langmem_graph.errors import InvalidInputError, StorageError, explain, for_log
+from langmem_graph.filters import Where
 from langmem_graph.memory import UserMemory
 from langmem_graph.navigation.navigation_items import ToolUse
 from langmem_graph.tools.tool_answers import MAX_HITS, READING, Call, MemoryTool
@@ -201,24 +202,28 @@ def navigation_tools() -> list[dict[str, Any]]:
     return [_as_function(tool) for tool in sorted(READING, key=lambda tool: tool.name)]
 
 
-def use_tool(user: UserMemory, request: RequestedCall, turn: int) -> tuple[str, ToolUse]:
+def use_tool(
+    user: UserMemory, request: RequestedCall, turn: int, where: Where | None = None
+) -> tuple[str, ToolUse]:
     """Call a tool for this user; returns the text for the model, and the use as it is recorded.
+
+    With `where` the tool shows what passes this filter alone; no arguments widen it.
 
     Raises:
         StorageError: the memory is closed or cannot be opened. The model is told other errors.
     """
-    text, result = _result_of(user, request)
+    text, result = _result_of(Call(user, where=where), request)
     return text, ToolUse(name=request.name, arguments=request.arguments, turn=turn, **result)
 
 
-def _result_of(user: UserMemory, request: RequestedCall) -> tuple[str, dict[str, Any]]:
+def _result_of(given: Call, request: RequestedCall) -> tuple[str, dict[str, Any]]:
     """The text of a tool call, and the fields of a `ToolUse` that it gives."""
     tool = _BY_NAME.get(request.name)
     if request.problem or tool is None:
         return _failed(request.problem or f"There is no tool {request.name!r}.")
     try:
         arguments = tool.arguments.model_validate(request.arguments).model_dump()
-        text, data = tool.work(Call(user), **arguments)
+        text, data = tool.work(given, **arguments)
     except ValidationError as error:
         return _failed(f"The arguments do not fit: {explain(error)}.")
     except InvalidInputError as error:

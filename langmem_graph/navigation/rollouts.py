@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolCall, convert_to
 from langchain_core.runnables import Runnable
 
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.filters import Where, parsed
 from langmem_graph.llm.structured_calls import load_prompt
 from langmem_graph.memory import Memory, UserMemory
 from langmem_graph.navigation import actions
@@ -53,12 +54,15 @@ class Rollout:
     After `budget` turns only an answer counts; anything else ends the rollout without an answer.
     """
 
-    def __init__(self, user: UserMemory, question: str, budget: int = MAX_TURNS) -> None:
+    def __init__(
+        self, user: UserMemory, question: str, budget: int = MAX_TURNS, where: Where | None = None
+    ) -> None:
         if not isinstance(question, str) or not question.strip():
             raise InvalidInputError("The question is empty.")
         self._user = user
         self._question = question.strip().encode("utf-8", "replace").decode("utf-8")
-        self._budget = check_budget(budget)
+        self._budget, self._where = check_budget(budget), where
+        parsed(where)  # raises for an unusable one
         self._answer = actions.FinalAnswer("")
         self._uses: list[ToolUse] = []
         self._problems: list[str] = []
@@ -99,7 +103,7 @@ class Rollout:
             return [{"role": "user", "content": str(parsed.problem)}]
         replies = []
         for call in parsed.calls:
-            text, use = actions.use_tool(self._user, call, self.turns)
+            text, use = actions.use_tool(self._user, call, self.turns, self._where)
             self._uses.append(use)
             if use.error:
                 self._problems.append(f"{use.name}: {use.error}")
@@ -130,12 +134,19 @@ class NavigationEnv:
         memory: holds the users' memories.
         budget: the tool budget, in turns, after which only an answer counts (NapMem 5.3).
         rubric: computes the reward of a finished rollout.
+        where: the tools show what passes this filter alone (docs/scopes.md), and no file.
     """
 
     def __init__(
-        self, memory: Memory, *, budget: int = MAX_TURNS, rubric: Rubric | None = None
+        self,
+        memory: Memory,
+        *,
+        budget: int = MAX_TURNS,
+        rubric: Rubric | None = None,
+        where: Where | None = None,
     ) -> None:
-        self._memory = memory
+        parsed(where)  # raises for an unusable one
+        self._memory, self._where = memory, where
         self._budget = check_budget(budget)
         self._rubric = rubric or Rubric()
         self._begun: tuple[QuestionItem, Rollout] | None = None
@@ -157,7 +168,8 @@ class NavigationEnv:
             InvalidInputError: the question item is not valid.
         """
         item = read_item(question_item)
-        rollout = Rollout(self._memory.user(item.user_id), item.question, self._budget)
+        user = self._memory.user(item.user_id)
+        rollout = Rollout(user, item.question, self._budget, self._where)
         self._begun = item, rollout
         return _observation(rollout, rollout.messages)
 
@@ -234,6 +246,7 @@ def run_navigator(
     budget: int = MAX_TURNS,
     max_tokens: int = 100_000,
     timeout: float = 120.0,
+    where: Where | None = None,
 ) -> Navigation:
     """Let a chat model answer a question by reading one user's memory with the five tools.
 
@@ -246,12 +259,14 @@ def run_navigator(
         budget: the tool budget, in turns, as in NapMem.
         max_tokens: after so many tokens the model is not called again.
         timeout: seconds for one call of the model.
+        where: the tools show what passes this filter alone (docs/scopes.md), and no file.
 
     Raises:
         InvalidInputError: an empty question, an unusable limit, or a model without tool calling.
         StorageError: the memory is closed or cannot be opened.
     """
     limits: Any = {"budget": budget, "max_tokens": max_tokens, "timeout": timeout}
+    limits["where"] = where
     return run_apart(arun_navigator(model, user_memory, question, **limits))
 
 
@@ -263,12 +278,13 @@ async def arun_navigator(
     budget: int = MAX_TURNS,
     max_tokens: int = 100_000,
     timeout: float = 120.0,
+    where: Where | None = None,
 ) -> Navigation:
     """Async twin of `run_navigator`."""
     if max_tokens < 1 or timeout <= 0:
         raise InvalidInputError("max_tokens and timeout must be above 0.")
     start = perf_counter()
-    rollout = await in_thread(Rollout, user_memory, question, budget)
+    rollout = await in_thread(Rollout, user_memory, question, budget, where)
     caller = _ModelCalls(_with_tools(model), timeout, user_memory.settings.encoding)
     history = convert_to_messages(rollout.messages)
     while rollout.finish == "unfinished":

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.filters import Where, parsed
 from langmem_graph.memory import Memory
 from langmem_graph.navigation.actions import (
     LONGEST_TEXT,
@@ -107,16 +108,19 @@ def trl_rows(
     ]
 
 
-def trl_environment(memory: Memory) -> Callable[[], "TrlEnvironment"]:
-    """The value for `GRPOTrainer(environment_factory=…)`."""
-    return lambda: TrlEnvironment(memory)
+def trl_environment(
+    memory: Memory, *, where: Where | None = None
+) -> Callable[[], "TrlEnvironment"]:
+    """The value for `GRPOTrainer(environment_factory=…)`; `where` as for `NavigationEnv`."""
+    parsed(where)  # raises for an unusable one
+    return lambda: TrlEnvironment(memory, where)
 
 
 class TrlEnvironment:
     """One rollout: the trainer shows its public methods to the model as tools."""
 
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
+    def __init__(self, memory: Memory, where: Where | None = None) -> None:
+        self._memory, self._where = memory, where
         self._item: QuestionItem | None = None
         self._uses: list[ToolUse] = []
 
@@ -152,7 +156,8 @@ class TrlEnvironment:
 
     def _use(self, tool: str, **arguments: Any) -> str:
         (call,) = read_action({"name": tool, "arguments": arguments}, 1).calls
-        text, use = use_tool(self._memory.user(self._current_item().user_id), call, turn=1)
+        user = self._memory.user(self._current_item().user_id)
+        text, use = use_tool(user, call, turn=1, where=self._where)
         self._uses.append(use)
         return text
 

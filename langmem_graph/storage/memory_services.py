@@ -70,6 +70,8 @@ class Services:
     """What a recall says of shared rooms that may not be read."""
     empty: tuple[str, ...] = ()
     """What it says of those that hold nothing, which is no fault."""
+    asks: "Callable[[str], Services] | None" = None
+    """With which of the shared rooms a user's memory is read now; asked at every reading."""
     on_opened: Callable[[str], None] | None = None
     on_embedded: Callable[[int], None] | None = None
     keep_days: KeepDays = field(init=False)
@@ -105,6 +107,12 @@ class Services:
             return not self.directory.has(user_id)
         except (LangMemGraphError, OSError):
             return False
+
+    def asking(self, shared: Iterable[str], asks: "Callable[[str], Services]") -> Self:
+        """The same where each reading asks anew which of these rooms the user may read."""
+        view = self.along(shared)
+        view.asks = asks
+        return view
 
     def written_by(self, author: str) -> Self:
         """The same, where messages are stored in this user's name."""
@@ -162,11 +170,14 @@ class Services:
     def rooms(self, user_id: str, problems: list[str] | None = None) -> Iterator[list[Room]]:
         """The user's room, then the shared ones, as far as something is stored there.
 
-        A shared room that cannot be opened is left out, which the problems then say.
+        A shared room that is refused or cannot be opened is left out; the problems then say so.
         """
+        now = self if self.asks is None else self.asks(user_id)
+        if problems is not None and self.asks is not None:
+            problems += [reason for reason in now.refused if reason not in problems]
         with ExitStack() as stack:
             found = list[Room]()
-            for key in (user_id, *self.shared):
+            for key in (user_id, *now.shared):
                 try:
                     found.append(stack.enter_context(self.room(key)))
                 except NothingStoredError:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from langmem_graph.graphs import create_grounding_graph
 from langmem_graph.memory import Memory
 from langmem_graph.room_keys import shared_name
 from tests.conftest import let_go, said
@@ -96,4 +97,36 @@ def test_a_room_that_fails_is_named_once(
         "the shared room 'team' was left out: disk"
     ]
     assert call.arguments["weight"] == 12
+    let_go(memory)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_graph_offers_what_its_user_may_read(tmp_path: Path, is_async: bool) -> None:
+    model, members = AnswersBySchema(ToolFill=fill), ["ana"]
+    options: Any = {"model": model, "embeddings": "hash"}
+    memory = Memory(tmp_path, authorize=lambda u, r, _: u in members and r == "team", **options)
+    members.append("bob")
+    memory.shared("team", as_user="bob").add(said(TEAM, id="m1"), session_id="s", at="2025-01-01")
+    memory.user("ana").add(said(OWN, id="m2"), session_id="s", metadata={"project": "zeus"})
+    asked: Any = {"request": "Ship my parcel as we always do."}
+    config: Any = {"configurable": {"user_id": "ana"}}
+
+    def call(**given: Any) -> dict[str, Any]:
+        model.asked.clear()
+        graph = create_grounding_graph(memory, tools=Ship, **given)
+        found = asyncio.run(graph.ainvoke(asked, config)) if is_async else graph.invoke(
+            asked, config
+        )  # fmt: skip
+        filled: dict[str, Any] = found["call"]
+        return filled
+
+    filled = call(shared=["team", "shop"])
+    assert filled["offered"]["carrier"]["value"] == "Pelican Freight"
+    assert filled["warnings"][0].startswith("the shared room 'shop' was left out")
+    assert "weight" in filled["arguments"]
+    call(where={"project": "atlas"})
+    assert OWN not in str(model.asked)
+    members.clear()  # ana has left the team
+    assert "Pelican" not in str(call(shared=["team"])["offered"])
+    assert TEAM not in str(model.asked)
     let_go(memory)

@@ -8,6 +8,7 @@ import pytest
 from langmem_graph import Memory
 from tests.conftest import let_go
 from tests.inspector.test_pages import page, words
+from tests.inspector.test_shared_rooms import look_at_all
 from tests.support.inspected import BERLIN, client, fill, record_of, scripted
 
 pytestmark = [pytest.mark.enable_socket, pytest.mark.long]
@@ -45,3 +46,7 @@ def test_the_pages_of_both_engines_say_the_same(database: str, tmp_path: Path) -
     of_directory, of_database = found
     for name, told in of_directory.items():
         assert of_database[name] == told, name
+
+
+def test_a_shared_room_is_opened(database: str) -> None:
+    look_at_all(database)

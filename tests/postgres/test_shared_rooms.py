@@ -20,6 +20,7 @@ from tests.support.shared_rooms import Application
 def test_no_foreign_row_whatever_the_application_answers(database: str, count: int) -> None:
     application = Application(random.Random(11))
     options: dict[str, Any] = {"embeddings": "hash", "settings": shared_rooms.SETTINGS}
+    options["model"] = shared_rooms.reasoner()
     with Memory(database, authorize=application, **options) as memory:
         shared_rooms.fill(memory, application)
         try:

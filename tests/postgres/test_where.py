@@ -9,6 +9,7 @@ from langmem_graph.errors import StorageError
 from langmem_graph.memory import Memory
 from langmem_graph.storage import postgres_schema
 from tests.conftest import said
+from tests.retrieval.test_where import outside
 from tests.support import filtered
 
 
@@ -20,6 +21,13 @@ def test_it_finds_what_comparing_all_finds(database: str, messages: int, filters
         user = memory.user("ana")
         known, carried = filtered.fill(user, messages)
         filtered.check(user, known, carried, seed=3, count=filters)
+
+
+@pytest.mark.parametrize("contexts", [
+    8, pytest.param(500, marks=[pytest.mark.stress, pytest.mark.timeout(3_600)])
+])  # fmt: skip
+def test_nothing_from_outside_is_shown(database: str, contexts: int) -> None:
+    outside(database, contexts)
 
 
 OLDER = {

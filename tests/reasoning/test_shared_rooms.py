@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 
+from langmem_graph.graphs import create_recall_graph
 from langmem_graph.memory import Memory
 from langmem_graph.results import Fact
 from langmem_graph.retrieval.facts import decide
@@ -54,6 +55,34 @@ def test_both_are_shown_to_the_model_and_quoted(memory: Memory, is_async: bool) 
     assert "'shop' was left out" in found.report.warnings[0]
     alone = memory.user("ana").recall(ASKED, **mode)
     assert {fact.room for fact in alone.facts} == {None}
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_graph_shows_what_its_user_may_read_now(tmp_path: Path, is_async: bool) -> None:
+    """Both of a plan's look-ups and what edges lead to are asked for, at every run anew."""
+    memory = shared_rooms.linked(tmp_path)
+    members = {"ana"}
+    memory._access._authorize = lambda user, room, _: user in members and room == "team"
+    graph = create_recall_graph(memory, mode="reason", k=1, shared=["team", "shop"])
+
+    def shown(user: str = "ana") -> tuple[str, list[str]]:
+        asked: Any = {"messages": [("user", "I like tea")]}
+        config: Any = {"configurable": {"user_id": user}}
+        found = asyncio.run(graph.ainvoke(asked, config)) if is_async else graph.invoke(
+            asked, config
+        )  # fmt: skip
+        return str(found), found["memory_recall"]["report"]["warnings"]
+
+    text, warnings = shown()
+    assert shared_rooms.FLOOD in text
+    assert warnings == ["the shared room 'shop' was left out: authorize said no."]
+    for user in ("eve", "ana"):
+        members.clear()  # ana has left meanwhile
+        text, warnings = shown(user)
+        assert shared_rooms.FLOOD not in text
+        assert "elicans" not in text
+        assert [room in str(warnings) for room in ("'shop'", "'team'")] == [True, True]
+    let_go(memory)
 
 
 def test_what_speaks_against_an_act_may_be_a_teams_decision(tmp_path: Path) -> None:

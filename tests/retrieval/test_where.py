@@ -89,9 +89,14 @@ WAYS = ("fast reason messages sessions records then by_id retriever tools tool_o
     30, pytest.param(500, marks=[pytest.mark.stress, pytest.mark.timeout(3_600)])
 ])  # fmt: skip
 def test_nothing_from_outside_is_shown(tmp_path: Path, contexts: int) -> None:
+    outside(tmp_path / "m", contexts)
+
+
+def outside(place: Any, contexts: int) -> None:
+    """Recall and read under random filters: nothing from outside is shown, what passes is."""
     chance = random.Random(4)
     model = scripted(chance)
-    with Memory(tmp_path / "m", model=model, embeddings="hash") as memory:
+    with Memory(place, model=model, embeddings="hash") as memory:
         ids = filtered.entangle(memory, "ana")
         hidden, full = 0, 0
         for number in range(contexts):

@@ -46,7 +46,8 @@ def test_no_foreign_row_whatever_the_application_answers(
     opened: Callable[..., Memory], count: int
 ) -> None:
     application = Application(random.Random(7))
-    memory = opened(application, settings=shared_rooms.SETTINGS)
+    model = shared_rooms.reasoner()
+    memory = opened(application, settings=shared_rooms.SETTINGS, model=model)
     shared_rooms.fill(memory, application)
     try:
         assert shared_rooms.check(memory, application, count, hanging=0.03) == 0
@@ -59,7 +60,7 @@ def test_without_the_check_the_trial_finds_foreign_rows(
     opened: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch, removed: str
 ) -> None:
     application = Application(random.Random(7))
-    memory = opened(application)
+    memory = opened(application, model=shared_rooms.reasoner())
     shared_rooms.fill(memory, application)
     nothing: Any = {"refusals": {}, "_reason": ""}[removed]
     monkeypatch.setattr(RoomAccess, removed, lambda *_: nothing)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from langmem_graph.errors import RoomRefusedError
+from langmem_graph.graphs import create_recall_graph
 from langmem_graph.memory import Memory, UserMemory
 from langmem_graph.room_keys import shared_key
 from langmem_graph.settings import ReasoningSettings, Settings
@@ -94,21 +95,36 @@ def told(memory: Memory) -> Memory:
     return memory
 
 
+def reasoner() -> ScriptedChatModel:
+    """Plans that look along edges for what a meeting brings, and for what speaks against it."""
+    risk = {"claim": "It is loud", "examples": ["a piano"]}
+    goal = {"atom": "(m:meeting) brings it", "query": "piano", "relation": "causal"}
+    plan = {"intent": "act", "sure": False, "subgoals": [goal], "risks": [risk]}
+    return ScriptedChatModel(answers={"GoalPlan": plan}, record=False)
+
+
 def fill(memory: Memory, application: Application) -> None:
     """Each user and each room get messages and a record with a word that is nowhere else."""
     for user in USERS:
-        _fill(memory.user(user), f"own-{user}")
+        _fill(memory, user, memory.user(user), f"own-{user}")
     for room in ROOMS:
         application.moods = {("bob", room, action): "yes" for action in ("read", "write")}
-        _fill(memory.shared(room, as_user="bob"), f"room-{room}")
+        _fill(memory, shared_key(room), memory.shared(room, as_user="bob"), f"room-{room}")
 
 
-def _fill(user: UserMemory, word: str) -> None:
+def _fill(memory: Memory, key: str, user: UserMemory, word: str) -> None:
     texts = [f"the meeting of {word} is on day {n}" for n in range(3)]
     rows = [said(text, id=f"m{n}") for n, text in enumerate(texts)]  # the same ids in all
     user.add(rows, session_id="s")
     fact = {"text": f"{word} has meetings", "record_id": "r1", "source_message_ids": ["m1"]}
-    user.add_records(fact)
+    user.add_records([fact, {**fact, "text": f"{word} has a piano", "record_id": "r2"}])
+    _cause(memory, key)
+
+
+def _cause(memory: Memory, key: str) -> None:
+    """An edge from the first record of a room to the second."""
+    with memory._services.room(key) as room, room.database.write_transaction() as connection:
+        add_link(connection, 1, 2, CAUSAL, weight=0.9, scorer="t", origin="t")
 
 
 def _tool(memory: Memory, user: str, rooms: Sequence[str], name: str, asked: Any) -> Any:
@@ -121,6 +137,12 @@ READERS: dict[str, Callable[[Memory, str, Sequence[str]], Any]] = {
     "arecall": lambda m, u, r: asyncio.run(
         m.user(u, shared=r).arecall("meeting", k=30, max_tokens=4_000)
     ),
+    "reason": lambda m, u, r: m.user(u, shared=r).recall(
+        "meeting", k=30, max_tokens=4_000, mode="reason"
+    ),
+    "a graph": lambda m, u, r: create_recall_graph(
+        m, mode="reason", k=30, max_tokens=4_000, user_id=u, shared=r
+    ).invoke({"messages": [("user", "meeting")]}),
     "messages": lambda m, u, r: m.user(u, shared=r).search_conversation("meeting", k=30),
     "sessions": lambda m, u, r: m.user(u, shared=r).search_conversation("day", 30, "session"),
     "records": lambda m, u, r: m.user(u, shared=r).search_records("meetings", k=30),
@@ -194,11 +216,7 @@ def linked(place: Any) -> Memory:
     for n, text in enumerate(["Pelicans travel by barge", FLOOD]):
         team.add([said(f"words {n}", id=f"m{n}")], session_id="s")
         team.add_records({"text": text, "record_id": f"r{n}", "source_message_ids": [f"m{n}"]})
-    with (
-        memory._services.room(shared_key("team")) as room,
-        room.database.write_transaction() as connection,
-    ):
-        add_link(connection, 1, 2, CAUSAL, weight=0.9, scorer="t", origin="t")
+    _cause(memory, shared_key("team"))
     memory.user("ana").add([said("I like tea")], session_id="s")
     return memory
 
