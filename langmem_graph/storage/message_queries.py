@@ -188,12 +188,6 @@ def counts(connection: Connection) -> Counts:
     )
 
 
-def counts_waiting(connection: Connection, layer: str, task: str) -> int:
-    """How many items of a layer are due for this task."""
-    due = select(func.count()).where(outbox.c.layer == layer, outbox.c.task == task)
-    return connection.scalar(due) or 0
-
-
 def damage(connection: Connection) -> list[str]:
     """What is wrong between the tables; an empty list when they agree."""
     carried = select(record_sources.c.record).where(record_sources.c.supporting.is_(False))

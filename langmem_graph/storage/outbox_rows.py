@@ -4,6 +4,7 @@ A process claims items for a limited time (the lease) before it works on them, s
 that share a directory do not do the same work.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from time import time
@@ -38,6 +39,22 @@ class Due:
     first: int = 0
     last: int = 2**63 - 1
     failed_before: bool | None = None
+
+
+class Waiting(Counter[tuple[str, str, bool]]):
+    """How many items are due, by layer, task and whether they failed before."""
+
+
+_BY_ATTEMPTS = outbox.c.layer, outbox.c.task, outbox.c.attempts
+_WAITING = sa.select(*_BY_ATTEMPTS, sa.func.count()).group_by(*_BY_ATTEMPTS)
+
+
+def waiting(connection: sa.Connection) -> Waiting:
+    """What is due, whoever has claimed it."""
+    found = Waiting()
+    for layer, task, attempts, items in connection.execute(_WAITING):
+        found[layer, task, attempts > 0] += items
+    return found
 
 
 def claim(connection: sa.Connection, due: Due, limit: int, *, by: str, lease: float) -> list[int]:

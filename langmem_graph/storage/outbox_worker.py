@@ -6,9 +6,9 @@ When the embedder or Chroma fails, the work stays due for the next call or the n
 import logging
 import sys
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 from filelock import Timeout
@@ -29,7 +29,7 @@ from langmem_graph.storage import (
     tables_and_migrations,
     vector_rows,
 )
-from langmem_graph.storage.outbox_rows import Due
+from langmem_graph.storage.outbox_rows import Due, Waiting
 from langmem_graph.storage.tables_and_migrations import EMBED, INDEX, LAYERS, MESSAGES, RECORDS
 from langmem_graph.storage.user_room import Room
 from langmem_graph.storage.vector_rows import Piece
@@ -79,14 +79,13 @@ class DueWork:
 
     def drain_all(self) -> Drained:
         """Do all that is due in every layer."""
-        for layer in LAYERS:
-            self.drain(layer, range(sys.maxsize))
-        return self.done
+        return self._drain(dict.fromkeys(LAYERS, range(sys.maxsize)))
 
     def index_all(self) -> Drained:
         """Write all vectors that wait to the index; nothing is embedded."""
+        waiting = self.room.database.read(outbox_rows.waiting)
         for layer in LAYERS:
-            self._index_due(layer)
+            self._index_due(layer, waiting)
         return self.done
 
     def drain(self, layer: str, rows: range) -> Drained:
@@ -94,21 +93,42 @@ class DueWork:
 
         An add embeds its own rows, not those of other threads.
         """
-        for work in (partial(self._embed_due, layer, rows), partial(self._index_due, layer)):
-            try:
-                work()
-            except (EmbedderMismatchError, StorageError) as error:
-                self.done.warn(error)
+        return self._drain({layer: rows})
+
+    def _drain(self, rows: Mapping[str, range]) -> Drained:
+        """What is due is asked first: where nothing is, nothing has to be locked for writing."""
+        waiting, fits = Waiting(), False
+        with self._noting_errors(), self.room.database.read_transaction() as connection:
+            waiting = outbox_rows.waiting(connection)
+            self.room.check_embedder(self.embedder.name, connection)
+            fits = True
+        for layer, own in rows.items():
+            with self._noting_errors():
+                if fits:
+                    self._embed_due(layer, own, waiting)
+            with self._noting_errors():
+                self._index_due(layer, waiting)
         return self.done
 
-    def _embed_due(self, layer: str, rows: range) -> None:
+    @contextmanager
+    def _noting_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (EmbedderMismatchError, StorageError) as error:
+            self.done.warn(error)
+
+    def _embed_due(self, layer: str, rows: range, waiting: Waiting) -> None:
         """First what is new, then what failed before, so that a bad text slows no other batch."""
-        self.room.check_embedder(self.embedder.name)
         new = Due(layer, EMBED, first=rows.start, last=rows.stop - 1, failed_before=False)
         for due in (new, Due(layer, EMBED, failed_before=True)):
             first = due.first
-            while batch := self._embed_some(replace(due, first=first)):
+            while waiting[due.layer, EMBED, bool(due.failed_before)]:
+                batch = self._embed_some(replace(due, first=first))
+                if batch is None:
+                    break
                 items, failed = batch
+                waiting[layer, EMBED, True] += len(failed)
+                waiting[layer, INDEX, False] += len(items) - len(failed)
                 if len(failed) == len(items) or is_interrupted():  # the rest stays due
                     return
                 if len(items) < self.settings.storage.embed_batch:
@@ -149,15 +169,16 @@ class DueWork:
             return items
         return failed
 
-    def _index_due(self, layer: str) -> None:
-        with self.room.database.read_transaction() as connection:
-            waiting = message_queries.counts_waiting(connection, layer, INDEX)
-        if waiting < self.at_least:
+    def _index_due(self, layer: str, waiting: Waiting) -> None:
+        if waiting[layer, INDEX, False] + waiting[layer, INDEX, True] < self.at_least:
             return
         try:
             with self.room.working, self.room.indexing:
-                while items := self._claim(Due(layer, INDEX), self.settings.storage.index_batch):
+                limit = self.settings.storage.index_batch
+                while items := self._claim(Due(layer, INDEX), limit):
                     _index_batch(self.room, layer, items)
+                    if len(items) < limit:
+                        break  # there are no more
         except (IndexUnavailableError, Timeout) as error:
             _log.warning("%s", error)
             self.done.warn(error)

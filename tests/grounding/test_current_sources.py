@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from langmem_graph.memory import Memory
 from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
+from tests.conftest import let_go
 from tests.support.flights import filling
 from tests.support.models import AnswersBySchema
 
@@ -44,10 +45,11 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
         storage=StorageSettings(closing_seconds=0.01),
     )
     model = AnswersBySchema(ToolFill=fill)
-    with Memory(tmp_path / "m", model=model, embeddings="hash", settings=settings) as opened:
-        rows = [{"role": "user", "content": text, "id": own} for own, text in SAID.items()]
-        opened.user("ana").add(rows, session_id="s", at="2025-03-01")
-        yield opened
+    opened = Memory(tmp_path / "m", model=model, embeddings="hash", settings=settings)
+    rows = [{"role": "user", "content": text, "id": own} for own, text in SAID.items()]
+    opened.user("ana").add(rows, session_id="s", at="2025-03-01")
+    yield opened
+    let_go(opened)
 
 
 def replaced(memory: Memory, **new: Any) -> None:

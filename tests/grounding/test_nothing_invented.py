@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,9 @@ from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware
 from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
 from langmem_graph.testing import ScriptedChatModel
+from langmem_graph.user_memory import UserMemory
 from langmem_graph.values.matching import quoted_in
+from tests.conftest import let_go
 from tests.support.examples import examples
 from tests.support.flights import alias, filling
 from tests.support.models import AnswersBySchema
@@ -52,26 +55,38 @@ def told(prompt: str) -> Any:
     return TOLD["answer"](prompt)
 
 
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    PAID.clear()
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+    """All tests use one; each has a user of its own there."""
     chosen = Settings(
         extraction=ExtractionSettings(debounce_seconds=3_600),
         storage=StorageSettings(closing_seconds=0.01),
     )
     model = AnswersBySchema(ToolFill=told)
-    with Memory(tmp_path / "m", model=model, embeddings="hash", settings=chosen) as opened:
-        user = opened.user("ana")
-        user.add([{"role": "user", "content": OWN, "id": "own"}], session_id="s", at="2026-03-01")
-        hostile = {
-            "role": "tool",
-            "name": "bank",
-            "content": HOSTILE,
-            "tool_call_id": "c",
-            "id": "hostile",
-        }
-        user.add([hostile], session_id="s", at="2026-03-02")
-        yield opened
+    path = tmp_path_factory.mktemp("grounding") / "m"
+    opened = Memory(path, model=model, embeddings="hash", settings=chosen)
+    yield opened
+    let_go(opened)
+
+
+NUMBERS = count()
+
+
+@pytest.fixture
+def ana(memory: Memory) -> UserMemory:
+    PAID.clear()
+    TOLD.clear()
+    user = memory.user(f"ana {next(NUMBERS)}")
+    user.add([{"role": "user", "content": OWN, "id": "own"}], session_id="s", at="2026-03-01")
+    hostile = {
+        "role": "tool",
+        "name": "bank",
+        "content": HOSTILE,
+        "tool_call_id": "c",
+        "id": "hostile",
+    }
+    user.add([hostile], session_id="s", at="2026-03-02")
+    return user
 
 
 def lie(prompt: str) -> dict[str, Any]:
@@ -90,10 +105,12 @@ def repeat(prompt: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("answer", [lie, repeat])
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_lie_does_not_fill_a_call(memory: Memory, policy: Any, answer: Any) -> None:
+def test_a_lie_does_not_fill_a_call(
+    memory: Memory, ana: UserMemory, policy: Any, answer: Any
+) -> None:
     TOLD["answer"] = answer
-    call = memory.user("ana").ground(TRANSFER, ASKED, policy=policy)
-    graph = create_grounding_graph(memory, tools=TRANSFER, policy=policy, user_id="ana")
+    call = ana.ground(TRANSFER, ASKED, policy=policy)
+    graph = create_grounding_graph(memory, tools=TRANSFER, policy=policy, user_id=ana.id)
     assert graph.invoke({"request": ASKED})["call"] == call.model_dump(mode="json")
     assert call.arguments == {}
     assert [one.name for one in call.missing] == ["amount", "to"]
@@ -105,7 +122,7 @@ def test_a_lie_does_not_fill_a_call(memory: Memory, policy: Any, answer: Any) ->
 @pytest.mark.parametrize("mode", ["flag", "interrupt"])
 @pytest.mark.parametrize("given", [{}, {"amount": 1.5}])
 def test_a_tool_is_not_called_with_a_lie(
-    memory: Memory, policy: Any, mode: Any, answer: Any, given: Any
+    memory: Memory, ana: UserMemory, policy: Any, mode: Any, answer: Any, given: Any
 ) -> None:
     TOLD["answer"] = answer
     agent_call = {"name": "transfer", "args": given, "id": "c"}
@@ -115,7 +132,7 @@ def test_a_tool_is_not_called_with_a_lie(
         middleware=[
             MemoryMiddleware(
                 memory,
-                user_id="ana",
+                user_id=ana.id,
                 ground_tools=[transfer],
                 extraction="manual",
                 on_contradiction=mode,
@@ -136,7 +153,7 @@ def test_a_tool_is_not_called_with_a_lie(
     assert isinstance(done["messages"][-2], ToolMessage)
 
 
-def test_what_a_human_agrees_to_is_sent(memory: Memory) -> None:
+def test_what_a_human_agrees_to_is_sent(memory: Memory, ana: UserMemory) -> None:
     TOLD["answer"] = repeat
     agent_call = {"name": "transfer", "args": {"amount": 1.5}, "id": "c"}
     made = create_agent(
@@ -144,7 +161,7 @@ def test_what_a_human_agrees_to_is_sent(memory: Memory) -> None:
         tools=[transfer],
         middleware=[
             MemoryMiddleware(
-                memory, user_id="ana", ground_tools=[transfer], on_contradiction="interrupt"
+                memory, user_id=ana.id, ground_tools=[transfer], on_contradiction="interrupt"
             )
         ],
         checkpointer=InMemorySaver(),
@@ -155,19 +172,18 @@ def test_what_a_human_agrees_to_is_sent(memory: Memory) -> None:
     assert PAID == [(1.5, "Mallory")]
 
 
-def test_trust_widens_what_is_sent(memory: Memory) -> None:
+def test_trust_widens_what_is_sent(ana: UserMemory) -> None:
     TOLD["answer"] = repeat
-    call = memory.user("ana").ground(TRANSFER, ASKED, trust=("user", "tool"))
+    call = ana.ground(TRANSFER, ASKED, trust=("user", "tool"))
     assert call.arguments == {"amount": 9999, "to": "Mallory DE99 4711 0815"}
     assert call.offered == {}
 
 
-def test_what_the_user_takes_up_is_the_users(memory: Memory) -> None:
+def test_what_the_user_takes_up_is_the_users(ana: UserMemory) -> None:
     TOLD["answer"] = repeat
-    user = memory.user("ana")
     yes = {"role": "user", "content": "Yes: Mallory DE99 4711 0815, please.", "id": "yes"}
-    user.add([yes], session_id="s", at="2026-03-03")
-    call = user.ground(TRANSFER, ASKED)
+    ana.add([yes], session_id="s", at="2026-03-03")
+    call = ana.ground(TRANSFER, ASKED)
     assert call.arguments == {"to": "Mallory DE99 4711 0815"}
     assert call.grounding["to"].message_ids == ["yes"]
     assert call.offered["amount"].origin == "tool"
@@ -186,11 +202,11 @@ def test_what_the_user_takes_up_is_the_users(memory: Memory) -> None:
     ],
 )
 def test_a_record_is_a_source_where_it_rests_on_the_user(
-    memory: Memory, sources: Any, supporting: Any, confirmation: str, sent: bool
+    ana: UserMemory, sources: Any, supporting: Any, confirmation: str, sent: bool
 ) -> None:
     record = {"text": "The payee is Berta Novak.", "source_message_ids": sources}
     record |= {"supporting_ids": supporting, "confirmation": confirmation}
-    assert not memory.user("ana").add_records([record]).rejected
+    assert not ana.add_records([record]).rejected
 
     def berta(prompt: str) -> dict[str, Any]:
         return filling(
@@ -198,7 +214,7 @@ def test_a_record_is_a_source_where_it_rests_on_the_user(
         )
 
     TOLD["answer"] = berta
-    call = memory.user("ana").ground(TRANSFER, ASKED)
+    call = ana.ground(TRANSFER, ASKED)
     assert call.arguments == ({"to": "Berta Novak"} if sent else {})
     assert ("to" in call.offered) is not sent
 
@@ -226,13 +242,13 @@ CHOICES = {
 )
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_choice_is_sent_where_its_name_is_said(
-    memory: Memory, slot: str, value: Any, request_: str, sent: bool, policy: Any
+    ana: UserMemory, slot: str, value: Any, request_: str, sent: bool, policy: Any
 ) -> None:
     TOLD["answer"] = lambda _: filling((slot, value, "f0", request_))
     schema = {"title": "t", "type": "object", "properties": CHOICES}
-    call = memory.user("ana").ground(schema, request_, policy=policy)
+    call = ana.ground(schema, request_, policy=policy)
     assert call.arguments == ({slot: value} if sent else {})
-    chosen = memory.user("ana").ground(schema, request_, model_may_choose=[slot])
+    chosen = ana.ground(schema, request_, model_may_choose=[slot])
     assert chosen.arguments == {slot: value}
     assert (chosen.grounding[slot].type == "inferred") is not sent
 
@@ -262,19 +278,21 @@ def book(**given: Any) -> str:
 
 
 @pytest.mark.parametrize("surface", ["library", "graph", "middleware"])
-def test_parts_of_listed_objects_may_be_left_to_the_model(memory: Memory, surface: str) -> None:
+def test_parts_of_listed_objects_may_be_left_to_the_model(
+    memory: Memory, ana: UserMemory, surface: str
+) -> None:
     TOLD["answer"], request = seat_jo, "A table for Jo, who eats nothing from animals."
     allowed: Any = {"model_may_choose": ["guests.diet"]}
     if surface == "library":
-        sent = memory.user("ana").ground(BOOK, request, **allowed).arguments
+        sent = ana.ground(BOOK, request, **allowed).arguments
     elif surface == "graph":
-        graph = create_grounding_graph(memory, tools=[BOOK], user_id="ana", **allowed)
+        graph = create_grounding_graph(memory, tools=[BOOK], user_id=ana.id, **allowed)
         sent = graph.invoke({"request": request})["call"]["arguments"]
     else:
         agent_call = {"name": "book", "args": {}, "id": "c"}
         model = ScriptedChatModel(script=[AIMessage("", tool_calls=[agent_call]), "Done."])
         checked = MemoryMiddleware(
-            memory, user_id="ana", ground_tools=[book], extraction="manual", **allowed
+            memory, user_id=ana.id, ground_tools=[book], extraction="manual", **allowed
         )
         made = create_agent(model, tools=[book], middleware=[checked])
         made.invoke({"messages": [HumanMessage(request)]})
@@ -295,9 +313,9 @@ def test_parts_of_listed_objects_may_be_left_to_the_model(memory: Memory, surfac
         ("rooms 1,2", 12),
     ],
 )
-def test_a_number_is_not_misread(memory: Memory, text: str, value: float) -> None:
+def test_a_number_is_not_misread(ana: UserMemory, text: str, value: float) -> None:
     TOLD["answer"] = lambda _: filling(("amount", value, "f0", text))
-    assert memory.user("ana").ground(TRANSFER, text).arguments == {}
+    assert ana.ground(TRANSFER, text).arguments == {}
 
 
 # --- a thousand random lies ----------------------------------------------------------------------

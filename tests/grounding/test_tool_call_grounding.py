@@ -19,6 +19,7 @@ from langmem_graph.middleware import MemoryMiddleware
 from langmem_graph.middleware_tool_calls import with_notes
 from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
 from langmem_graph.testing import ScriptedChatModel
+from tests.conftest import let_go
 from tests.support.flights import ASKED, SAID, answer, taken
 from tests.support.models import AnswersBySchema
 
@@ -86,10 +87,11 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
         storage=StorageSettings(closing_seconds=0.01),
     )
     model = AnswersBySchema(ToolFill=told, Extraction={"memories": []})
-    with Memory(tmp_path / "m", model=model, embeddings="hash", settings=settings) as opened:
-        rows = [{"role": "user", "content": text, "id": own} for own, text in SAID.items()]
-        opened.user("ana").add(rows, session_id="s", at="2025-03-01")
-        yield opened
+    opened = Memory(tmp_path / "m", model=model, embeddings="hash", settings=settings)
+    rows = [{"role": "user", "content": text, "id": own} for own, text in SAID.items()]
+    opened.user("ana").add(rows, session_id="s", at="2025-03-01")
+    yield opened
+    let_go(opened)
 
 
 def agent(memory: Memory, args: dict[str, Any], name: str = "book_flight", **options: Any) -> Any:

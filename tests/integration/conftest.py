@@ -10,11 +10,15 @@ from tests.conftest import said
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A memory in which two users have said something, and one has files."""
-    with Memory(tmp_path / "memory", embeddings="hash") as memory:
+    return two_users(tmp_path)
+
+
+def two_users(home: Path) -> Path:
+    """Make a memory in which two users have said something, and one has a record."""
+    with Memory(home / "memory", embeddings="hash") as memory:
         ana = memory.user("ana")
         ana.add(said("I always take an aisle seat.", id="m1"), session_id="old")
         row = {"text": "Ana prefers aisle seats.", "source_message_ids": ["m1"], "record_id": "r1"}
         ana.add_records([row])
         memory.user("bob").add(said("I always take a window seat.", id="b1"), session_id="old")
-    return tmp_path
+    return home

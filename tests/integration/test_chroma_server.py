@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,16 +27,33 @@ def loopback_only(socket_enabled: None) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server that the tests share."""
+    with _running(tmp_path_factory.mktemp("server")) as server:
+        yield server.url
+
+
 @pytest.fixture
 def server(tmp_path: Path, loopback_only: None) -> Iterator[Server]:
-    running = Server(tmp_path / "server")
-    yield running
-    running.stop()
+    """A server of the test's own, which it may stop."""
+    with _running(tmp_path / "server") as server:
+        yield server
 
 
-def test_adds_finds_rebuilds_and_erases(server: Server, tmp_path: Path) -> None:
-    path = tmp_path / "memory"
-    with Memory(path, chroma=server.url, embeddings="hash", settings=SMALL) as memory:
+@contextmanager
+def _running(directory: Path) -> Iterator[Server]:
+    with loopback_alone():
+        running = Server(directory)
+        try:
+            yield running
+        finally:
+            running.stop()
+
+
+def test_adds_finds_rebuilds_and_erases(url: str, tmp_path: Path) -> None:
+    path, before = tmp_path / "memory", _names(url)
+    with Memory(path, chroma=url, embeddings="hash", settings=SMALL) as memory:
         for user_id in ("ann", "bob"):
             talk = [said(f"{user_id} says number {n}", id=str(n)) for n in range(20)]
             memory.user(user_id).add(talk, session_id="s")
@@ -46,22 +64,25 @@ def test_adds_finds_rebuilds_and_erases(server: Server, tmp_path: Path) -> None:
         assert ann.rebuild().indexed == 20
         ann.erase()
         assert memory.user("bob").doctor(sample=0).indexed == 20
-    names = [collection.name for collection in _collections(server)]
-    assert len(names) == 1
+    assert len(_names(url) - before) == 1
     assert not list(path.rglob("chroma*"))
 
 
-def _collections(server: Server) -> list:  # type: ignore[type-arg]
+def _collections(url: str) -> list:  # type: ignore[type-arg]
     from langmem_graph.storage.chroma_index import connect
 
-    return list(connect(server.url).list_collections())
+    return list(connect(url).list_collections())
+
+
+def _names(url: str) -> set[str]:
+    return {collection.name for collection in _collections(url)}
 
 
 @pytest.mark.long
-def test_a_client_object_is_as_good_as_a_url(server: Server, tmp_path: Path) -> None:
+def test_a_client_object_is_as_good_as_a_url(url: str, tmp_path: Path) -> None:
     from langmem_graph.storage.chroma_index import connect
 
-    client = connect(server.url)
+    client = connect(url)
     with Memory(tmp_path / "m", chroma=client, embeddings="hash", settings=SMALL) as memory:
         memory.user("u").add([said(f"text {n}", id=str(n)) for n in range(9)], session_id="s")
         assert memory.user("u").doctor().indexed == 9
@@ -118,19 +139,19 @@ def test_a_stopped_server_degrades_and_heals(server: Server, tmp_path: Path) -> 
 
 
 @pytest.mark.long
-def test_a_rebuild_by_another_process_is_followed(server: Server, tmp_path: Path) -> None:
+def test_a_rebuild_by_another_process_is_followed(url: str, tmp_path: Path) -> None:
     path = tmp_path / "memory"
     code = (
         "import sys; from langmem_graph import Memory\n"
         "with Memory(sys.argv[1], chroma=sys.argv[2], embeddings='hash') as m:"
         " print(m.user('u').rebuild().indexed)"
     )
-    with Memory(path, chroma=server.url, embeddings="hash", settings=SMALL) as memory:
+    with Memory(path, chroma=url, embeddings="hash", settings=SMALL) as memory:
         user = memory.user("u")
         user.add([said(f"text number {n}", id=str(n)) for n in range(12)], session_id="s")
         assert user.recall("number 3").report.status == "ok"
         done = subprocess.run(
-            [sys.executable, "-c", code, path, server.url], capture_output=True, check=True
+            [sys.executable, "-c", code, path, url], capture_output=True, check=True
         )
         assert done.stdout.strip() == b"12"
         assert user.recall("number 3").report.status == "ok"
@@ -138,9 +159,9 @@ def test_a_rebuild_by_another_process_is_followed(server: Server, tmp_path: Path
 
 
 @pytest.mark.long
-def test_from_embedded_to_server_and_back(server: Server, tmp_path: Path) -> None:
+def test_from_embedded_to_server_and_back(url: str, tmp_path: Path) -> None:
     path = tmp_path / "memory"
-    for chroma in (None, server.url, None):
+    for chroma in (None, url, None):
         with Memory(path, chroma=chroma, embeddings="hash", settings=SMALL) as memory:
             user = memory.user("u")
             user.add(said(f"added with {chroma}", at="2024-01-01"), session_id=str(time.time()))
@@ -183,7 +204,7 @@ def test_two_processes_share_a_store(server: Server, tmp_path: Path) -> None:
     assert [part.wait(120) for part in parts] == [0, 0]
     with ChromaStore(path, chroma=server.url, embeddings="hash", settings=SMALL) as store:
         assert len(store.search(("shared",), limit=100)) == 30
-        assert [collection.count() for collection in _collections(server)] == [30]
+        assert [collection.count() for collection in _collections(server.url)] == [30]
         assert store.search(("shared",), query="two says 7", limit=1)[0].key == "two.7"
         store.rebuild()
         server.stop()
