@@ -216,9 +216,11 @@ def embed_pieces(
         return _pieces(embedder, texts, settings), []
     except EmbeddingError as error:
         done.warn(error)
+    if len(texts) == 1:
+        return [], list(texts)
     pieces: list[Piece] = []
     failed: list[int] = []
-    for n, text in texts.items() if len(texts) > 1 else ():
+    for n, text in texts.items():
         if len(failed) >= MAX_FAILURES and not pieces:
             failed.append(n)
             continue

@@ -30,6 +30,8 @@ Passes = NDArray[np.bool_]
 _V = message_values.c
 _COLUMNS = ("at", "role", "origin", "session_id")  # keys that are no rows of values
 _ABSENT: dict[str, Any] = {"text": "", "number": 0.0}
+_EACH: sa.ColumnElement[int] = sa.literal_column("0")
+"""As an offset: PostgreSQL then looks at each row, and does not join with all that match."""
 _COMPARED: dict[str, Any] = {
     "$eq": lambda column, values: column == values[0],
     "$ne": lambda column, values: column != values[0],
@@ -76,8 +78,9 @@ def conditions_of(where: Filter, layer: str, number: Any) -> list[sa.ColumnEleme
     if layer == MESSAGES:
         own = messages.alias("own")
         passing = sa.select(own.c.n).where(own.c.n == number, _matching(where, own, each=True))
-        return [sa.exists(passing)]
-    return [~sa.exists(_failing(where, each=True).where(_CARRIED.c.record == number))]
+        return [sa.exists(passing.offset(_EACH))]
+    failing = _failing(where, each=True).where(_CARRIED.c.record == number)
+    return [~sa.exists(failing.offset(_EACH))]
 
 
 _CARRIED, _CARRIER = record_sources.alias("carrying"), messages.alias("carrier")
@@ -173,7 +176,8 @@ def _of_value(where: Comparison, of: Any, *, each: bool) -> sa.ColumnElement[boo
     found = _having(where)
     missing = where.operator == "$exists" and not where.values[0]
     if each:
-        there: sa.ColumnElement[bool] = sa.exists(found.where(_V.message == of.c.n))
+        own = found.where(_V.message == of.c.n).offset(_EACH)
+        there: sa.ColumnElement[bool] = sa.exists(own)
     else:
         there = of.c.n.in_(found)
     return ~there if missing else there

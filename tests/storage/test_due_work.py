@@ -52,6 +52,17 @@ def test_closing_does_what_is_due_of_both_layers(reopen: Reopen) -> None:
     assert (health.vectors, health.waiting_to_index) == (3, 0)
 
 
+def test_a_single_text_that_failed_is_tried_at_the_next_add(
+    reopen: Reopen, troubled: TroubledEmbeddings
+) -> None:
+    user = reopen(embeddings=troubled).user("u")
+    troubled.down = True
+    assert user.add([said("first", id="1")], session_id="s").not_yet_embedded == ["1"]
+    troubled.down = False
+    user.add([said("second", id="2")], session_id="s")
+    assert user.doctor(sample=0).waiting_to_embed == 0
+
+
 def test_what_failed_is_tried_at_the_next_add(reopen: Reopen, troubled: TroubledEmbeddings) -> None:
     user = reopen(embeddings=troubled).user("u")
     troubled.down = True
