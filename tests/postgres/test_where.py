@@ -4,10 +4,14 @@ from typing import Any
 
 import psycopg
 import pytest
+import sqlalchemy as sa
 
 from langmem_graph.errors import StorageError
+from langmem_graph.filters import parsed
 from langmem_graph.memory import Memory
 from langmem_graph.storage import postgres_schema
+from langmem_graph.storage.tables_and_migrations import messages, records
+from langmem_graph.storage.where_conditions import within
 from tests.conftest import said
 from tests.retrieval.test_where import outside
 from tests.support import filtered
@@ -28,6 +32,22 @@ def test_it_finds_what_comparing_all_finds(database: str, messages: int, filters
 ])  # fmt: skip
 def test_nothing_from_outside_is_shown(database: str, contexts: int) -> None:
     outside(database, contexts)
+
+
+@pytest.mark.parametrize("layer", ["messages", "records"])
+def test_a_filter_is_looked_up_for_each_row(database: str, layer: str) -> None:
+    """With joins instead, the time of a search would grow with the messages that pass."""
+    with Memory(database, embeddings="hash") as memory:
+        user = memory.user("ana")
+        user.add(said("the budget of bees", metadata={"project": "atlas"}), session_id="s")
+        services = memory._services.within(parsed({"project": "atlas"}))
+        with services.room("ana") as room, room.database.read_transaction() as connection:
+            number = {"messages": messages.c.n, "records": records.c.n}[layer]
+            query = sa.select(number).where(*within(connection, layer, number))
+            words = str(query.compile(connection, compile_kwargs={"literal_binds": True}))
+            plan = connection.exec_driver_sql(f"EXPLAIN {words}").scalars().all()
+    assert any("SubPlan" in line for line in plan), plan
+    assert not any("Semi Join" in line or "Anti Join" in line for line in plan), plan
 
 
 OLDER = {
