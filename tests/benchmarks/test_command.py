@@ -140,8 +140,8 @@ def test_a_system_named_twice_is_one(tmp_path):
     ("words", "expected"),
     [
         (["--reader", "navigate"], "name a --model"),
-        (["--model", "x", "--depths", "-1"], "reasoning.depth"),
-        (["--model", "x", "--breadths", "0"], "reasoning.breadth"),
+        (["--model", "x", "--depths", "-1"], "ReasoningSettings: depth"),
+        (["--model", "x", "--breadths", "0"], "ReasoningSettings: breadth"),
         (["--judge", "x"], "name a --model too"),
         (["--ablate", "all"], "name a --model"),
         (["--edges", "0.3"], "name a --model"),

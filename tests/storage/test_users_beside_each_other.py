@@ -121,7 +121,8 @@ def test_too_many_calls_for_a_locked_ledger_get_an_error_of_ours(reopen: Reopen)
     user = memory.user("a")
     user.add(said("hello"), session_id="s")
     room = memory._services.directory._folders[folder(memory, "a").name]
-    room.database._engine.pool._timeout = 0.1
+    pool = room.database._engine.pool
+    pool._timeout, pool._max_overflow = 0.1, 0  # however slowly the calls come
     with locked(memory, "a"), ThreadPoolExecutor(60) as threads:
         calls = [threads.submit(user.add, said(f"{n}"), session_id="s") for n in range(60)]
         problems = [call.exception() for call in calls]
