@@ -174,8 +174,8 @@ def _views(place: Path) -> dict[str, str]:
     """The address of each view; those that show one thing show one in the middle of the memory."""
     with Memory(place, embeddings=_embeddings(), read_only=True) as memory:
         user = memory.user(USER)
-        sessions = user.sessions()
-        session = sessions[len(sessions) // 2].session_id
+        sessions = [one for one in user.sessions() if one.session_id.startswith("session-")]
+        session = sessions[len(sessions) // 2].session_id  # none that was written meanwhile
         message = user.conversation(session, limit=1)[0]
         record = user.made_of(message.id)[0].records[0].record_id
     at, later = message.at.date(), (message.at + timedelta(days=30)).date()
