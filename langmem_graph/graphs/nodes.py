@@ -200,9 +200,12 @@ def create_write_node(
 
 def _node(step: BothStep[dict[str, Any]], messages_key: str) -> Node:
     """A runnable whose annotation tells `add_node` what it takes beside the messages."""
-    more = {"memory_owner": Annotated[dict[str, Any], latest]}
-    more["memory_run"] = Annotated[str, _NewEachRun]
-    taken = TypedDict("taken", {messages_key: list[Any], **more}, total=False)  # type: ignore[misc]
+    keys = {
+        messages_key: list[Any],
+        "memory_owner": Annotated[dict[str, Any], latest],
+        "memory_run": Annotated[str, _NewEachRun],
+    }
+    taken = TypedDict("taken", keys, total=False)  # type: ignore[misc]
 
     class Taking(RunnableLambda[Any, dict[str, Any]]):
         def __call__(self, state: taken, config: RunnableConfig | None = None) -> dict[str, Any]:

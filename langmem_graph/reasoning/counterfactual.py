@@ -51,8 +51,7 @@ async def counterfactual(
     risks += [Risk(claim=" ".join(risk.claim.split()), basis="world") for risk in possible]
     for risk in risks:
         recorder.record("memory_risk", **risk.model_dump())
-    found: ReasoningState = {"consequences": FoundRisks(risks, fresh)}
-    return {"usage": usage, "trace": recorder.trace, **found}
+    return {"usage": usage, "trace": recorder.trace, "consequences": FoundRisks(risks, fresh)}
 
 
 async def _search(

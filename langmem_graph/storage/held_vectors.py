@@ -51,11 +51,11 @@ ALL_BYTES = 256 << 20  # of all rooms of the process
 IN_USE_SECONDS, REFUSED_SECONDS, READING_SECONDS = 300.0, 60.0, 30.0
 TERMS = 10_000  # of one room whose counts are remembered
 FILTERS = 16  # of one room whose messages are remembered
-_LAST = (sa.select(sa.func.max(t.c.n)).scalar_subquery() for t in (vectors, messages, records))
-_FACTS = (
+_LAST = [sa.select(sa.func.max(t.c.n)).scalar_subquery() for t in (vectors, messages, records)]
+_FACTS = [
     sa.select(meta.c.value).where(meta.c.key == key).scalar_subquery()
     for key in (VECTORS_DELETED, "embedder", "dimension")
-)
+]
 _STATE = sa.select(*(sa.func.coalesce(last, 0) for last in _LAST), *_FACTS)
 _COUNT = sa.select(sa.func.count()).where(vectors.c.layer == MESSAGES)
 _GUARD = threading.RLock()  # the collector may drop a room while its thread has it

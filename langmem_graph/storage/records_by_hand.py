@@ -161,7 +161,7 @@ def _add_message(
     writer: Writer,
 ) -> str:
     """Store the words as a message that extraction does not read; its id is returned."""
-    message_id = services.read(user_id, lambda c: _said_now(c, message_id), message_id)
+    message_id = services.read(user_id, lambda c: _id_for_words(c, message_id), message_id)
     message = {"role": writer.origin, "content": words, "id": message_id, "metadata": metadata}
     report = add_messages.add_messages(
         services, user_id, message, BY_HAND_SESSION, None, whole_conversation=False, read=False
@@ -171,10 +171,10 @@ def _add_message(
     return message_id
 
 
-def _said_now(connection: Connection, message_id: str) -> str:
-    """The id, or another where records of that message have all ceased to hold.
+def _id_for_words(connection: Connection, message_id: str) -> str:
+    """The id under which words are stored: this one, unless it is a message's that has ended.
 
-    What is said anew then, is said at another time.
+    Where all records of that message have ceased to hold, the words are said at another time.
     """
     name, number = message_id, 1
     while known := record_queries.message_numbers(connection, [name]):
