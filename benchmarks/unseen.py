@@ -81,6 +81,15 @@ def fill(folder: Path, lines: Sequence[Row], embeddings: Embeddings) -> None:
         memory.user("user").flush()
 
 
+def asked_in(folder: Path, names: Sequence[str]) -> list[Row]:
+    """What a set asks; it need not have all of these files, but one."""
+    files = [file for name in names if (file := folder / f"{name}.jsonl").exists()]
+    if not files:
+        wanted = " or ".join(f"{name}.jsonl" for name in names)
+        raise SystemExit(f"{folder} has no {wanted}.")
+    return [row for file in files for row in read_lines(file)]
+
+
 def recalled(user: UserMemory, item: Row) -> Row:
     """What a recall that reasons makes of a question or an act."""
     asked = item.get("question") or item["request"]
@@ -240,7 +249,7 @@ def main(words: Sequence[str] | None = None) -> None:
     if options.model is None:
         common.console.print(report(kept_in(options.out)))
         return
-    items = [row for name in files for row in read_lines(options.set / f"{name}.jsonl")]
+    items = asked_in(options.set, files)
     embeddings = cached(MiniLMEmbeddings(), common.OUTPUT / "vectors.sqlite")
     with TemporaryDirectory() as place, ThreadPoolExecutor(options.threads) as pool:
         fill(Path(place), read_lines(options.set / "memory.jsonl"), embeddings)

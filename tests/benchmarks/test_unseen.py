@@ -50,6 +50,13 @@ def test_a_question_and_an_act_are_told_with_what_was_found(asking: Any) -> None
     assert "lilies" in unseen.sheet(done)
 
 
+def test_a_set_may_ask_questions_alone(tmp_path: Path) -> None:
+    (tmp_path / "questions.jsonl").write_text('{"id": "q1"}\n', encoding="utf-8")
+    assert unseen.asked_in(tmp_path, ("questions", "acts")) == [{"id": "q1"}]
+    with pytest.raises(SystemExit, match=r"no tasks\.jsonl"):
+        unseen.asked_in(tmp_path, ("tasks",))
+
+
 def test_a_judges_verdicts_are_counted_where_they_lie(tmp_path: Path) -> None:
     row = {"kind": "list", "calls": 1, "against": [], "evidence": [], "quoted": [], "plain": []}
     done = [row | {"id": name} for name in ("q1", "q2")]
