@@ -34,7 +34,7 @@ from langmem_graph.trust import bounded
 
 _SAME = set("session_id role origin name at text agent_id metadata room author".split())
 ATTEMPTS, DEEPER = 3, 8  # searches where most texts are equal, each so many times as deep
-MANY, DEEP = 0.25, 1.25
+MANY, DEEP = 0.25, 1.1
 """From this share of messages on that pass a filter, words are looked up among all, so many times
 deeper than the share says; measured."""
 
@@ -197,7 +197,7 @@ def _by_words(
         known = TermCounts(held.state.message, having)
     newest = message_queries.newest_message(connection) if known is None else 0
     chosen, counted = telling(MESSAGE_WORDS, connection, sought.query, newest, known)
-    share = passes.mean() if passes is not None else 0.0
+    share = 0.0 if passes is None else np.count_nonzero(passes) / len(passes)
     if passes is not None and share >= MANY:
         deep = int(DEEP * depth / share)
         found = MESSAGE_WORDS.search(connection, chosen, deep, counted=counted)

@@ -129,8 +129,10 @@ class WordTable:
             return postgres_words.search(connection, *meant)
         matching = match_expression(terms)
         if among is None and not (counted and counted.pooled):
-            asked = {"matching": matching, "limit": -1 if limit is None else limit}
-            return [(n, bm25) for n, bm25 in connection.execute(self._best, asked).all()]
+            asked = matching, -1 if limit is None else limit
+            plain = connection.connection.cursor().execute(self._best, asked)  # as for the counts
+            found: list[tuple[int, float]] = plain.fetchall()
+            return found
         query = self._scores(sa.literal(matching), among)
         if counted is not None and counted.pooled:
             # FTS5 knows this table alone: each term's score is corrected.
@@ -145,10 +147,15 @@ class WordTable:
         return [(n, bm25) for n, bm25 in connection.execute(best).all()]
 
     @cached_property
-    def _best(self) -> sa.Select[Any]:
-        """One statement for all searches: to build it each time takes as long as to run it."""
-        matching = sa.bindparam("matching", type_=sa.String)
-        return _best_first(self._scores(matching)).limit(sa.bindparam("limit", type_=sa.Integer))
+    def _bm25(self) -> str:
+        weights = ", ".join(map(str, self.weights[: len(self.columns)]))
+        return f"-bm25({self.name}, {weights})"
+
+    @cached_property
+    def _best(self) -> str:
+        """The statement for the best rows that match one value, as many as another one says."""
+        found = f"SELECT rowid, {self._bm25} AS score FROM {self.name} WHERE {self.name} MATCH ?"  # noqa: S608  # constants
+        return f"{found} ORDER BY score DESC, rowid LIMIT ?"
 
     def _scores(
         self,
@@ -157,8 +164,7 @@ class WordTable:
         share: float = 1.0,
     ) -> sa.Select[Any]:
         """Selects the rows that match, with this share of their BM25 scores."""
-        weights = ", ".join(map(str, self.weights[: len(self.columns)]))
-        bm25 = sa.literal_column(f"-bm25({self.name}, {weights})", sa.Float)
+        bm25 = sa.literal_column(self._bm25, sa.Float)
         score = bm25 if share == 1.0 else bm25 * share
         found = sa.select(sa.column("rowid"), score.label("score")).select_from(self._table)
         found = found.where(sa.column(self.name).match(matching))

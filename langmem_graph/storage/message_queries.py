@@ -42,8 +42,8 @@ _FACTS = select(*(messages.c[name] for name in Facts._fields))
 
 
 def facts_of(connection: Connection, items: Iterable[int]) -> dict[int, Facts]:
-    """What ranking needs to know of these messages, by number."""
-    rows = rows_where_in(connection, _passing(connection, _FACTS), messages.c.n, items)
+    """What ranking needs to know of these messages, which pass the connection's filter."""
+    rows = rows_where_in(connection, _FACTS, messages.c.n, items)
     return {facts.n: facts for facts in map(Facts._make, rows)}
 
 
@@ -58,18 +58,15 @@ _whole = select(*(messages.c[name] for name in _READ), sessions.c.session_id).jo
 
 def _shown(connection: Connection) -> Select[Any]:
     """Whole messages, those that pass the connection's filter."""
-    return _passing(connection, _whole)
-
-
-def _passing(connection: Connection, query: Select[Any]) -> Select[Any]:
     where = filter_of(connection)
-    return query if where is None else _filtered(query, repr(where), where)
+    return _whole if where is None else _filtered(repr(where), where)
 
 
 @lru_cache(maxsize=256)
-def _filtered(query: Select[Any], name: str, where: Filter) -> Select[Any]:
+def _filtered(name: str, where: Filter) -> Select[Any]:
     """The name tells filters apart that are equal: 1 and True are."""
-    return query.where(*conditions_of(where, MESSAGES, messages.c.n))
+    passing = conditions_of(where, MESSAGES, messages.c.n)
+    return _whole.where(*passing).execution_options(kept=True)
 
 
 def messages_by_number(connection: Connection, items: Iterable[int]) -> dict[int, Message]:

@@ -250,11 +250,12 @@ def rows_where_in(
 ) -> Iterator[Row[Any]]:
     """The query's rows whose column is one of any number of values.
 
-    Texts that are no valid Unicode cannot be stored, so they are left out.
+    Texts that are no valid Unicode cannot be stored, so they are left out. A statement without
+    values of its own, or with the option `kept`, is made once for all numbers.
     """
     distinct = list(dict.fromkeys(values))
     if distinct and isinstance(column.type, sa.Integer):
-        if query.whereclause is None:
+        if query.whereclause is None or query.get_execution_options().get("kept"):
             asked = _having_numbers(query, column)
             return iter(connection.execute(asked, {NUMBERS: distinct}).all())
         return iter(connection.execute(query.where(one_of(column, distinct))).all())
