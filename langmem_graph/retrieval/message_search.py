@@ -28,15 +28,12 @@ from langmem_graph.storage.message_queries import Facts
 from langmem_graph.storage.superseded_labels import labelled_messages
 from langmem_graph.storage.tables_and_migrations import MESSAGES
 from langmem_graph.storage.vector_rows import Pieces
-from langmem_graph.storage.where_conditions import Passes, numbers_within, passing
-from langmem_graph.storage.words import TermCounts, query_terms
+from langmem_graph.storage.where_conditions import numbers_within, passing
+from langmem_graph.storage.words import Passes, TermCounts, query_terms
 from langmem_graph.trust import bounded
 
 _SAME = set("session_id role origin name at text agent_id metadata room author".split())
 ATTEMPTS, DEEPER = 3, 8  # searches where most texts are equal, each so many times as deep
-MANY, DEEP = 0.25, 1.1
-"""From this share of messages on that pass a filter, words are looked up among all, so many times
-deeper than the share says; measured."""
 
 
 def search_best(search: UserSearch, query: str, k: int, by: SearchBy) -> list[MessageHit]:
@@ -187,25 +184,15 @@ def _by_words(
     passes: Passes | None,
     held: HeldVectors | None,
 ) -> dict[int, float]:
-    """The messages with the best BM25 scores, of those that pass the filter.
-
-    Where many pass, it takes less time to look deeper and leave out the others.
-    """
-    known, depth = search.message_terms, sought.words
+    """The messages with the best BM25 scores, of those that pass the filter."""
+    known = search.message_terms
     if known is None and held is not None:
         having = held.word_counts(connection, query_terms(sought.query))
         known = TermCounts(held.state.message, having)
     newest = message_queries.newest_message(connection) if known is None else 0
     chosen, counted = telling(MESSAGE_WORDS, connection, sought.query, newest, known)
-    share = 0.0 if passes is None else np.count_nonzero(passes) / len(passes)
-    if passes is not None and share >= MANY:
-        deep = int(DEEP * depth / share)
-        found = MESSAGE_WORDS.search(connection, chosen, deep, counted=counted)
-        best = [(n, score) for n, score in found if passes[n]]
-        if len(best) >= depth or len(found) < deep:
-            return dict(best[:depth])
-    among = numbers_within(connection, MESSAGES)
-    return dict(MESSAGE_WORDS.search(connection, chosen, depth, among, counted))
+    among = numbers_within(connection, MESSAGES) if passes is None else passes
+    return dict(MESSAGE_WORDS.search(connection, chosen, sought.words, among, counted))
 
 
 def _best_pieces(

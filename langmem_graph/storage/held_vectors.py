@@ -34,7 +34,8 @@ from langmem_graph.storage.tables_and_migrations import (
     vectors,
 )
 from langmem_graph.storage.vector_rows import Matrix, Pieces, VectorRows
-from langmem_graph.storage.where_conditions import Passes, filter_of, messages_matching
+from langmem_graph.storage.where_conditions import filter_of, messages_matching
+from langmem_graph.storage.words import Passes
 from langmem_graph.threads import result_of, start_thread
 
 if TYPE_CHECKING:

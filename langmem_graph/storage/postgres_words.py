@@ -9,11 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.dialects.postgresql import ARRAY, UUID, insert
 
-from langmem_graph.storage.words import LEAST, TermCounts, is_prefix
+from langmem_graph.storage.words import LEAST, Passes, TermCounts, is_prefix
 
 SCHEMA = "langmem_graph"
 OWN_ROOM = "current_setting('app.room')::uuid"
@@ -160,7 +161,7 @@ def search(
     terms: Sequence[str],
     weights: tuple[float, float],
     limit: int | None,
-    among: sa.Select[tuple[int]] | None,
+    among: sa.Select[tuple[int]] | Passes | None,
     counted: TermCounts,
 ) -> list[tuple[int, float]]:
     """The items that have a term, with their BM25 scores, best first.
@@ -178,10 +179,18 @@ def search(
     }
     hits = _hits(weights, any(map(is_prefix, having)))
     query = sa.select(hits.c.item, hits.c.score).order_by(hits.c.score.desc(), hits.c.item)
-    if among is not None:
+    if isinstance(among, np.ndarray):
+        asked["passes"] = np.packbits(among, bitorder="little").tobytes()
+        query = query.where(_PASSES)
+    elif among is not None:
         # As a truth value, and no join: PostgreSQL then selects once, whatever it expects.
         query = query.where(hits.c.item.in_(among).is_(sa.true()))
     return [(item, score) for item, score in connection.execute(query.limit(limit), asked)]
+
+
+_PASSES = sa.text("get_bit(:passes, item) = 1").bindparams(
+    sa.bindparam("passes", type_=sa.LargeBinary())
+)
 
 
 @lru_cache(maxsize=8)

@@ -7,9 +7,7 @@ are shown names its condition here. A record passes where all the messages that 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard
 
-import numpy as np
 import sqlalchemy as sa
-from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from langmem_graph.filters import Comparison, Filter, Group, kind_of
@@ -25,8 +23,6 @@ from langmem_graph.storage.tables_and_migrations import (
     sessions,
 )
 
-Passes = NDArray[np.bool_]
-"""Of each message's number whether it passes a filter."""
 _V = message_values.c
 _COLUMNS = ("at", "role", "origin", "session_id")  # keys that are no rows of values
 _ABSENT: dict[str, Any] = {"text": "", "number": 0.0}

@@ -14,8 +14,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
+import numpy as np
 import snowballstemmer
+from numpy.typing import NDArray
 
+Passes = NDArray[np.bool_]
+"""Of each message's number, from 0 on, whether it passes a filter."""
 # Kana, Han (with extensions and compatibility forms) and Hangul.
 _CJK_RUN = re.compile(
     "[\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"

@@ -13,7 +13,7 @@ from langmem_graph.storage import postgres_schema
 from langmem_graph.storage.tables_and_migrations import messages, records
 from langmem_graph.storage.where_conditions import within
 from tests.conftest import said
-from tests.retrieval.test_where import outside
+from tests.retrieval.test_where import outside, words_that_pass
 from tests.support import filtered
 
 
@@ -32,6 +32,10 @@ def test_it_finds_what_comparing_all_finds(database: str, messages: int, filters
 ])  # fmt: skip
 def test_nothing_from_outside_is_shown(database: str, contexts: int) -> None:
     outside(database, contexts)
+
+
+def test_words_are_looked_up_among_what_passes(database: str) -> None:
+    words_that_pass(database)
 
 
 @pytest.mark.parametrize("layer", ["messages", "records"])

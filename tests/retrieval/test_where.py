@@ -5,10 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from langmem_graph.memory import Memory
 from langmem_graph.retrieval import search_common
+from langmem_graph.storage.full_text import MESSAGE_WORDS
+from langmem_graph.storage.words import TermCounts, query_terms
 from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.tools import create_memory_tools
 from tests.support import filtered
@@ -22,6 +25,29 @@ def test_it_finds_what_comparing_all_finds(tmp_path: Path, messages: int, filter
         user = memory.user("ana")
         known, carried = filtered.fill(user, messages)
         filtered.check(user, known, carried, seed=2, count=filters)
+
+
+def words_that_pass(place: object) -> None:
+    """Words are looked up among what passes as if the others were left out afterwards."""
+    with Memory(place, embeddings="hash") as memory:  # type: ignore[arg-type]
+        user = memory.user("ana")
+        said = [f"bees {'budget ' * (n % 5)} number {n}" for n in range(60)]
+        user.add([{"role": "user", "content": one} for one in said], session_id="s")
+        with memory._services.room("ana") as room, room.database.read_transaction() as connection:
+            terms, chance = query_terms("budget of 12 bees"), np.random.default_rng(5)
+            for rows in (0, 100):
+                own = MESSAGE_WORDS.counted(connection, terms)
+                counted = TermCounts(own.rows + rows, own.having, pooled=rows > 0)
+                every = MESSAGE_WORDS.search(connection, terms, counted=counted)
+                for share in (0.0, 0.1, 0.5, 1.0):
+                    passes = chance.random(61) < share
+                    found = MESSAGE_WORDS.search(connection, terms, 7, passes, counted)
+                    meant = [(n, score) for n, score in every if passes[n]][:7]
+                    assert found == [(n, pytest.approx(score)) for n, score in meant]
+
+
+def test_words_are_looked_up_among_what_passes(tmp_path: Path) -> None:
+    words_that_pass(tmp_path / "m")
 
 
 PLANS = [
