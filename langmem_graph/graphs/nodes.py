@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langgraph.config import get_config
 from langgraph.graph import MessagesState
 from langgraph.managed.base import ManagedValue
 from typing_extensions import TypedDict
@@ -21,7 +22,7 @@ from langmem_graph.graphs.conversation_messages import (
     value_in,
 )
 from langmem_graph.graphs.turn_memory import ExtractionMode, Report, TurnMemory
-from langmem_graph.graphs.user_identity import UserId
+from langmem_graph.graphs.user_identity import UserId, asker_of
 from langmem_graph.memory import Memory
 from langmem_graph.metadata import Value
 from langmem_graph.results import RecallMode
@@ -45,7 +46,7 @@ class MemoryState(MessagesState):
     memory_context: NotRequired[Annotated[str, latest]]
     """The context for the user's last message; empty when there is none and after the answer."""
     memory_question: NotRequired[Annotated[str, latest]]
-    """The ids of the messages that the context belongs to."""
+    """A hash of the run's user, and the ids of the messages that the context belongs to."""
     memory_owner: NotRequired[Annotated[dict[str, Any], latest]]
     """The user of this thread, and the message from which on it is theirs; by surface."""
     memory_report: NotRequired[Annotated[dict[str, Any], operator.or_]]
@@ -91,9 +92,25 @@ def with_memory(state: Any, *, messages_key: str = "messages") -> list[BaseMessa
             "state class a memory_context: str)."
         )
     messages = messages_in(state, messages_key)
-    asked = value_in(state, "memory_question")
-    fits = asked is None or asked == question_key(messages)
-    return place(messages, context if fits else "")
+    return place(messages, context if _fits(value_in(state, "memory_question"), messages) else "")
+
+
+def asked_by(config: RunnableConfig, messages: Sequence[BaseMessage]) -> str:
+    """What tells for whom and for which question a context was recalled."""
+    return f"{asker_of(config)}\n{question_key(messages)}"
+
+
+def _fits(asked: str | None, messages: Sequence[BaseMessage]) -> bool:
+    """Whether a context belongs to this question, and to the user of this run.
+
+    A run that was interrupted may be resumed by another one.
+    """
+    if asked is None:
+        return True
+    try:
+        return asked == asked_by(get_config(), messages)
+    except RuntimeError:  # called by hand, outside of a run
+        return asked.partition("\n")[2] == question_key(messages)
 
 
 def create_recall_node(
@@ -150,7 +167,8 @@ def create_recall_node(
         messages, owner, own = turn.thread(state, config, messages_key)
         context, spent = await turn.recall(own, config, blocking)
         shown = _reported(report or show_context, {"recall": spent})
-        return _recalled(messages, owner, context) | shown
+        update = {"memory_context": context, "memory_question": asked_by(config, messages)}
+        return {**update, "memory_owner": owner} | shown
 
     return _node(recall, messages_key)
 
@@ -212,13 +230,6 @@ def _node(step: BothStep[dict[str, Any]], messages_key: str) -> Node:
             return self.invoke(state, config)
 
     return Taking(*both(step), name=step.__name__)
-
-
-def _recalled(
-    messages: Sequence[BaseMessage], owner: dict[str, Any], context: str
-) -> dict[str, Any]:
-    asked = question_key(messages)
-    return {"memory_context": context, "memory_question": asked, "memory_owner": owner}
 
 
 def _written(messages: Sequence[BaseMessage], owner: dict[str, Any]) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
 from langmem_graph.filters import Where
-from langmem_graph.graphs.conversation_messages import in_view, messages_in, query_of, question_key
-from langmem_graph.graphs.nodes import UserContext, latest
+from langmem_graph.graphs.conversation_messages import in_view, messages_in, query_of
+from langmem_graph.graphs.nodes import UserContext, asked_by, latest
 from langmem_graph.graphs.turn_memory import TurnMemory, pipelines_of, read_with
 from langmem_graph.graphs.user_identity import UserId, user_of
 from langmem_graph.memory import Memory
@@ -113,7 +113,7 @@ def create_recall_graph(
             run.emit({"event": "memory_recall", **shown})
         update = {
             "memory_context": recalled.context,
-            "memory_question": question_key(messages_in(state)),
+            "memory_question": asked_by(run.config, messages_in(state)),
             "memory_recall": recalled.model_dump(mode="json"),
         }
         return {**update, "messages": [AIMessage(recalled.answer or "")]} if answer else update

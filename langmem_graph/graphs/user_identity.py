@@ -25,6 +25,7 @@ from langmem_graph.messages import text_of
 
 UserId = str | int | Callable[[RunnableConfig], str | int] | None
 """A fixed user, a function of the run's config, or None: the config, context or authentication."""
+_AUTHENTICATED, _AUTH_USER = "the authenticated user", "langgraph_auth_user"
 
 
 def user_of(config: RunnableConfig, user_id: UserId = None) -> str:
@@ -51,6 +52,12 @@ def user_of(config: RunnableConfig, user_id: UserId = None) -> str:
     return next(iter(named.values()))
 
 
+def asker_of(config: RunnableConfig) -> str:
+    """A hash of whom a run names, without what the application fixed as the user."""
+    named = {str(value) for value in _places(config).values() if value not in (None, "")}
+    return hashlib.sha256("\n".join(sorted(named)).encode("utf-8", "replace")).hexdigest()[:16]
+
+
 def _misnamed(config: RunnableConfig) -> str:
     """Keys of the config that look as if they were meant to name the user; never their values."""
     seen: dict[str, str] = {}
@@ -64,12 +71,22 @@ def _misnamed(config: RunnableConfig) -> str:
 
 
 def _named_users(config: RunnableConfig) -> dict[str, str]:
-    configurable = config.get("configurable") or {}
-    config_id, context_id = configurable.get("user_id"), _user_of_context()
-    named = _present({"configurable.user_id": config_id, "the runtime context": context_id})
-    if named and isinstance(configurable.get("langgraph_auth_user"), StudioUser):
+    places = _places(config)
+    authenticated = _present({_AUTHENTICATED: places.pop(_AUTHENTICATED)})
+    named = _present(places)
+    if named and isinstance((config.get("configurable") or {}).get(_AUTH_USER), StudioUser):
         return named  # a developer in LangGraph Studio, who looks at any user's runs
-    return named | _present({"the authenticated user": configurable.get("langgraph_auth_user_id")})
+    return named | authenticated
+
+
+def _places(config: RunnableConfig) -> dict[str, Any]:
+    """What each place says where a user may be named."""
+    configurable = config.get("configurable") or {}
+    return {
+        "configurable.user_id": configurable.get("user_id"),
+        "the runtime context": _user_of_context(),
+        _AUTHENTICATED: configurable.get(f"{_AUTH_USER}_id"),
+    }
 
 
 def _present(places: dict[str, Any]) -> dict[str, str]:

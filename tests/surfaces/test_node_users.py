@@ -2,6 +2,7 @@
 
 import asyncio
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.cache.memory import InMemoryCache
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph, add_messages
-from langgraph.types import CachePolicy
+from langgraph.types import CachePolicy, Command, interrupt
 from langgraph_sdk.auth.types import StudioUser
 from typing_extensions import TypedDict
 
@@ -23,6 +24,7 @@ from langmem_graph.graphs.nodes import (
     create_write_node,
     with_memory,
 )
+from langmem_graph.graphs.recall_graph import create_recall_graph
 from langmem_graph.graphs.user_identity import THREAD_OWNERS
 from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware
@@ -377,3 +379,32 @@ def test_a_cache_of_nodes_gives_nobody_the_memory_of_another(memory: Memory, way
         assert place in shown[-1] and "memory_run" not in state
         assert memory.user(user).doctor().messages == 3
     assert "Porto" not in shown[-1]
+
+
+@pytest.mark.parametrize("kind", ["node", "graph"])
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+def test_another_user_who_resumes_a_run_sees_nothing_recalled_for_the_first(
+    reopen: Callable[..., Memory], way: str, kind: str
+) -> None:
+    memory = reopen(model=ScriptedChatModel())
+    memory.user("ana").add(said("My dog is called Pixel."), session_id="old")
+    seen: list[str] = []
+
+    def chat(state: MemoryState) -> dict[str, Any]:
+        interrupt("go on?")
+        seen.append("\n".join(str(message.content) for message in with_memory(state)))
+        return {}
+
+    recall: Any = create_recall_node(memory)
+    if kind == "graph":
+        recall = create_recall_graph(memory, mode="fast")
+    builder = StateGraph(MemoryState)
+    builder.add_node("recall", recall)
+    builder.add_node("chat", chat)
+    builder.add_edge(START, "recall")
+    builder.add_edge("recall", "chat")
+    graph = builder.compile(checkpointer=InMemorySaver())
+    for thread, resumed_by in (("a", "bob"), ("b", "ana")):
+        run(graph, way, {"messages": "What is my dog called?"}, config("ana", thread))
+        run(graph, way, Command(resume=True), config(resumed_by, thread))
+    assert ["Pixel" in text for text in seen] == [False, True]
