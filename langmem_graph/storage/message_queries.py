@@ -1,5 +1,6 @@
 """Queries about messages, sessions and the size of a ledger."""
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -7,10 +8,12 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, Select, func, select
+from sqlalchemy.dialects import sqlite
 
 from langmem_graph.filters import Filter
 from langmem_graph.schemas import Message
 from langmem_graph.shown_ids import end_of
+from langmem_graph.storage.number_lists import one_of_given
 from langmem_graph.storage.sqlite_database import rows_where_in
 from langmem_graph.storage.tables_and_migrations import (
     ACTIVE,
@@ -39,12 +42,20 @@ class Facts(NamedTuple):
 
 _NEWEST = select(func.max(messages.c.n))
 _FACTS = select(*(messages.c[name] for name in Facts._fields))
+_PLAIN_FACTS = str(_FACTS.where(one_of_given(messages.c.n)).compile(dialect=sqlite.dialect()))
 
 
 def facts_of(connection: Connection, items: Iterable[int]) -> dict[int, Facts]:
     """What ranking needs to know of these messages, which pass the connection's filter."""
-    rows = rows_where_in(connection, _FACTS, messages.c.n, items)
-    return {facts.n: facts for facts in map(Facts._make, rows)}
+    if connection.dialect.name == "postgresql":
+        rows = rows_where_in(connection, _FACTS, messages.c.n, items)
+        return {facts.n: facts for facts in map(Facts._make, rows)}
+    # A search reads hundreds of them, and through SQLAlchemy a row takes twice as long.
+    plain = connection.connection.cursor().execute(_PLAIN_FACTS, (json.dumps([*items]),))
+    return {
+        n: Facts(n, session, role, name, datetime.fromisoformat(at), chars, bool(question))
+        for n, session, role, name, at, chars, question in plain.fetchall()
+    }
 
 
 def newest_message(connection: Connection) -> int:
