@@ -86,6 +86,9 @@ def no_attribute(owner: object, name: str, of_user: type) -> AttributeError:
 class UserMethods:
     """Base of `UserMemory`: what its methods work with and check."""
 
+    _left_out: tuple[str, ...] = ()
+    """What was said so far of shared rooms that might not be read, each once."""
+
     def __init_subclass__(cls) -> None:
         """Keep interrupts out of the methods that have a `twin`."""
         for made in list(vars(cls).values()):
@@ -114,6 +117,7 @@ class UserMethods:
         for reason in refused.values():
             _log.warning("a shared room was left out: %s", reason)
         texts = [f"{described(shared_key(r))} was left out: {why}." for r, why in refused.items()]
+        self._left_out = tuple(dict.fromkeys([*self._left_out, *texts]))
         allowed = [room for room in self._shared if room not in refused]
         return self._services.along(map(shared_key, allowed), texts)
 
