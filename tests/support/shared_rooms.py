@@ -15,6 +15,7 @@ import numpy as np
 from langmem_graph.errors import RoomRefusedError
 from langmem_graph.graphs import create_grounding_graph, create_recall_graph
 from langmem_graph.memory import Memory, UserMemory
+from langmem_graph.navigation import NavigationEnv
 from langmem_graph.room_keys import shared_key
 from langmem_graph.settings import ReasoningSettings, Settings
 from langmem_graph.storage.graph_neighbours import CAUSAL
@@ -132,6 +133,12 @@ def _tool(memory: Memory, user: str, rooms: Sequence[str], name: str, asked: Any
     return next(one for one in tools if one.name == name).invoke(asked)
 
 
+def _navigated(memory: Memory, user: str, rooms: Sequence[str], name: str, asked: Any) -> Any:
+    env = NavigationEnv(memory, shared=rooms)
+    env.reset({"user_id": user, "question": "Which meeting?"})
+    return env.step({"name": name, "arguments": asked})
+
+
 READERS: dict[str, Callable[[Memory, str, Sequence[str]], Any]] = {
     "recall": lambda m, u, r: m.user(u, shared=r).recall("meeting", k=30, max_tokens=4_000),
     "arecall": lambda m, u, r: asyncio.run(
@@ -150,6 +157,7 @@ READERS: dict[str, Callable[[Memory, str, Sequence[str]], Any]] = {
     "record ids": lambda m, u, r: m.user(u, shared=r).get_records("r1"),
     "retriever": lambda m, u, r: m.user(u, shared=r).as_retriever(k=30).invoke("meeting"),
     "a tool": lambda m, u, r: _tool(m, u, r, "get_records", {"record_ids": ["r1"]}),
+    "navigation": lambda m, u, r: _navigated(m, u, r, "get_records", {"record_ids": ["r1"]}),
 }
 
 
