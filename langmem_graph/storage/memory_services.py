@@ -77,6 +77,7 @@ class Services:
     ended_runs: deque[str] = field(default_factory=lambda: deque(maxlen=1_000))
     """Runs of extraction that were interrupted: a thread of one that is left claims nothing."""
     _with_traces: set[str] = field(default_factory=set)
+    _refused_before: deque[Any] = field(default_factory=lambda: deque(maxlen=1_000))
     _known_empty: deque[str] = field(default_factory=lambda: deque(maxlen=1_000))
     _closed: threading.Event = field(default_factory=threading.Event)
 
@@ -106,6 +107,13 @@ class Services:
         if key not in self._known_empty:
             self._known_empty.append(key)
             _log.warning("%s", text)
+
+    def is_first(self, refused: tuple[str, str, str | None]) -> bool:
+        """Whether this user's message was not refused before; True without an id."""
+        if refused in self._refused_before:
+            return False
+        self._refused_before.extend([refused] if refused[-1] is not None else [])
+        return True
 
     def asking(self, shared: Iterable[str], asks: "Callable[[str], Services]") -> Self:
         """The same where each reading asks anew which of these rooms the user may read."""
