@@ -81,7 +81,8 @@ def parse_messages(
     without_text: list[Counter[str]] = []
     for position, raw in enumerate(_as_sequence(messages)):
         fields: Mapping[str, Any] = {}
-        without_text.append(lost := Counter())
+        lost = Counter[str]()
+        without_text.append(lost)
         try:
             fields = _fields(raw)
             stated_at = _stated_time(fields, at)

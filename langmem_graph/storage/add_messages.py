@@ -77,8 +77,8 @@ def add_messages(
     )
     report = AddReport(rejected=rejected)
     if not new:  # nothing is stored, so that a new user gets no folder
-        ending = {"dropped": _dropped(services, (user_id, session), without_text, new, report)}
-        return report.model_copy(update={**ending, "milliseconds": _since(start)})
+        dropped = _dropped(services, (user_id, session), without_text, new, report)
+        return report.model_copy(update={"dropped": dropped, "milliseconds": _since(start)})
     before = set(given_before)
     if before and not services.directory.has(user_id) and all(one.id in before for one in new):
         report.forgotten.extend(one.id for one in new)  # an erased user gets no folder either
@@ -97,8 +97,8 @@ def add_messages(
         drained = services.embed_new(room, MESSAGES, rows)
         report.not_yet_embedded.extend(_not_yet_embedded(room, rows))
     dropped = _dropped(services, (user_id, session), without_text, new, report)
-    ending = {"dropped": dropped, "warnings": drained.warnings}
-    return report.model_copy(update={**ending, "milliseconds": _since(start)})
+    ending = {"warnings": drained.warnings, "milliseconds": _since(start)}
+    return report.model_copy(update={"dropped": dropped, **ending})
 
 
 def _since(start: float) -> float:
