@@ -111,7 +111,7 @@ def _dropped(
     without_text: Sequence[Counter[str]],
     given: Sequence[Message],
     report: AddReport,
-) -> Counter[str]:
+) -> dict[str, int]:
     """The blocks without text, by type, of what was not given before, as far as can be seen.
 
     A message of such blocks alone is not stored, and not known again. It was given before where a
@@ -122,14 +122,14 @@ def _dropped(
     accepted = [place for place in range(len(without_text)) if place not in refused]
     known = {place for place, one in zip(accepted, given, strict=True) if one.id not in new}
     last = max(known, default=-1)
-    counted = Counter[str]()
-    for place, kinds in enumerate(without_text):
+
+    def is_new(place: int) -> bool:
         if place in refused:
-            again = place < last or not (kinds and services.is_first((*session, refused[place])))
-        else:
-            again = place in known
-        counted += Counter() if again else kinds
-    return counted
+            return place > last and services.is_first((*session, refused[place]))
+        return place not in known
+
+    counted = (kinds for place, kinds in enumerate(without_text) if kinds and is_new(place))
+    return dict(sum(counted, Counter[str]()))
 
 
 def _not_forgotten(
