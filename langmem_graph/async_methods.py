@@ -13,12 +13,13 @@ from langmem_graph.errors import (
     InvalidInputError,
     LangMemGraphError,
     NotCopied,
+    NothingStoredError,
     ReadOnlyError,
     for_log,
 )
 from langmem_graph.filters import Where, parsed
 from langmem_graph.room_access import RoomAccess
-from langmem_graph.room_keys import described, nothing_in, shared_key
+from langmem_graph.room_keys import described, shared_key
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.threads import in_thread, in_thread_of, uninterrupted
 
@@ -85,6 +86,9 @@ def no_attribute(owner: object, name: str, of_user: type) -> AttributeError:
 class UserMethods:
     """Base of `UserMemory`: what its methods work with and check."""
 
+    _left_out: tuple[str, ...] = ()
+    """What was said so far of shared rooms that might not be read, each once."""
+
     def __init_subclass__(cls) -> None:
         """Keep interrupts out of the methods that have a `twin`."""
         for made in list(vars(cls).values()):
@@ -113,11 +117,9 @@ class UserMethods:
         for reason in refused.values():
             _log.warning("a shared room was left out: %s", reason)
         texts = [f"{described(shared_key(r))} was left out: {why}." for r, why in refused.items()]
+        self._left_out = tuple(dict.fromkeys([*self._left_out, *texts]))
         allowed = [room for room in self._shared if room not in refused]
-        empty = [room for room in allowed if self._services.holds_nothing(shared_key(room))]
-        for room in empty:
-            self._access.note_empty(room)
-        return self._services.along(map(shared_key, allowed), texts, map(nothing_in, empty))
+        return self._services.along(map(shared_key, allowed), texts)
 
     def _read_along(self, where: Where | None, query: Callable[[Connection], list[T]]) -> list[T]:
         """What a query gives in the user's room under a filter, then in the shared ones."""
@@ -125,7 +127,10 @@ class UserMethods:
         found = services.read(self.id, query, list[T]())
         for key in services.shared:
             try:
-                found += services.read(key, query, [])
+                with services.room(key) as room:
+                    found += room.database.read(query)
+            except NothingStoredError:
+                services.note_empty(key)
             except LangMemGraphError as error:
                 _log.warning("a shared room cannot be read: %s", for_log(error))
         return found

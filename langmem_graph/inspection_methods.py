@@ -20,7 +20,7 @@ from langmem_graph.reports import (
     Occurrence,
     UserSummary,
 )
-from langmem_graph.retrieval.schedule_lookup import agenda
+from langmem_graph.retrieval.schedule_lookup import MOST_OCCURRENCES, agenda
 from langmem_graph.room_keys import shared_name
 from langmem_graph.schemas import Message, Record
 from langmem_graph.storage import (
@@ -140,19 +140,30 @@ class InspectionMethods(UserMethods):
     aneighbours = twin(neighbours)
 
     def schedule(
-        self, since: object, until: object, *, where: Where | None = None
+        self,
+        since: object,
+        until: object,
+        *,
+        where: Where | None = None,
+        limit: int = MOST_OCCURRENCES,
     ) -> list[Occurrence]:
         """What takes place between two times, the earliest first, and what clashes with what.
 
         Shared rooms that the user may read are among it (`record.room`); clashes are looked for
         within each room, and by `recall` in all of them.
 
+        Args:
+            limit: the most entries, 1 to 1,000; what recurs is as many as it takes place. Where
+                there are more, the log has a warning; a call from the last `begin` on goes on.
+
         Raises:
-            InvalidInputError: no times.
+            InvalidInputError: no times, or another limit.
         """
-        begin, end = to_utc(since), to_utc(until)
-        found = self._read_along(where, lambda c: agenda(c, begin, end, self.settings))
-        return sorted(found, key=lambda one: (one.begin, one.end))
+        begin, end, (_, most) = to_utc(since), to_utc(until), _page(0, limit)
+        found = self._read_along(where, lambda c: agenda(c, begin, end, self.settings, most + 1))
+        if len(found) > most:
+            _log.warning("a schedule was cut after %d entries; ask for fewer days", most)
+        return sorted(found, key=lambda one: (one.begin, one.end))[:most]
 
     aschedule = twin(schedule)
 

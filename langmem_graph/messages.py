@@ -63,8 +63,8 @@ def parse_messages(
     origin: object = None,
     about: Mapping[str, Any] | None = None,
     redact: Redact | None = None,
-) -> tuple[list[Message], list[RejectedMessage], Counter[str]]:
-    """The messages of one call, those that cannot be stored, and a count of blocks without text.
+) -> tuple[list[Message], list[RejectedMessage], list[Counter[str]]]:
+    """The messages of one call, those that cannot be stored, and each one's blocks without text.
 
     `at` and `origin` are those of messages that carry none of their own; `about` is metadata and
     agent of all of them, to which each may add its own.
@@ -78,9 +78,11 @@ def parse_messages(
     occurrences: Counter[str] = Counter()
     accepted: list[Message] = []
     rejected: list[RejectedMessage] = []
-    lost: Counter[str] = Counter()
+    without_text: list[Counter[str]] = []
     for position, raw in enumerate(_as_sequence(messages)):
         fields: Mapping[str, Any] = {}
+        lost = Counter[str]()
+        without_text.append(lost)
         try:
             fields = _fields(raw)
             stated_at = _stated_time(fields, at)
@@ -93,7 +95,7 @@ def parse_messages(
             shown_id = str(given_id)[:MAX_ID_BYTES] if given_id is not None else None
             reason = str(problem)
             rejected.append(RejectedMessage(position=position, reason=reason, id=shown_id))
-    return _with_handoffs(accepted), rejected, lost
+    return _with_handoffs(accepted), rejected, without_text
 
 
 def _told_about(

@@ -100,7 +100,7 @@ class Pipelines:
         """Run the grounding graph; it reads with these services."""
         now = (datetime.now(UTC) if at is None else to_utc(at)).isoformat(timespec="minutes")
         state = await in_thread(grounding_request, tool, request, now=now, **options)
-        state["warnings"] = [*state["warnings"], *services.refused, *services.empty]
+        state["warnings"] = [*state["warnings"], *services.refused]
         return await self.grounding.over(services).ground(user_id, state)
 
     def close(self, until: float) -> None:

@@ -41,7 +41,9 @@ class AddReport(FrozenModel):
     not_yet_embedded: list[str] = Field(default_factory=list)
     """Ids of stored messages that are found by their words only, until they are embedded."""
     dropped: dict[str, int] = Field(default_factory=dict)
-    """How many content blocks of each type were not stored, because they hold no text."""
+    """How many content blocks of each type were not stored, because they hold no text. Of messages
+    that are sent again they are not counted again; of one that has nothing else, and is therefore
+    not known again, as far as it has an id or a later one is known."""
     warnings: list[str] = Field(default_factory=list)
     mode: Literal["retrieval"] = "retrieval"
     """`retrieval`: the messages were stored; no record was extracted from them yet."""

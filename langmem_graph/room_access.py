@@ -5,9 +5,7 @@ Without an answer that is exactly True the answer is no.
 
 import asyncio
 import inspect
-import logging
 import threading
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -15,10 +13,9 @@ from time import monotonic
 from typing import Any, Literal
 
 from langmem_graph.errors import NotCopied, RoomRefusedError, check_function
-from langmem_graph.room_keys import described, nothing_in, shared_key
+from langmem_graph.room_keys import described, shared_key
 from langmem_graph.threads import CALLERS_LOOP, result_of, start_thread
 
-_log = logging.getLogger(__name__)
 Action = Literal["read", "write"]
 Authorize = Callable[[str, str, Action], bool | Awaitable[bool]]
 """An application's function of user, room and action: whether this user may do that there."""
@@ -39,7 +36,6 @@ class RoomAccess(NotCopied):
             check_function("authorize", authorize, "user, room, action", example, waits=True)
         self._authorize, self._seconds = authorize, seconds
         self._free = threading.BoundedSemaphore(MOST_ASKED)
-        self._known_empty = deque[str](maxlen=1_000)
 
     def refusals(self, user: str, rooms: Sequence[str], action: Action) -> dict[str, str]:
         """Of these shared rooms those that the user may not use so, each with the reason."""
@@ -59,12 +55,6 @@ class RoomAccess(NotCopied):
         """Raise RoomRefusedError where there is nobody to ask."""
         if self._authorize is None:
             raise _refused(user, room, "use", _NOBODY)
-
-    def note_empty(self, room: str) -> None:
-        """Log once that a shared room holds nothing: not every result has a report to say it."""
-        if room not in self._known_empty:
-            self._known_empty.append(room)
-            _log.warning("%s", nothing_in(room))
 
     def _ask(self, loop: asyncio.AbstractEventLoop | None, *question: Any) -> object:
         if not self._free.acquire(timeout=self._seconds):

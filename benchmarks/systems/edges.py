@@ -7,6 +7,7 @@ from sqlalchemy import Connection, func, select
 from benchmarks.data.items import Question
 from benchmarks.readers import ContextReader, Reply
 from benchmarks.systems.ours import Reasoning, SharedMemory
+from langmem_graph.embeddings.embedder import Vectors
 from langmem_graph.reasoning import counterfactual
 from langmem_graph.results import Fact
 from langmem_graph.retrieval.example_search import linked_facts
@@ -32,7 +33,7 @@ class Edges(Reasoning):
         """The same, with the mean degree and the facts that edges of both kinds brought."""
         brought: list[int] = []
 
-        def counted(search: UserSearch, seeds: list[Fact], queries: list[str]) -> list[Fact]:
+        def counted(search: UserSearch, seeds: list[Fact], queries: Vectors) -> list[Fact]:
             found = linked_facts(search, seeds, queries)
             brought.append(len(found))
             return found

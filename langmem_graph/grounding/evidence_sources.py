@@ -208,7 +208,7 @@ async def in_each(
     """The work in the user's room (None) and in each shared one, without those where it fails."""
     notes = SearchNotes(warnings=run.warnings)
     return await services.in_rooms(
-        run.user, lambda rooms: _in_each(rooms, work, notes), notes.warnings
+        run.user, lambda rooms: _in_each(rooms, work, notes), notes.warnings, notes.warnings
     )
 
 

@@ -23,6 +23,7 @@ from langmem_graph.navigation.navigation_items import (
     read_item,
 )
 from langmem_graph.navigation.reward import Rubric
+from langmem_graph.room_keys import room_names
 from langmem_graph.runtime import run_apart
 from langmem_graph.threads import in_thread
 from langmem_graph.tokens import token_counter
@@ -119,7 +120,7 @@ class Rollout:
             finish=self.finish,
             tool_calls=self._uses,
             turns=self.turns,
-            problems=self._problems,
+            problems=[*self._problems, *self._user._left_out],  # same package
             messages=self.messages,
             **more,
         ).model_copy(deep=True)
@@ -135,6 +136,8 @@ class NavigationEnv:
         budget: the tool budget, in turns, after which only an answer counts (NapMem 5.3).
         rubric: computes the reward of a finished rollout.
         where: the tools show what passes this filter alone (docs/scopes.md), and no file.
+        shared: the tools also look in these shared rooms, as far as the item's user may read them;
+            `authorize` is asked at every call.
     """
 
     def __init__(
@@ -144,9 +147,10 @@ class NavigationEnv:
         budget: int = MAX_TURNS,
         rubric: Rubric | None = None,
         where: Where | None = None,
+        shared: Sequence[str | int] = (),
     ) -> None:
         parsed(where)  # raises for an unusable one
-        self._memory, self._where = memory, where
+        self._memory, self._where, self._shared = memory, where, room_names(shared)
         self._budget = check_budget(budget)
         self._rubric = rubric or Rubric()
         self._begun: tuple[QuestionItem, Rollout] | None = None
@@ -168,7 +172,7 @@ class NavigationEnv:
             InvalidInputError: the question item is not valid.
         """
         item = read_item(question_item)
-        user = self._memory.user(item.user_id)
+        user = self._memory.user(item.user_id, shared=self._shared)
         rollout = Rollout(user, item.question, self._budget, self._where)
         self._begun = item, rollout
         return _observation(rollout, rollout.messages)
@@ -254,7 +258,8 @@ def run_navigator(
 
     Args:
         model: any LangChain chat model with tool calling.
-        user_memory: whose memory, from `memory.user(id)`. Nothing is written to it.
+        user_memory: whose memory, from `memory.user(id)`, with `shared=[…]` of the rooms that the
+            user may read, too. Nothing is written to it.
         question: the question; it should name the current date where that matters.
         budget: the tool budget, in turns, as in NapMem.
         max_tokens: after so many tokens the model is not called again.

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.filters import Where, parsed
-from langmem_graph.memory import Memory
+from langmem_graph.memory import Memory, UserMemory
 from langmem_graph.navigation.actions import (
     LONGEST_TEXT,
     FinalAnswer,
@@ -24,6 +24,7 @@ from langmem_graph.navigation.navigation_items import (
 )
 from langmem_graph.navigation.reward import Rubric
 from langmem_graph.navigation.rollouts import check_budget, initial_messages
+from langmem_graph.room_keys import room_names
 from langmem_graph.tools.tool_answers import MAX_TURNS, READING
 
 Message = dict[str, Any]
@@ -109,24 +110,28 @@ def trl_rows(
 
 
 def trl_environment(
-    memory: Memory, *, where: Where | None = None
+    memory: Memory, *, where: Where | None = None, shared: Sequence[str | int] = ()
 ) -> Callable[[], "TrlEnvironment"]:
-    """The value for `GRPOTrainer(environment_factory=…)`; `where` as for `NavigationEnv`."""
+    """The value for `GRPOTrainer(environment_factory=…)`; options as for `NavigationEnv`."""
     parsed(where)  # raises for an unusable one
-    return lambda: TrlEnvironment(memory, where)
+    rooms = room_names(shared)
+    return lambda: TrlEnvironment(memory, where, rooms)
 
 
 class TrlEnvironment:
     """One rollout: the trainer shows its public methods to the model as tools."""
 
-    def __init__(self, memory: Memory, where: Where | None = None) -> None:
-        self._memory, self._where = memory, where
-        self._item: QuestionItem | None = None
+    def __init__(
+        self, memory: Memory, where: Where | None = None, shared: Sequence[str] = ()
+    ) -> None:
+        self._memory, self._where, self._shared = memory, where, shared
+        self._begun: tuple[QuestionItem, UserMemory] | None = None
         self._uses: list[ToolUse] = []
 
     def reset(self, *, item: str, **row: Any) -> None:
         """Begin a row of `trl_rows`."""
-        self._item = QuestionItem.model_validate_json(item)
+        asked = QuestionItem.model_validate_json(item)
+        self._begun = asked, self._memory.user(asked.user_id, shared=self._shared)
         self._uses = []
 
     @_described_as_in_catalogue
@@ -156,22 +161,21 @@ class TrlEnvironment:
 
     def _use(self, tool: str, **arguments: Any) -> str:
         (call,) = read_action({"name": tool, "arguments": arguments}, 1).calls
-        user = self._memory.user(self._current_item().user_id)
-        text, use = use_tool(user, call, turn=1, where=self._where)
+        text, use = use_tool(self._current()[1], call, turn=1, where=self._where)
         self._uses.append(use)
         return text
 
-    def _current_item(self) -> QuestionItem:
-        if self._item is None:
+    def _current(self) -> tuple[QuestionItem, UserMemory]:
+        if self._begun is None:
             raise InvalidInputError("There is no question yet. Call reset first.")
-        return self._item
+        return self._begun
 
 
 def trl_navigation(
     environment: TrlEnvironment, prompt: Sequence[Row], completion: Sequence[Row]
 ) -> tuple[QuestionItem, Navigation]:
     """The question item and the navigation of a rollout, for metrics and export."""
-    item = environment._current_item()  # private, since public methods would be tools
+    item, user = environment._current()  # private, since public methods would be tools
     finish, answer = finish_of(completion)
     has_calls = [bool(message.get("tool_calls")) for message in completion]
     navigation = Navigation(
@@ -181,6 +185,7 @@ def trl_navigation(
         finish=finish,
         tool_calls=calls_by_turn(completion, environment._uses),
         turns=sum(has_calls[:-1]),  # calls at the very end were not made
+        problems=list(user._left_out),  # same package
         messages=openai_messages([*prompt, *completion]),
     )
     return item, navigation

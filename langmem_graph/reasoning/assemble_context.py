@@ -61,7 +61,8 @@ async def context(
 ) -> ReasoningState:
     """Compose the context and the outcome of the recall."""
     settings, facts, warnings = deps.services.settings, _quotable(state), [*state["warnings"]]
-    stored = await _stored(deps, state, run, facts, warnings)
+    empty = list[str]()
+    stored = await _stored(deps, state, run, facts, warnings, empty)
     found = _Found.of(state, facts, stored)
     counter = await in_thread(token_counter, settings.encoding)  # loads a table
     budget = state["max_tokens"] or settings.context.max_tokens
@@ -75,7 +76,7 @@ async def context(
     outcome = Recall(
         context=text,
         evidence=evidence(quoted, stored.messages),
-        report=_report(deps, {**state, "warnings": warnings}, found, len(quoted), text, counter),
+        report=_report({**state, "warnings": warnings}, empty, found, len(quoted), text, counter),
         facts=quoted,
         reasoning=found.reasoning,
         trace=kept,
@@ -89,8 +90,12 @@ async def _stored(
     run: StepRun,
     facts: Sequence[Fact],
     warnings: list[str],
+    empty: list[str],
 ) -> "_Stored":
-    """What is stored of the facts; where that cannot be read, nothing, with a warning."""
+    """What is stored of the facts; where that cannot be read, nothing, with a warning.
+
+    What is said of shared rooms that hold nothing is added to `empty`.
+    """
     is_vague = (state["proof"].intent or state["intent"]) == "vague"
     at = datetime.fromisoformat(state["now"]) if is_vague else None
 
@@ -100,7 +105,7 @@ async def _stored(
         return _read(deps.services, rooms, run.user, facts, at, notes)
 
     try:
-        return await deps.services.in_rooms(run.user, work, warnings)
+        return await deps.services.in_rooms(run.user, work, warnings, empty)
     except Exception as error:
         if deps.fail_closed:
             raise
@@ -287,8 +292,8 @@ def _read_room(
 
 
 def _report(
-    deps: ReasoningDependencies,
     state: ReasoningState,
+    empty: list[str],
     found: _Found,
     quoted: int,
     text: str,
@@ -300,7 +305,7 @@ def _report(
     return RecallReport(
         mode=state["mode"],
         status="degraded" if warnings or usage.problems else "ok",
-        warnings=[*warnings, *deps.services.empty],
+        warnings=[*warnings, *empty],
         considered=len(found.facts),
         quoted=quoted,
         context_tokens=counter.count(text),

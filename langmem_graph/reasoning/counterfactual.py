@@ -76,7 +76,9 @@ def _unseen(
     """Those that are near, told, or linked to what is seen or near."""
     options, k = search.settings.reasoning, search.settings.ranking.rrf_k
     known, told_in = {fact.id for fact in seen}, {one for fact in seen for one in _sources(fact)}
-    found = nearest_to_examples(search, queries, DEEPER * options.risk_facts) if queries else {}
+    depth = DEEPER * options.risk_facts
+    vectors = search.embedder.embed(queries) if queries else None
+    found = {} if vectors is None else nearest_to_examples(search, queries, depth, vectors)
     near = [
         one for one in by_reciprocal_rank(found.values(), k) if one.likeness >= options.risk_floor
     ]
@@ -85,8 +87,8 @@ def _unseen(
         for fact in (*near, *told)
         if fact.id not in known and not (fact.speaker and told_in & _sources(fact))
     ][: options.risk_facts]
-    follows = queries and options.graph_facts
-    linked = linked_facts(search, [*seen, *new], queries) if follows else []
+    seeds = [*seen, *new] if options.graph_facts else []
+    linked = [] if vectors is None else linked_facts(search, seeds, vectors)
     return list({fact.id: fact for fact in (*new, *linked) if fact.id not in known}.values())
 
 

@@ -7,10 +7,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import chain
 
-import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Connection
 
+from langmem_graph.embeddings.embedder import Vectors
 from langmem_graph.results import Fact
 from langmem_graph.retrieval.facts import (
     fact_of_message,
@@ -29,10 +28,14 @@ from langmem_graph.storage.tables_and_migrations import MESSAGES, RECORDS
 
 
 def nearest_to_examples(
-    search: UserSearch, sentences: Sequence[str], depth: int
+    search: UserSearch, sentences: Sequence[str], depth: int, vectors: Vectors | None = None
 ) -> dict[str, list[Fact]]:
-    """For each sentence the `depth` nearest facts, best first; EmbeddingError where that fails."""
-    vectors = search.embedder.embed(list(sentences))
+    """For each sentence the `depth` nearest facts, best first.
+
+    Raises:
+        EmbeddingError: the sentences cannot be embedded, whose `vectors` may be given.
+    """
+    vectors = search.embedder.embed(list(sentences)) if vectors is None else vectors
     found = each_room(search.alone(), lambda one, c: _nearest_facts(one, c, vectors, depth))
     several = zip(*(nearest for _, nearest in found), strict=True)
     best = (sorted(chain(*lists), key=lambda fact: -fact.likeness)[:depth] for lists in several)
@@ -40,7 +43,7 @@ def nearest_to_examples(
 
 
 def _nearest_facts(
-    search: UserSearch, connection: Connection, vectors: NDArray[np.float32], depth: int
+    search: UserSearch, connection: Connection, vectors: Vectors, depth: int
 ) -> list[list[Fact]]:
     """For each vector the `depth` nearest facts of one room, best first."""
     _check_vectors(search, connection, vectors)
@@ -54,9 +57,7 @@ def _nearest_facts(
     return [_joined(near, facts)[:depth] for near in found]
 
 
-def _check_vectors(
-    search: UserSearch, connection: Connection, vectors: NDArray[np.float32]
-) -> None:
+def _check_vectors(search: UserSearch, connection: Connection, vectors: Vectors) -> None:
     """Raise where the room's vectors were made by another embedder."""
     dimension = search.room.check_embedder(search.embedder.name, connection)
     search.room.check_dimension(vectors.shape[1], dimension)
@@ -95,25 +96,24 @@ def _joined(
     return [kept[key].model_copy(update={"likeness": likeness[key]}) for key in ordered]
 
 
-def linked_facts(search: UserSearch, seeds: Sequence[Fact], queries: Sequence[str]) -> list[Fact]:
+def linked_facts(search: UserSearch, seeds: Sequence[Fact], queries: Vectors) -> list[Fact]:
     """The neighbours of records along causal, then semantic edges, nearest to the queries.
 
-    Edges are followed inside each room. At most `Settings.reasoning.graph_facts` over all rooms;
-    the queries are embedded as the examples are. EmbeddingError where that fails.
+    Edges are followed inside each room. At most `Settings.reasoning.graph_facts` over all rooms.
+    The queries are vectors of shape (queries, size), embedded as the examples are.
     """
     most, ids = search.settings.reasoning.graph_facts, defaultdict[str | None, list[str]](list)
     for fact in seeds:
         ids[fact.room] += [fact.record_id] if fact.record_id else []
     rooms = [one for one in search.alone() if ids[shared_name(one.key)]]
-    vectors = search.embedder.embed(list(queries)) if rooms else np.zeros((0, 0), np.float32)
-    found = each_room(rooms, lambda one, c: _linked(one, c, ids[shared_name(one.key)], vectors))
+    found = each_room(rooms, lambda one, c: _linked(one, c, ids[shared_name(one.key)], queries))
     linked = chain.from_iterable(own for _, own in found)
     best = sorted(linked, key=lambda one: one[:2], reverse=True)
     return [fact for *_, fact in best[:most]]
 
 
 def _linked(
-    search: UserSearch, connection: Connection, ids: Sequence[str], queries: NDArray[np.float32]
+    search: UserSearch, connection: Connection, ids: Sequence[str], queries: Vectors
 ) -> list[tuple[bool, float, Fact]]:
     """A room's neighbours of these records: whether causal, by which figure they rank, and what."""
     _check_vectors(search, connection, queries)

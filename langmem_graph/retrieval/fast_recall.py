@@ -103,8 +103,8 @@ def fast_recall(
     settings, query, seen = services.settings, request.query, frozenset(request.in_view)
     k, budget = request.k or settings.context.k, request.max_tokens or settings.context.max_tokens
     now = request.at or datetime.now(UTC)
-    found, ahead = list[MessageHit](), _Ahead()
-    with services.within(parsed(where)).rooms(user_id, notes.warnings) as rooms:
+    found, ahead, empty = list[MessageHit](), _Ahead(), list[str]()
+    with services.within(parsed(where)).rooms(user_id, notes.warnings, empty) as rooms:
         if rooms:
             search = UserSearch.over(services, rooms, notes)
             found = _not_in_view(search, query, k + NEAR_MISSES, seen)
@@ -121,7 +121,7 @@ def fast_recall(
         evidence=[*behind, *(hit for hit in written.quoted if placed(hit) not in known)],
         report=RecallReport(
             status="degraded" if notes.warnings else "ok",
-            warnings=[*notes.warnings, *services.empty],
+            warnings=[*notes.warnings, *empty],
             considered=len(found[:k]),
             quoted=len(written.quoted),
             near_misses=_near_misses(written.left_out, found, k, budget),

@@ -36,7 +36,7 @@ from langmem_graph.storage.superseded_labels import labelled_messages, labelled_
 from langmem_graph.storage.user_room import Room
 
 MOST = 5  # overlaps in one result
-MOST_OCCURRENCES, MOST_OF_ITEM = 500, 100  # of one agenda, and of one recurring item in it
+MOST_OCCURRENCES = 500  # of one agenda; ours
 MOST_TOLD = 12  # messages that name a day in words; ours
 MOST_RECURRING = 200  # recurring items that are expanded; of more, the newest
 IDS = 3  # message ids beside one overlap
@@ -205,16 +205,17 @@ def _when(event: EventTime, span: Span) -> str:
 
 
 def agenda(
-    connection: Connection, since: datetime, until: datetime, settings: Settings
+    connection: Connection, since: datetime, until: datetime, settings: Settings, most: int
 ) -> list[Occurrence]:
-    """All that takes place between two times, the earliest first; clashes are as in `recall`."""
-    minutes = settings.event_minutes
-    found = [
-        (span, item)
-        for item in planned_items(connection, since, settings, None)
-        for span in item.occurrences(since, until, MOST_OF_ITEM, minutes)
-    ]
-    found = sorted(found, key=lambda one: (one[0], one[1].n))[:MOST_OCCURRENCES]
+    """The first `most` that take place between two times; clashes are as in `recall`."""
+    found = list[tuple[Span, PlannedItem]]()
+    for item in planned_items(connection, since, settings, None):
+        spans = item.occurrences(since, until, most, settings.event_minutes)
+        found += [(span, item) for span in spans]
+        if len(found) > most:  # of the other items no more is needed than up to the last of these
+            found = sorted(found, key=_place)[:most]
+            until = min(until, found[-1][0][0] + _MOMENT)
+    found.sort(key=_place)
     whole = labelled_records(connection, {item.n for _, item in found})
     clashing = _clashes(found)
     return [
@@ -229,6 +230,10 @@ def agenda(
         )
         for place, (span, item) in enumerate(found)
     ]
+
+
+def _place(one: tuple[Span, PlannedItem]) -> tuple[Span, int]:
+    return one[0], one[1].n
 
 
 def _clashes(found: list[tuple[Span, PlannedItem]]) -> list[set[int]]:

@@ -264,12 +264,7 @@ class UserSearch:
         return [*vector_rows.items_of_vectors(connection, found), *nearest(exact, vector, k)]
 
     def held(self, connection: Connection, state: State) -> HeldVectors | None:
-        """The vectors of messages, where they are many enough for an index and few enough to hold.
-
-        A reader beside a writer has no index, and compares with all.
-        """
-        if self.room.read_only:
-            return None
+        """The vectors of messages, where they are too many to read each time and few enough."""
         database = self.room.database.whole or self.room.database
         return held(database, connection, state, self.settings.ranking.dense_candidates)
 

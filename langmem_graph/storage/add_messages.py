@@ -5,6 +5,7 @@ is stored beside the first one, as `id~2`. Of a whole conversation that is given
 already stored is recognized even under other ids.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from time import perf_counter
 from typing import Any
@@ -65,7 +66,7 @@ def add_messages(
     longest = services.settings.storage.max_message_chars
     about: dict[str, Any] = {"author": services.author, "room": shared_name(user_id)}
     about |= {"metadata": checked_metadata(metadata), "agent_id": agent_key(agent_id)}
-    new, rejected, dropped = parse_messages(
+    new, rejected, without_text = parse_messages(
         messages,
         session_id=session,
         at=at,
@@ -74,9 +75,10 @@ def add_messages(
         about=about,
         redact=services.redact,
     )
-    report = AddReport(rejected=rejected, dropped=dropped if new else {})
+    report = AddReport(rejected=rejected)
     if not new:  # nothing is stored, so that a new user gets no folder
-        return report.model_copy(update={"milliseconds": (perf_counter() - start) * 1_000})
+        dropped = _dropped(services, (user_id, session), without_text, new, report)
+        return report.model_copy(update={"dropped": dropped, "milliseconds": _since(start)})
     before = set(given_before)
     if before and not services.directory.has(user_id) and all(one.id in before for one in new):
         report.forgotten.extend(one.id for one in new)  # an erased user gets no folder either
@@ -94,8 +96,40 @@ def add_messages(
                 pending_messages.mark_read(connection, list(rows))
         drained = services.embed_new(room, MESSAGES, rows)
         report.not_yet_embedded.extend(_not_yet_embedded(room, rows))
-    spent = (perf_counter() - start) * 1_000
-    return report.model_copy(update={"warnings": drained.warnings, "milliseconds": spent})
+    dropped = _dropped(services, (user_id, session), without_text, new, report)
+    ending = {"warnings": drained.warnings, "milliseconds": _since(start)}
+    return report.model_copy(update={"dropped": dropped, **ending})
+
+
+def _since(start: float) -> float:
+    return (perf_counter() - start) * 1_000
+
+
+def _dropped(
+    services: Services,
+    session: tuple[str, str],
+    without_text: Sequence[Counter[str]],
+    given: Sequence[Message],
+    report: AddReport,
+) -> dict[str, int]:
+    """The blocks without text, by type, of what was not given before, as far as can be seen.
+
+    A message of such blocks alone is not stored, and not known again. It was given before where a
+    later one is known, or where this process has counted it.
+    """
+    new = {*report.stored, *(one.id for one in report.renamed)}
+    refused = {one.position: one.id for one in report.rejected}
+    accepted = [place for place in range(len(without_text)) if place not in refused]
+    known = {place for place, one in zip(accepted, given, strict=True) if one.id not in new}
+    last = max(known, default=-1)
+
+    def is_new(place: int) -> bool:
+        if place in refused:
+            return place > last and services.is_first((*session, refused[place]))
+        return place not in known
+
+    counted = (kinds for place, kinds in enumerate(without_text) if kinds and is_new(place))
+    return dict(sum(counted, Counter[str]()))
 
 
 def _not_forgotten(

@@ -26,7 +26,7 @@ from langmem_graph.filters import Filter, both
 from langmem_graph.reading import Readings
 from langmem_graph.redaction import Redact
 from langmem_graph.reports import CallNote
-from langmem_graph.room_keys import described
+from langmem_graph.room_keys import described, nothing_in, shared_name
 from langmem_graph.settings import KeepDays, Settings
 from langmem_graph.storage import call_log, pending_messages
 from langmem_graph.storage.memory_directory import MemoryDirectory
@@ -68,8 +68,6 @@ class Services:
     """The keys of shared rooms that are searched together with the user's own."""
     refused: tuple[str, ...] = ()
     """What a recall says of shared rooms that may not be read."""
-    empty: tuple[str, ...] = ()
-    """What it says of those that hold nothing, which is no fault."""
     asks: "Callable[[str], Services] | None" = None
     """With which of the shared rooms a user's memory is read now; asked at every reading."""
     on_opened: Callable[[str], None] | None = None
@@ -79,6 +77,8 @@ class Services:
     ended_runs: deque[str] = field(default_factory=lambda: deque(maxlen=1_000))
     """Runs of extraction that were interrupted: a thread of one that is left claims nothing."""
     _with_traces: set[str] = field(default_factory=set)
+    _refused_before: deque[Any] = field(default_factory=lambda: deque(maxlen=1_000))
+    _known_empty: deque[str] = field(default_factory=lambda: deque(maxlen=1_000))
     _closed: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -93,20 +93,27 @@ class Services:
         view.where = both(self.where, where)
         return view
 
-    def along(
-        self, shared: Iterable[str], refused: Iterable[str] = (), empty: Iterable[str] = ()
-    ) -> Self:
+    def along(self, shared: Iterable[str], refused: Iterable[str] = ()) -> Self:
         """The same for reading, where shared rooms (by their keys) are searched too."""
         view = copy(self)
-        view.shared, view.refused, view.empty = tuple(shared), tuple(refused), tuple(empty)
+        view.shared, view.refused = tuple(shared), tuple(refused)
         return view
 
-    def holds_nothing(self, user_id: str) -> bool:
-        """Whether nothing is stored there; False where that cannot be told, as reading will say."""
-        try:
-            return not self.directory.has(user_id)
-        except (LangMemGraphError, OSError):
+    def note_empty(self, key: str, notes: list[str] | None = None) -> None:
+        """Note that a shared room holds nothing; it is logged once, as not every result says it."""
+        text = nothing_in(shared_name(key) or key)
+        if notes is not None and text not in notes:
+            notes.append(text)
+        if key not in self._known_empty:
+            self._known_empty.append(key)
+            _log.warning("%s", text)
+
+    def is_first(self, refused: tuple[str, str, str | None]) -> bool:
+        """Whether this user's message was not refused before; True without an id."""
+        if refused in self._refused_before:
             return False
+        self._refused_before.extend([refused] if refused[-1] is not None else [])
+        return True
 
     def asking(self, shared: Iterable[str], asks: "Callable[[str], Services]") -> Self:
         """The same where each reading asks anew which of these rooms the user may read."""
@@ -167,10 +174,13 @@ class Services:
             yield room
 
     @contextmanager
-    def rooms(self, user_id: str, problems: list[str] | None = None) -> Iterator[list[Room]]:
+    def rooms(
+        self, user_id: str, problems: list[str] | None = None, empty: list[str] | None = None
+    ) -> Iterator[list[Room]]:
         """The user's room, then the shared ones, as far as something is stored there.
 
         A shared room that is refused or cannot be opened is left out; the problems then say so.
+        What is said of one that holds nothing, which is no fault, is added to `empty`.
         """
         now = self if self.asks is None else self.asks(user_id)
         if problems is not None and self.asks is not None:
@@ -183,6 +193,8 @@ class Services:
                 except NothingStoredError:
                     if self.read_only and not self.shared:
                         raise
+                    if key != user_id:
+                        self.note_empty(key, empty)
                 except LangMemGraphError as error:
                     if key == user_id:
                         raise
@@ -192,12 +204,16 @@ class Services:
             yield found
 
     async def in_rooms(
-        self, user_id: str, work: Callable[[list[Room]], T], problems: list[str] | None = None
+        self,
+        user_id: str,
+        work: Callable[[list[Room]], T],
+        problems: list[str] | None = None,
+        empty: list[str] | None = None,
     ) -> T:
         """Do the work with these rooms, in a worker thread."""
 
         def inside() -> T:
-            with self.rooms(user_id, problems) as rooms:
+            with self.rooms(user_id, problems, empty) as rooms:
                 return work(rooms)
 
         return await in_thread_of(user_id, inside)

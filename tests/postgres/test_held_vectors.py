@@ -39,13 +39,15 @@ def _held(count: int) -> bool:
     return False
 
 
-@pytest.fixture
-def two(database: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[UserMemory, UserMemory]]:
+@pytest.fixture(params=[False, True], ids=["writer", "reader"])
+def two(
+    request: pytest.FixtureRequest, database: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[UserMemory, UserMemory]]:
     """One user in two processes' memories, where five vectors are many; the second only writes."""
     monkeypatch.setattr(held_vectors, "MANY", 5)
     held_vectors._RECENT.clear()
     with (
-        Memory(database, embeddings="hash", settings=FEW) as one,
+        Memory(database, embeddings="hash", settings=FEW, read_only=request.param) as one,
         Memory(database, embeddings="hash", settings=FEW) as other,
     ):
         yield one.user("u"), other.user("u")

@@ -6,6 +6,7 @@ from typing import Any
 
 import psycopg
 import pytest
+import sqlalchemy as sa
 
 from langmem_graph.cli.upkeep import _move
 from langmem_graph.memory import Memory
@@ -86,3 +87,28 @@ def test_edges_of_a_teams_decision_are_followed(database: str) -> None:
 def test_a_room_that_holds_nothing_is_named(database: str, caplog: Any) -> None:
     with shared_rooms.misspelt(database) as memory:
         shared_rooms.check_misspelt(memory, caplog)
+
+
+def test_a_shared_room_is_looked_for_once(database: str) -> None:
+    """Opening it says whether it holds anything: nothing asks for that in a transaction before."""
+    begun = list[str]()
+
+    def note(_: Any, __: Any, statement: str, *more: Any) -> None:
+        begun.extend([statement] if statement.startswith("BEGIN") else [])
+
+    def transactions(*rooms: str) -> int:
+        begun.clear()
+        found = memory.user("ana", shared=rooms).recall("pelicans").evidence
+        assert {hit.room for hit in found} == {None, *rooms}
+        return len(begun)
+
+    with Memory(database, embeddings="hash", authorize=lambda *_: True) as memory:
+        for room in ("team", "shop"):
+            memory.shared(room, as_user="bob").add(said(f"pelicans of {room}"), session_id="s")
+        memory.user("ana").add(said("I like tea"), session_id="s")
+        transactions("team", "shop")  # opens the rooms
+        sa.event.listen(sa.Engine, "before_cursor_execute", note)
+        try:
+            assert transactions("team", "shop") - transactions("team") == 7
+        finally:
+            sa.event.remove(sa.Engine, "before_cursor_execute", note)

@@ -184,6 +184,17 @@ def test_appointments_at_the_same_time_are_found_by_code(
         assert "sees the dentist" in found.context.splitlines()[5]
 
 
+def test_the_examples_are_embedded_once(open_memory: Any) -> None:
+    memory = open_memory(acting(), reasoning__risk_facts=1, **NARROW)
+    with_records(memory, "sago palm where buy", "the vase fell")
+    embeddings, embedded = memory._services.embedder.embeddings, list[list[str]]()
+    embed = embeddings.embed_documents
+    embeddings.embed_documents = lambda texts: embedded.append(texts) or embed(texts)
+    memory.user("ana").recall("sago palm where buy", mode="auto")
+    examples = {example for risk in RISKS for example in risk["examples"]}
+    assert [set(texts) & examples != set() for texts in embedded].count(True) == 1
+
+
 def test_a_failing_second_search_is_reported_and_the_rest_stays(
     open_memory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from langmem_graph.errors import InvalidInputError
 from langmem_graph.memory import Memory
 from langmem_graph.schedule.schedule_changes import with_skipped
 from langmem_graph.storage import record_queries
@@ -175,3 +176,24 @@ def test_fields_that_are_no_time_are_reported_and_count_for_nothing(plan: Schedu
         "collides with nothing"
     ] * 2
     assert plan.ahead() == plan.at_the_time_of(ASKED) == []
+
+
+def test_a_list_that_is_cut_has_the_earliest_and_says_so(plan: Schedule, caplog: Any) -> None:
+    """A daily item is in a long list as often as it takes place, up to the limit of the list."""
+    plan.note("Choir.", {"start": "2099-01-01T15:00", "recurrence": "FREQ=DAILY"})
+    plan.note("Dentist.", DENTIST)
+    whole = plan.user.schedule("2099-01-01", "2100-01-01")
+    assert (len(whole), caplog.messages) == (366, [])
+    assert len(plan.user.schedule("2099-01-01", "2100-01-01", limit=366)) == 366
+    assert caplog.messages == []
+    assert plan.user.schedule("2099-01-01", "2100-01-01", limit=200) == whole[:200]
+    assert [one.record.text for one in whole[150:154]] == ["Choir."] * 3 + ["Dentist."]
+    (warning,) = caplog.messages
+    assert "was cut after 200 entries" in warning
+    assert plan.user.schedule("2099-01-01", "2102-01-01") == plan.user.schedule(
+        "2099-01-01", "2100-05-16"
+    )
+    assert "was cut after 500 entries" in caplog.messages[-1]
+    for limit in (0, 1_001):
+        with pytest.raises(InvalidInputError, match="limit 1 to 1000"):
+            plan.user.schedule("2099-01-01", "2100-01-01", limit=limit)

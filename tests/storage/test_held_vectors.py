@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from langmem_graph.memory import Memory, UserMemory
+from langmem_graph.retrieval.search_common import UserSearch
 from langmem_graph.schemas import MessageHit
 from langmem_graph.settings import RankingSettings, Settings, StorageSettings
 from langmem_graph.storage import held_vectors
@@ -55,6 +56,37 @@ def test_changes_are_noticed_and_nothing_else_differs(
     for change in changes:
         change()
         assert _found(user) == _found_unheld(user, monkeypatch) == _found(user)
+
+
+def test_a_reader_beside_a_writer_holds_them_too(
+    reopen: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It notices whatever the writer does, also that the user was erased and came back."""
+    user = reopen(settings=FEW).user("u")
+    told = [said(f"boat {n} is red", id=str(n), metadata={"half": n % 2}) for n in range(9)]
+    user.add(told, session_id="s")
+    place = user._services.directory.path  # type: ignore[union-attr]
+    changes: list[Callable[[], object]] = [
+        lambda: None,
+        lambda: user.add([said("a green boat leaves the harbour", id="new")], session_id="t"),
+        lambda: user.forget(message="3"),
+        lambda: user.rebuild(reembed=True),
+        lambda: (user.forget(message="5"), user.add([said("no boat")], session_id="t")),
+        lambda: (user.erase(), user.add([*told[:4], said("a red harbour")], session_id="s")),
+        lambda: user.add([said(f"ship {n} is red") for n in range(4)], session_id="s"),
+    ]
+    with Memory(place, embeddings="hash", settings=FEW, read_only=True) as beside:
+        reader = beside.user("u")
+        for change in changes:
+            change()
+            for where in (None, {"half": 1}):
+                found = _found(reader, where)
+                assert found == _found_unheld(reader, monkeypatch, where) == _found(user, where)
+        with beside._services.room("u") as room, room.database.read_transaction() as connection:
+            search = UserSearch.of(beside._services, room)
+            vectors = search.held(connection, State.of(connection))
+            assert vectors
+            assert _items(vectors) == list(range(1, 10))
 
 
 @pytest.mark.parametrize("beside", [0, 1 << 30])

@@ -1,6 +1,7 @@
 """Conversations that are sent again: each message once, and none is taken for an older one."""
 
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -197,3 +198,38 @@ def test_what_was_deleted_is_stored_when_it_is_told_anew(memory: Memory) -> None
         alice.forget(message="a")
     assert alice.add(kept, session_id="s").stored == ["a"]
     assert alice.add(talk, session_id="s", whole_conversation=True).already_known == ["a"]
+
+
+PICTURE: Any = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]
+
+
+def test_what_holds_no_text_is_counted_once(tmp_path: Path) -> None:
+    """A picture alone is not stored: its id or what follows it says that it came before."""
+    memory, talk = Memory(tmp_path / "m", embeddings="hash"), [said(PICTURE, id="p1")]
+
+    def counted(*more: Any) -> int:
+        talk.extend(more)
+        report = memory.user("ana").add(talk, session_id="s", whole_conversation=True)
+        assert report.dropped.keys() <= {"image_url"}
+        assert len(report.rejected) == sum(one["content"] == PICTURE for one in talk)
+        return report.dropped.get("image_url", 0)
+
+    assert counted() == 1
+    assert not memory.users()
+    assert counted(said("What is it?", id="m1")) == 0
+    assert counted(said(PICTURE, id="p2"), said(PICTURE), said("And now?", id="m2")) == 2
+    assert counted() == 0
+    described: Any = [*PICTURE, {"type": "text", "text": "And this?"}]
+    assert counted(said(described, id="m3"), said(PICTURE, id="p3")) == 2
+    assert counted() == 0
+    memory.close()
+    memory = Memory(tmp_path / "m", embeddings="hash")
+    assert counted(said("Thanks.", id="m4")) == 1  # nobody knows p3: nothing stored follows it
+    assert counted() == 0
+    let_go(memory)
+
+
+def test_pictures_of_another_session_or_user_are_others(memory: Memory) -> None:
+    places = [("ana", "s"), ("ana", "t"), ("ben", "s"), ("ana", "s")]
+    reports = [memory.user(u).add(said(PICTURE, id="p1"), session_id=s) for u, s in places]
+    assert [report.dropped.get("image_url", 0) for report in reports] == [1, 1, 1, 0]

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from langmem_graph.errors import RoomRefusedError
-from langmem_graph.graphs import create_recall_graph
+from langmem_graph.graphs import create_grounding_graph, create_recall_graph
 from langmem_graph.memory import Memory, UserMemory
+from langmem_graph.navigation import NavigationEnv
 from langmem_graph.room_keys import shared_key
 from langmem_graph.settings import ReasoningSettings, Settings
 from langmem_graph.storage.graph_neighbours import CAUSAL
@@ -132,6 +133,12 @@ def _tool(memory: Memory, user: str, rooms: Sequence[str], name: str, asked: Any
     return next(one for one in tools if one.name == name).invoke(asked)
 
 
+def _navigated(memory: Memory, user: str, rooms: Sequence[str], name: str, asked: Any) -> Any:
+    env = NavigationEnv(memory, shared=rooms)
+    env.reset({"user_id": user, "question": "Which meeting?"})
+    return env.step({"name": name, "arguments": asked})
+
+
 READERS: dict[str, Callable[[Memory, str, Sequence[str]], Any]] = {
     "recall": lambda m, u, r: m.user(u, shared=r).recall("meeting", k=30, max_tokens=4_000),
     "arecall": lambda m, u, r: asyncio.run(
@@ -150,6 +157,7 @@ READERS: dict[str, Callable[[Memory, str, Sequence[str]], Any]] = {
     "record ids": lambda m, u, r: m.user(u, shared=r).get_records("r1"),
     "retriever": lambda m, u, r: m.user(u, shared=r).as_retriever(k=30).invoke("meeting"),
     "a tool": lambda m, u, r: _tool(m, u, r, "get_records", {"record_ids": ["r1"]}),
+    "navigation": lambda m, u, r: _navigated(m, u, r, "get_records", {"record_ids": ["r1"]}),
 }
 
 
@@ -256,10 +264,30 @@ def check_misspelt(memory: Memory, caplog: Any) -> None:
             assert "we ship the pelicans" in found.context
     tool = {"title": "ship", "type": "object", "properties": {"day": {"type": "string"}}}
     calls = (ana.ground(tool, "ship it"), asyncio.run(ana.aground(tool, "ship it")))
-    assert all(NOTHING in call.warnings for call in calls)
+    assert all(call.warnings.count(NOTHING) == 1 for call in calls)
+    _check_graphs(memory, tool)
     eve = memory.user("eve", shared=["team", "shpo"]).recall("ship")
     assert eve.report.warnings == [
         f"the shared room {room!r} was left out: authorize said no." for room in ("team", "shpo")
     ]
     memory.shared("shpo", as_user="bob").add([said("shpo it is")], session_id="s")
     assert ana.recall("ship").report.warnings == []
+
+
+def _check_graphs(memory: Memory, tool: Any) -> None:
+    """Graphs say it once in their result, however many of their steps read."""
+    for user, expected in (("ana", ("ok", 1)), ("eve", ("degraded", 0))):
+        config: Any = {"configurable": {"user_id": user}}
+        for mode in ("fast", "reason"):
+            graph = create_recall_graph(memory, mode=mode, shared=["team", "shpo"])
+            for found in both_ways(graph, {"messages": [("user", "when do we ship?")]}, config):
+                report = found["memory_recall"]["report"]
+                assert (report["status"], report["warnings"].count(NOTHING)) == expected
+        filling = create_grounding_graph(memory, tools=tool, shared=["team", "shpo"])
+        for found in both_ways(filling, {"request": "ship it"}, config):
+            assert found["call"]["warnings"].count(NOTHING) == expected[1]
+
+
+def both_ways(graph: Any, given: Any, config: Any) -> list[Any]:
+    """What a graph gives under `invoke` and under `ainvoke`."""
+    return [graph.invoke(given, config), asyncio.run(graph.ainvoke(given, config))]
