@@ -46,7 +46,8 @@ class Asking:
         for line in lines:
             said = {"role": "user", "content": line["message"], "id": line["id"]}
             self.user.add([{**said, "at": line["at"]}], session_id=line["at"][:10])
-        self.user.add_records([_record(line) for line in lines])
+        if lines:  # records need a message that is stored
+            self.user.add_records([_record(line) for line in lines])
         self.user.flush()  # the reader finds nothing more in them
 
     def ask(self, query: str, answers: Any, mode: Any = "auto") -> "Asked":

@@ -268,7 +268,7 @@ class EditingMethods(UserMethods):
     ausage = twin(usage)
 
     def keep_days(self, *, messages: int | None = None, records: int | None = None) -> None:
-        """Set how long this user's memory keeps; it is stored with it, for all processes.
+        """Set how long this user's messages and records are kept; stored, for all processes.
 
         Args:
             messages: days after which a message expires, from when it was said.

@@ -20,7 +20,7 @@ class MissingUserError(InvalidInputError):
 
 
 class RoomRefusedError(LangMemGraphError, PermissionError):
-    """The application's `authorize` does not let this user use a shared room so."""
+    """The application's `authorize` does not let this user read or write a shared room."""
 
 
 class ImportFormatError(InvalidInputError):

@@ -98,10 +98,10 @@ class InspectionMethods(UserMethods):
     def records_of(
         self, form: type[Form], *, where: Where | None = None
     ) -> list[TypedRecord[Form]]:
-        """What holds now in a form of the application's (`Reading.schemas`), the newest first.
+        """The records that hold now and fill a form of `Reading.schemas`, the newest first.
 
-        What was stored under an earlier version of the form, and does not fit it any more, is left
-        out with a warning in the log.
+        A record whose stored form does not fit the present version of the form is left out, with a
+        warning in the log.
         """
         found = list[TypedRecord[Form]]()
         filling = partial(record_queries.filling, form=form.__name__)

@@ -60,8 +60,9 @@ class Memory(Closing):
         redact: takes a text and returns what of it may be stored; see docs/scopes.md.
         authorize: a function of user, room and action (`read`, `write`), sync or async, which says
             who may use which shared room; it is asked at every call. None: nobody.
-        reading: what a model shall look for beside its own rules, in which forms, and what never;
-            a `Reading`, or a function that gives one for a user's id; see docs/scopes.md.
+        reading: what the model looks for beside what its own rules say, forms that it fills, and
+            what it must never write down: a `Reading`, or a function that gives one for a user's
+            id; see docs/scopes.md.
         read_only: read beside a process that writes, without Chroma: searches compare every vector.
 
     Raises:
@@ -154,8 +155,8 @@ class Memory(Closing):
     def users(self) -> list[UserSummary]:
         """All users of whom something is stored, with what their memories hold and what is due.
 
-        Then all shared rooms (`is_shared`). Without a model nothing is read: `to_read` then counts
-        every message, and only what is `to_embed` waits for anything.
+        Then all shared rooms (`is_shared`). Without a model no message is ever read: `to_read` then
+        counts every message, and only `to_embed` is work that is due.
         """
         read = self._services.directory.read_each
         return [*read(usage.summary), *read(usage.summary, shared=True)]
@@ -172,9 +173,9 @@ class Memory(Closing):
     ausage = twin(usage)
 
     def keep_days(self, *, messages: int | None = None, records: int | None = None) -> None:
-        """Set how long this `Memory` keeps what is of users and rooms without limits of their own.
+        """Set how long messages and records are kept, for users and rooms without own limits.
 
-        It replaces `Settings.keep_days`, and is not stored: say it at every start. With a model,
+        It replaces `Settings.keep_days` and is not stored: call it at every start. With a model,
         the background worker applies it once a day to all users; else call `expire`.
 
         Raises:

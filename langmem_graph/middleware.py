@@ -61,8 +61,8 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     Recalled text goes into the model's request before the user's message. It is no part of the
     agent's state (unless you set `show_context`): in no checkpoint, no stream and no output, and it
-    is never stored again. Custom
-    stream events: `memory_recall` and `memory_write`.
+    is never stored again. Custom stream events: `memory_recall` and `memory_write`; with
+    `ground_tools` also `memory_grounding` and `memory_tool_call`.
 
     Give it as the last one of several, so that it stores and recalls what the others have redacted
     or trimmed, not the original.
@@ -80,7 +80,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         report: put status, milliseconds and usage into the output's `memory_report`.
         fail_closed: raise when memory fails, instead of going on without it.
         ground_tools: with a model, calls of these tools are completed from memory before they run,
-            and checked against it; 1 to 2 model calls each.
+            and checked against it; 1 model call each, 2 where its answer cannot be used at first.
         on_contradiction: an argument that contradicts memory is used and noted below the tool's
             answer (`flag`), or the graph interrupts for a human before the call (`interrupt`;
             resume with True, other arguments, or False). The human is also shown values that are
@@ -90,7 +90,8 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             run can widen it.
         metadata: as for `create_write_node`, like `agent_id`.
         show_context: as for `create_recall_node`.
-        shared: as for `create_recall_node`. Tool calls are completed from the user's own memory.
+        shared: as for `create_recall_node`. Tool calls are completed from these rooms too; what
+            others wrote there counts as `import` and is only offered, unless `trust` has it.
 
     Raises:
         InvalidInputError: for an unusable option.

@@ -46,7 +46,8 @@ class ModelMethods(UserMethods):
             max_tokens: budget of the context; default `Settings.context.max_tokens`.
             in_view: ids or texts of messages that the model sees anyway; they are not quoted.
             mode: `fast` searches once and calls no model. `auto` and `reason` chain backwards over
-                memory and ask what an act could cause: 1 to 7 calls (`auto`: 0 for small talk).
+                memory and ask what an act could cause: mostly 1 to 5 calls, at most
+                `Settings.reasoning.max_calls`; `auto` makes none for small talk and vague turns.
             at: when it is asked, which gives "tomorrow" and "next" their meaning; default now.
             on_event: called with each step of reasoning as it happens, in the memory's own thread:
                 it must return soon, and must not call this memory.

@@ -86,7 +86,8 @@ class Grounding(FrozenModel):
     """`explicit`: it stands in a source. `derived`: code derived it from one. `inferred`: chosen by
     the model, where the application lets it. `default`: from the tool's schema."""
     derivation: str = ""
-    """Of a derived value, how: `date`, `number`, `unit`, `sum`, `spacing`, `joined`, `choice`."""
+    """Of a derived value, how: `date`, `number`, `unit`, `sum`, `spacing`, `joined`, `choice`,
+    `phone`, `country` or `currency`; see docs/acting.md."""
     record_ids: list[str] = Field(default_factory=list)
     message_ids: list[str] = Field(default_factory=list)
     """Both empty where the request itself states the value."""

@@ -120,7 +120,7 @@ class ReasoningSettings(_Group):
     use_profile: bool = True
     """False: the context leaves the profile out."""
     max_calls: int = Field(10, ge=1)
-    """Model calls of one recall; 5 to 7 at most without repairs."""
+    """Model calls of one recall at most, with repairs; mostly 1 to 5 are made."""
     max_tokens: int = Field(40_000, ge=1_000)
     """Tokens of those calls together."""
     seconds: float = Field(60.0, gt=0)

@@ -169,7 +169,7 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
     def get_records(self, ids: str | Sequence[str], *, where: Where | None = None) -> list[Record]:
         """The records with these ids, whatever their status; unknown ids are left out.
 
-        With `where`, also those that do not pass the filter.
+        With `where`, records that do not pass the filter are left out too.
         """
         named = message_ids(ids)
         return self._read_along(where, lambda c: record_history.get_records(c, named))
@@ -181,7 +181,7 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
     ) -> "list[Message]":
         """The messages with these ids, in the order asked; unknown ids are left out.
 
-        With `where`, also those that do not pass the filter.
+        With `where`, messages that do not pass the filter are left out too.
         """
         named = message_ids(ids)
         return self._read_along(where, lambda c: record_history.get_conversation(c, named))

@@ -75,18 +75,19 @@ def create_recall_graph(
     """A graph that recalls by reasoning.
 
     Its steps are `route, first_lookup, goals, counterfactual, conflicts, context, answer`. `goals`
-    is a subgraph that chains backwards over memory (Goal-Mem), `counterfactual` is reached by a
-    conditional edge, for acts alone, and asks for risks (ActMem). Its output has `memory_context`
-    for the model's node and `memory_recall`, the whole outcome. Use it as a node of your graph or
-    on its own, under `invoke`, `ainvoke`, `stream` and `astream`; with `stream_mode="custom",
-    subgraphs=True` every step can be watched.
+    is a subgraph that chains backwards over memory (Goal-Mem). `counterfactual` looks for risks
+    (ActMem); a conditional edge leads to it, for acts and where the plan was not sure. The output
+    has `memory_context` for the model's node and `memory_recall`, the whole outcome. Use it as a
+    node of your graph or on its own, under `invoke`, `ainvoke`, `stream` and `astream`; with
+    `stream_mode="custom", subgraphs=True` every step can be watched.
 
     Args:
         memory: where to look; opened with a model.
         mode: `auto`, `reason`, or `fast` for comparison.
         answer: also answer, from the facts shown alone, as an AI message.
         user_id: as for `create_recall_node`.
-        k: facts of the first look-up; default `Settings.context.k`.
+        k: facts of the first look-up, default `Settings.context.k`; where a model is asked at least
+            `Settings.reasoning.plan_facts`.
         max_tokens: budget of the context; default `Settings.context.max_tokens`.
         fail_closed: raise when memory fails, instead of going on without it.
         show_loop: let LangGraph Studio draw the steps, those of the loop too; a checkpointer then

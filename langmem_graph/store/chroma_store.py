@@ -32,6 +32,7 @@ from langmem_graph.retrieval.ranking import Vector
 from langmem_graph.retrieval.search_common import UserSearch
 from langmem_graph.settings import Settings
 from langmem_graph.storage.memory_directory import MemoryDirectory
+from langmem_graph.storage.memory_services import is_database
 from langmem_graph.store import item_tables, items
 from langmem_graph.store.item_tables import TEXT_WORDS
 from langmem_graph.store.items import Reading, Search
@@ -105,6 +106,11 @@ class ChromaStore(Closing, BaseStore):
         ttl: TTLConfig | None = None,
         settings: Settings | None = None,
     ) -> None:
+        if is_database(path):  # which would be taken for the name of a directory
+            text = (
+                "ChromaStore needs a directory; in a database use LangGraph's AsyncPostgresStore."
+            )
+            raise InvalidInputError(text)
         self._settings = settings or Settings()
         self._fields = check_paths((index or {}).get("fields") or ["$"])
         self._embedder = _embedder_of(embeddings, index)

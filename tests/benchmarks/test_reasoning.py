@@ -82,3 +82,8 @@ def test_the_evidence_of_a_question_is_what_its_proof_cites() -> None:
         cited = {one for proof in question["proofs"] for one in proof["facts"]}
         assert set(question["evidence"]) == cited <= ids, question["id"]
         assert len(cited) == question["hops"]
+
+
+@needs_model
+def test_the_time_of_a_round_is_measured_in_a_memory_without_records() -> None:
+    assert "## Time at 20 messages" in reasoning.speed(messages=20, rounds=1)

@@ -95,3 +95,16 @@ def test_wrong_dims_are_said_and_lose_nothing(
         store.put(("n",), "k", NUTS)
         assert keys(store.search(("n",), query="nuts")) == ["k"]
     assert "index['dims'] says 3" in caplog.text
+
+
+def test_the_url_of_a_database_is_refused_and_makes_no_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidInputError, match="AsyncPostgresStore") as refused:
+        ChromaStore("postgresql://app:secret@db/memory")
+    assert "secret" not in str(refused.value)
+    monkeypatch.setenv("LANGMEM_GRAPH_DIR", "postgresql://app@db/memory")
+    with pytest.raises(InvalidInputError, match="directory"):
+        ChromaStore.from_environment()
+    assert list(tmp_path.iterdir()) == []
