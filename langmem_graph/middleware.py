@@ -65,7 +65,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     stream events: `memory_recall` and `memory_write`.
 
     Give it as the last one of several, so that it stores and recalls what the others have redacted
-    or trimmed, not the original.
+    or trimmed, not the original; but before SummarizationMiddleware, which removes messages.
 
     Examples:
         ```python

@@ -178,24 +178,27 @@ def stored_before(
 ) -> list[str]:
     """The ids of the messages that were stored in earlier turns, whatever memory holds of them now.
 
-    A checkpointer keeps what was forgotten or erased since; it must not come back from there.
-    `memory` tells several memories of one graph apart.
+    A checkpointer keeps what was forgotten or erased since; it must not come back from there. What
+    another branch puts between the newest of them is new. `memory` tells memories of a graph apart.
     """
-    last, refused = _by_memory(owner).get(memory), owner.get("refused")
-    ids = [message.id or "" for message in messages]
-    end = max(
-        (n for n, one in enumerate(ids, 1) if isinstance(last, list) and one in last), default=0
-    )
-    return [one for one in ids[:end] if one and not (isinstance(refused, list) and one in refused)]
+    newest, refused = _names(_by_memory(owner).get(memory)), _names(owner.get("refused"))
+    ids = [message.id for message in messages if message.id]
+    places = [n for n, one in enumerate(ids) if one in newest]
+    older = ids[: places[0]] if places and len(newest) >= REMOVABLE else []
+    return [one for one in (*older, *(ids[n] for n in places)) if one not in refused]
 
 
 def stored_now(
     messages: Sequence[BaseMessage], owner: Mapping[str, Any], memory: str, refused: Sequence[str]
 ) -> Mapping[str, Any]:
     """The owner, after these messages were stored, but for those that were `refused`."""
-    newest = [message.id for message in messages[-REMOVABLE:] if message.id]
+    newest = [message.id for message in messages if message.id][-REMOVABLE:]
     stored = {**_by_memory(owner), memory: newest}
     return {**owner, "stored": stored, "refused": list(refused)}
+
+
+def _names(given: object) -> list[Any]:
+    return given if isinstance(given, list) else []
 
 
 def _by_memory(owner: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -99,11 +99,13 @@ def test_an_erased_thread_stays_erased_where_no_state_tells_what_was_stored(
 
 
 @pytest.mark.parametrize("make", [_nodes, _agent])
+@pytest.mark.parametrize("turns", [0, 12])
 def test_an_answer_removed_from_an_erased_thread_brings_nothing_back(
-    memory: Memory, make: Callable[[Memory], Any]
+    memory: Memory, make: Callable[[Memory], Any], turns: int
 ) -> None:
     graph, user = make(memory), memory.user("ana")
-    graph.invoke({"messages": SECRET}, config(thread="t"))
+    earlier = [(role, f"{n}") for n in range(turns) for role in ("user", "assistant")]
+    graph.invoke({"messages": [*earlier, ("user", SECRET)]}, config(thread="t"))
     end = graph.invoke({"messages": "And tea."}, config(thread="t"))
     user.erase()
     graph.update_state(config(thread="t"), {"messages": [RemoveMessage(end["messages"][-1].id)]})
