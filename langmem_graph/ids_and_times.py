@@ -8,6 +8,12 @@ from langmem_graph.errors import InvalidInputError, MissingUserError
 from langmem_graph.metadata import check_value
 
 MAX_ID_BYTES = 2_000  # in UTF-8; an index of PostgreSQL takes no entry of more than 2,704
+_UNIQUE_CHARS = 16
+
+
+def is_unique(message_id: str) -> bool:
+    """Whether no other conversation has this id: one such as `1` may begin anew with each."""
+    return len(message_id) >= _UNIQUE_CHARS
 
 
 def user_key(user_id: object) -> str:

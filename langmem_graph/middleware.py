@@ -65,7 +65,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     `ground_tools` also `memory_grounding` and `memory_tool_call`.
 
     Give it as the last one of several, so that it stores and recalls what the others have redacted
-    or trimmed, not the original.
+    or trimmed, not the original; but before SummarizationMiddleware, which removes messages.
 
     Examples:
         ```python
@@ -247,7 +247,8 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         self._contexts.drop(self._key(messages_in(state), get_config()))
 
     def _key(self, messages: list[BaseMessage], config: RunnableConfig) -> tuple[str, ...]:
-        return self._turn.user(config), _thread(config), question_key(messages)
+        asked = question_key(messages), query_of(messages)  # an id may be that of other words
+        return self._turn.user(config), _thread(config), *asked
 
     async def _with_context(self, request: ModelRequest[Any], blocking: bool) -> ModelRequest[Any]:
         """The request with the recalled text, looked up again where it may hold what was deleted.

@@ -17,6 +17,7 @@ from langchain_core.messages import (
 )
 
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.ids_and_times import is_unique
 from langmem_graph.messages import UNNAMED, text_of
 from langmem_graph.retrieval.quoted_context import NOTED, OPENING
 
@@ -25,8 +26,6 @@ MARK = {"langmem_graph": "recalled"}
 IN_VIEW = 10
 """So many newest messages count as seen by the model, and are not quoted to it again. Not all do:
 applications trim long conversations, and memory must then bring the beginning back."""
-
-UNIQUE_CHARS = 16  # an id of so many is taken to be no other conversation's
 
 
 def messages_in(state: Any, key: str = "messages") -> list[BaseMessage]:
@@ -119,7 +118,7 @@ def in_view(messages: Sequence[BaseMessage]) -> list[str]:
     """
     seen = [m for m in (*question_in(messages), *messages[-IN_VIEW:]) if was_said(m)]
     named = [(m.id or "", text_of(m)) for m in seen]
-    ids = [name for name, text in named if len(name) >= UNIQUE_CHARS or not text]
+    ids = [name for name, text in named if is_unique(name) or not text]
     return [name for name in (*ids, *(text for _, text in named)) if name]
 
 

@@ -32,9 +32,10 @@ from langmem_graph.graphs.user_identity import (
     owners_in,
     session_of,
     stored_before,
+    stored_now,
     user_of,
 )
-from langmem_graph.ids_and_times import agent_key
+from langmem_graph.ids_and_times import agent_key, folder_name
 from langmem_graph.memory import Memory
 from langmem_graph.metadata import Value, checked_metadata
 from langmem_graph.pipelines import Pipelines
@@ -129,19 +130,30 @@ class TurnMemory:
     ) -> tuple[list[BaseMessage], Owners, Sequence[BaseMessage]]:
         """The conversation, whose it is now, and their part of it."""
         messages, before = messages_in(state, key), value_in(state, "memory_owner")
-        threads = THREAD_OWNERS.setdefault(self.memory, ThreadOwners())
-        thread = str((config.get("configurable") or {}).get("thread_id") or "")
+        threads, thread = self._known_threads(config)
         known = threads.of(thread, messages) | owners_in(before)
         owners, own = owned(messages, self.user(config), known, self._surface)
-        if thread:
-            threads.note(thread, owners)
+        threads.note(thread, owners)
         return messages, owners, own
+
+    def _known_threads(self, config: RunnableConfig) -> tuple[ThreadOwners, str]:
+        threads = THREAD_OWNERS.setdefault(self.memory, ThreadOwners())
+        return threads, str((config.get("configurable") or {}).get("thread_id") or "")
 
     @property
     def _surface(self) -> str:
-        """Nodes of a fixed user are told apart from those of each run's user."""
-        fixed = isinstance(self.user_id, str | int)
-        return self.surface or ("nodes of a fixed user" if fixed else "nodes")
+        """Nodes of the run's user are told apart from those of each fixed or computed user."""
+        given = self.user_id
+        if self.surface or given is None:
+            return self.surface or "nodes"
+        if not callable(given):
+            return f"nodes of {given}"
+        line = getattr(getattr(given, "__code__", None), "co_firstlineno", "")  # of lambdas
+        return f"nodes of {getattr(given, '__qualname__', type(given).__name__)} {line}"
+
+    @property
+    def _memory_name(self) -> str:
+        return folder_name(self.memory._services.directory.place)[:16]  # same package
 
     async def recall(
         self, messages: Messages, config: RunnableConfig, blocking: bool
@@ -176,7 +188,7 @@ class TurnMemory:
         """Store the messages that memory does not have yet, but none that it has forgotten since.
 
         Returns:
-            The thread's owners, with the last message where all are stored, and a report.
+            The thread's owners, with the newest messages that are stored, and a report.
         """
         user, new = self.user(config), worth_keeping(messages)
         with self._guarded("memory_write") as report:
@@ -185,10 +197,13 @@ class TurnMemory:
                 add = either(blocking, memory.add, memory.aadd)
                 about: dict[str, Any] = {"metadata": self.metadata, "agent_id": self.agent_id}
                 owner = owners[self._surface]
-                about |= {"given_before": stored_before(messages, owner)}
+                about |= {"given_before": stored_before(messages, owner, self._memory_name)}
                 added = await add(new, session_id=session, whole_conversation=True, **about)
-                if not _note_write(report, added) and messages[-1].id:
-                    owners = {**owners, self._surface: {**owner, "stored": messages[-1].id}}
+                refused = _note_write(report, added)
+                owner = stored_now(messages, owner, self._memory_name, refused)
+                owners = {**owners, self._surface: owner}
+                threads, thread = self._known_threads(config)
+                threads.note(thread, owners)
                 if self.extraction == "inline":
                     _note_flush(report, await either(blocking, memory.flush, memory.aflush)())
                 elif self.extraction == "background":
@@ -256,9 +271,8 @@ def _note_grounding(report: Report, call: GroundedCall) -> None:
 
 
 def _note_write(report: Report, added: AddReport) -> list[str]:
-    """Complete the report; why messages were not stored that should have been."""
-    reasons = [message.reason for message in added.rejected]
-    lost = [reason for reason in reasons if reason != NOT_A_LOSS]
+    """Complete the report; the ids of messages that were not stored and should have been."""
+    lost = [one.id or "" for one in added.rejected if one.reason != NOT_A_LOSS]
     if lost:
         _log.warning("%d messages of this turn were not stored; see the report", len(lost))
     report |= {
@@ -266,7 +280,7 @@ def _note_write(report: Report, added: AddReport) -> list[str]:
         "stored": len(added.stored) + len(added.renamed),
         "already_known": len(added.already_known),
         "forgotten": len(added.forgotten),
-        "rejected": reasons,
+        "rejected": [message.reason for message in added.rejected],
         "dropped": added.dropped,
         "not_yet_embedded": len(added.not_yet_embedded),
         "warnings": added.warnings,

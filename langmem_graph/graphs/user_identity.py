@@ -23,6 +23,8 @@ from langmem_graph.ids_and_times import session_key, user_key
 from langmem_graph.memory import Memory
 from langmem_graph.messages import text_of
 
+REMOVABLE = 20
+"""So many newest messages are remembered as stored; an application may remove some of them."""
 UserId = str | int | Callable[[RunnableConfig], str | int] | None
 """A fixed user, a function of the run's config, or None: the config, context or authentication."""
 _AUTHENTICATED, _AUTH_USER = "the authenticated user", "langgraph_auth_user"
@@ -110,7 +112,7 @@ def session_of(config: RunnableConfig, messages: Sequence[BaseMessage]) -> str:
     for name in ("session_id", "thread_id"):
         if configurable.get(name) not in (None, ""):
             return session_key(str(configurable[name]))
-    first = next((text_of(message) for message in messages), "")
+    first = next(filter(None, (text_of(one) for one in messages if one.type != "system")), "")
     return f"conversation-{hashlib.sha256(first.encode('utf-8', 'replace')).hexdigest()[:16]}"
 
 
@@ -127,20 +129,23 @@ def owned(
     another user's, and later what stands before their own question. Each surface remembers its own
     user: one may store a turn for the person, another for a team. A message without an id is named
     by its place. Where the messages named so were removed from the thread, the user's last message
-    alone is sure to be theirs. `stored` names the last message of those that were all stored.
+    alone is sure to be theirs. Where another surface has found already where the user's part
+    begins, it begins there.
     """
     owners = owners_in(before)
     owner = _owner_for(surface, owners, messages, user)
     since, changed = owner.get("since"), owner.get("user") != user
-    stored = None if changed else owner.get("stored")
+    kept = {} if changed else {name: owner.get(name) for name in ("stored", "refused")}
     if owner and (changed or _place(messages, since, 0 if since is None else -1) == -1):
         start, end = question_span(messages)
         new = _place(messages, owner.get("last"), end - 2) + 1
-        since = max(start if start < end else 0, new if changed else min(new, end - 1))
+        same = [one.get("since") for one in owners.values() if changed and one.get("user") == user]
+        begins = [_place(messages, one, 0) for one in same]
+        since = max(start if start < end else 0, new if changed else min(new, end - 1), *begins)
     if isinstance(since, int) and since < len(messages):
         since = messages[since].id or since
     last = messages[-1].id or len(messages) - 1 if messages else None
-    now = {"user": user, "since": since, "last": last, "stored": stored}
+    now = {"user": user, "since": since, "last": last, **kept}
     return {**owners, surface: now}, messages[_place(messages, since, 0) :]
 
 
@@ -163,19 +168,42 @@ def _owner_for(
         return owners.get(surface, {})
     latest = max(owners.values(), key=lambda owner: _place(messages, owner.get("last"), -1))
     new = messages[_place(messages, latest.get("last"), -1) + 1 :]
-    if latest.get("user") == user or not any(message.type == "human" for message in new):
-        return {**latest, "user": user, "stored": None}
-    return latest
+    if latest.get("user") == user or any(message.type == "human" for message in new):
+        return latest
+    return {**latest, "user": user, "stored": None}
 
 
-def stored_before(messages: Sequence[BaseMessage], owner: Mapping[str, Any]) -> list[str]:
+def stored_before(
+    messages: Sequence[BaseMessage], owner: Mapping[str, Any], memory: str
+) -> list[str]:
     """The ids of the messages that were stored in earlier turns, whatever memory holds of them now.
 
-    A checkpointer keeps what was forgotten or erased since; it must not come back from there.
+    A checkpointer keeps what was forgotten or erased since; it must not come back from there. What
+    another branch puts between the newest of them is new. `memory` tells memories of a graph apart.
     """
-    last = owner.get("stored")
-    end = _place(messages, last, -1) if isinstance(last, str) else -1
-    return [message.id for message in messages[: end + 1] if message.id]
+    newest, refused = _names(_by_memory(owner).get(memory)), _names(owner.get("refused"))
+    ids = [message.id for message in messages if message.id]
+    places = [n for n, one in enumerate(ids) if one in newest]
+    older = ids[: places[0]] if places and len(newest) >= REMOVABLE else []
+    return [one for one in (*older, *(ids[n] for n in places)) if one not in refused]
+
+
+def stored_now(
+    messages: Sequence[BaseMessage], owner: Mapping[str, Any], memory: str, refused: Sequence[str]
+) -> Mapping[str, Any]:
+    """The owner, after these messages were stored, but for those that were `refused`."""
+    newest = [message.id for message in messages if message.id][-REMOVABLE:]
+    stored = {**_by_memory(owner), memory: newest}
+    return {**owner, "stored": stored, "refused": list(refused)}
+
+
+def _names(given: object) -> list[Any]:
+    return given if isinstance(given, list) else []
+
+
+def _by_memory(owner: Mapping[str, Any]) -> Mapping[str, Any]:
+    stored = owner.get("stored")
+    return stored if isinstance(stored, Mapping) else {}
 
 
 class ThreadOwners:
@@ -195,11 +223,13 @@ class ThreadOwners:
         """What `owned` returned for the thread before."""
         with self._lock:
             owners = self._owners.get(thread, {})
-        known = {owner[end] for owner in owners.values() for end in ("last", "since")} - {None}
-        return owners if any(message.id in known for message in messages) else {}
+        known = [owner.get(end) for owner in owners.values() for end in ("last", "since")]
+        return owners if any(one.id and one.id in known for one in messages) else {}
 
     def note(self, thread: str, owners: Owners) -> None:
-        """Remember what `owned` returns."""
+        """Remember what `owned` returns, where the run names its thread."""
+        if not thread:
+            return
         with self._lock:
             self._owners[thread] = owners
             self._owners.move_to_end(thread)
@@ -213,5 +243,5 @@ THREAD_OWNERS = WeakKeyDictionary[Memory, ThreadOwners]()
 
 def _place(messages: Sequence[BaseMessage], name: object, otherwise: int) -> int:
     if isinstance(name, int):
-        return name if name <= len(messages) else otherwise
+        return name if 0 <= name <= len(messages) else otherwise
     return next((n for n, m in enumerate(messages) if name and m.id == name), otherwise)

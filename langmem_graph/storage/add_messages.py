@@ -7,6 +7,7 @@ already stored is recognized even under other ids.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import takewhile
 from time import perf_counter
 from typing import Any
 
@@ -14,7 +15,7 @@ from sqlalchemy import Connection, Row, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.errors import ReadOnlyError
-from langmem_graph.ids_and_times import agent_key, new_session_key
+from langmem_graph.ids_and_times import agent_key, is_unique, new_session_key
 from langmem_graph.messages import UNNAMED, is_bare_call, parse_messages
 from langmem_graph.metadata import checked_metadata
 from langmem_graph.reports import AddReport, RenamedMessage
@@ -39,6 +40,11 @@ from langmem_graph.storage.tables_and_migrations import (
 )
 from langmem_graph.storage.tables_and_migrations import messages as messages_table
 from langmem_graph.storage.user_room import Room
+
+_Contents = dict[str, tuple[str, str] | None]
+_NAMED = select(
+    messages_table.c.message_id, messages_table.c.text, messages_table.c.role, sessions.c.session_id
+).join_from(messages_table, sessions)
 
 
 def add_messages(
@@ -162,7 +168,9 @@ def known_again(connection: Connection, conversation: Sequence[Message]) -> list
     """
     unnamed = any(message.id.startswith(UNNAMED) for message in conversation)
     ids = [message.id for message in conversation if message.role != "system"]
-    stored = message_queries.messages_by_id(connection, ids if unnamed else ids[:1])
+    found = message_queries.messages_by_id(connection, ids if unnamed else ids[:1])
+    session = conversation[0].session_id if conversation else None
+    stored = {one for one, m in found.items() if is_unique(one) or m.session_id == session}
     if not conversation or (stored and not unnamed):
         return []
     depth = 4 * len(conversation)  # tool calls and results between the spoken messages count too
@@ -237,9 +245,11 @@ def append(
     """Store messages of one session with their words and their due work.
 
     The report is completed; number and id of each message that is new are returned. Of what is
-    `sent_again` nothing is stored that was deleted.
+    `sent_again` nothing is stored that was deleted, and a short id is one of this session's.
     """
-    unknown = _not_deleted(connection, _unknown(connection, new, report), report, sent_again)
+    known_in = new[0].session_id if sent_again and new else None
+    named = _unknown(connection, new, report, known_in)
+    unknown = _not_deleted(connection, named, report, known_in)
     if not unknown:
         return {}
     session = _session_number(connection, unknown[0].session_id)
@@ -253,16 +263,19 @@ def append(
 
 
 def _unknown(
-    connection: Connection, new: Sequence[Message], report: AddReport
+    connection: Connection, new: Sequence[Message], report: AddReport, session: str | None
 ) -> list[tuple[Message, str]]:
     """The messages that are not stored yet, each with an id that is free."""
-    m = messages_table.c
     ids = [message.id for message in new]
-    stored = select(m.message_id, m.text, m.role)
-    taken = _contents(rows_where_in(connection, stored, m.message_id, ids))
-    unknown = []
-    for message in new:
-        stored_id, is_known = _stored_id(connection, message, taken)
+    taken = _contents(rows_where_in(connection, _NAMED, messages_table.c.message_id, ids), session)
+    unknown, before = [], None
+    asked = [n for n, message in enumerate(new) if session is not None and message.role == "user"]
+    for place, message in enumerate(new):
+        stored_id, is_known = _stored_id(connection, message, taken, session)
+        if not is_known and before and message.role != "user" and place < max(asked, default=0):
+            again = _answered_before(connection, before, message, ids)
+            stored_id, is_known = again or stored_id, again is not None
+        before = stored_id if is_known else None
         if is_known:
             report.already_known.append(stored_id)
             continue
@@ -271,41 +284,63 @@ def _unknown(
     return unknown
 
 
+def _answered_before(
+    connection: Connection, before: str, message: Message, sent: Sequence[str]
+) -> str | None:
+    """The id under which an answer to the message `before` it is stored.
+
+    Clients that keep the conversation may give ids of their own to what they are answered.
+    """
+    m, first = messages_table.c, messages_table.alias().c
+    after = select(m.message_id, m.text, m.role).join_from(
+        messages_table, first.message_id.table, (first.session == m.session) & (first.n < m.n)
+    )
+    rows = connection.execute(after.where(first.message_id == before).order_by(m.n).limit(20))
+    answers = takewhile(lambda row: row.role != "user", rows.all())
+    same = (row for row in answers if (row.text, row.role) == _content(message))
+    return next((row.message_id for row in same if row.message_id not in sent), None)
+
+
 def _not_deleted(
     connection: Connection,
     unknown: Sequence[tuple[Message, str]],
     report: AddReport,
-    sent_again: bool,
+    session: str | None,
 ) -> list[Message]:
     """The messages to store, under these ids."""
-    deleted = deleted_among(connection, [name for _, name in unknown]) if sent_again else set()
+    named = {name for _, name in unknown} | {m.id for m, _ in unknown if not is_unique(m.id)}
+    deleted = set() if session is None else deleted_among(connection, session, named)
+    kept = []
     for message, name in unknown:
-        if name in deleted:
+        if {name, message.id} & deleted:
             report.forgotten.append(name)
-        elif name == message.id:
+            continue
+        kept.append(message.model_copy(update={"id": name}))
+        if name == message.id:
             report.stored.append(name)
         else:
             report.renamed.append(RenamedMessage(id=message.id, stored_as=name))
-    return [one.model_copy(update={"id": name}) for one, name in unknown if name not in deleted]
+    return kept
 
 
 def _stored_id(
-    connection: Connection, message: Message, taken: dict[str, tuple[str, str]]
+    connection: Connection, message: Message, taken: _Contents, session: str | None
 ) -> tuple[str, bool]:
     """The id under which this message is stored, and True; or a free id, and False."""
-    if message.id not in taken:
+    is_free = message.id not in taken
+    if is_free and (session is None or is_unique(message.id)):
         return message.id, False
-    if taken[message.id] == _content(message):
+    if taken.get(message.id) == _content(message):
         return message.id, True
     m = messages_table.c  # `~`, as in `id~2`, is the last printable character before DEL
-    copies = select(m.message_id, m.text, m.role).where(
-        m.message_id.between(f"{message.id}~", f"{message.id}\x7f")
-    )
-    taken |= _contents(connection.execute(copies.order_by(m.n)))
+    copies = _NAMED.where(m.message_id.between(f"{message.id}~", f"{message.id}\x7f"))
+    taken |= _contents(connection.execute(copies.order_by(m.n)), session)
     held = [name for name in taken if name.startswith(f"{message.id}~")]
     for name in held:
         if taken[name] == _content(message):
             return name, True
+    if is_free:
+        return message.id, False
     number = len(held) + 2
     while f"{message.id}~{number}" in taken:
         number += 1
@@ -316,8 +351,14 @@ def _content(message: Message) -> tuple[str, str]:
     return message.text, message.role
 
 
-def _contents(rows: Iterable[Row[Any]]) -> dict[str, tuple[str, str]]:
-    return {row.message_id: (row.text, row.role) for row in rows}
+def _contents(rows: Iterable[Row[Any]], session: str | None) -> _Contents:
+    """What is stored under each id; None where it is of another conversation than the session."""
+    return {
+        row.message_id: (row.text, row.role)
+        if session in (None, row.session_id) or is_unique(row.message_id)
+        else None
+        for row in rows
+    }
 
 
 def _session_number(connection: Connection, session_id: str) -> int:

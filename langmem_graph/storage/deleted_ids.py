@@ -10,6 +10,7 @@ from hashlib import sha256
 from sqlalchemy import Connection, select
 from sqlalchemy.dialects.sqlite import insert as upsert
 
+from langmem_graph.ids_and_times import is_unique
 from langmem_graph.messages import UNNAMED
 from langmem_graph.storage.sqlite_database import portions, rows_where_in
 from langmem_graph.storage.tables_and_migrations import DELETED_ID, meta
@@ -17,21 +18,27 @@ from langmem_graph.storage.tables_and_migrations import DELETED_ID, meta
 _OF_CONTENT = re.compile(rf"m-[0-9a-f]{{32}}|{UNNAMED}.*", re.DOTALL)
 """Ids that memory gave: the first kind is a hash of the text, of which nothing is to be left."""
 
+_COPY = re.compile(r"~\d+$")
+"""Ends the id of a message that was stored beside another one with the id that it came with."""
 
-def note_deleted(connection: Connection, ids: Iterable[str]) -> None:
-    """Note that messages with these ids are deleted, in the transaction that does so."""
-    rows = [{"key": _key(name), "value": ""} for name in ids if not _OF_CONTENT.fullmatch(name)]
+
+def note_deleted(connection: Connection, named: Iterable[tuple[str, str]]) -> None:
+    """Note that messages of these sessions and ids are deleted, in the transaction that does so."""
+    ids = {one for one in named if not _OF_CONTENT.fullmatch(one[1])}
+    ids |= {(session, _COPY.sub("", name)) for session, name in ids if not is_unique(name)}
+    rows = [{"key": key, "value": ""} for key in {_key(*one) for one in ids}]
     for some in portions(rows):
         connection.execute(upsert(meta).on_conflict_do_nothing(), list(some))
 
 
-def deleted_among(connection: Connection, ids: Iterable[str]) -> set[str]:
+def deleted_among(connection: Connection, session: str, ids: Iterable[str]) -> set[str]:
     """Those of these ids whose messages were deleted."""
-    keys = {_key(name): name for name in ids}
+    keys = {_key(session, name): name for name in ids}
     return {
         keys[row.key] for row in rows_where_in(connection, select(meta.c.key), meta.c.key, keys)
     }
 
 
-def _key(message_id: str) -> str:
-    return f"{DELETED_ID}{sha256(message_id.encode()).hexdigest()[:32]}"
+def _key(session: str, message_id: str) -> str:
+    named = message_id if is_unique(message_id) else f"{session}\0{message_id}"
+    return f"{DELETED_ID}{sha256(named.encode()).hexdigest()[:32]}"

@@ -53,7 +53,7 @@ _NAMED, _NUMBER = sa.select(items).where(_named), sa.select(items.c.n).where(_na
 _TEXTS = sa.select(texts.c.text).join(items).where(_named).order_by(texts.c.n)
 _NEW, _NEW_TEXT = (sa.insert(table).returning(table.c.n) for table in (items, texts))
 _CHANGED = sa.update(items).where(_numbered)
-REFRESHED = _CHANGED.values(
+REFRESHED = _CHANGED.where(items.c.ttl.is_not(None)).values(  # it may be put anew meanwhile
     expires_at=sa.func.strftime(  # as SQLAlchemy writes times
         "%Y-%m-%d %H:%M:%f000", "now", sa.func.printf("%f minutes", items.c.ttl)
     )

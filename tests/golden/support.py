@@ -187,6 +187,8 @@ class Talk:
             return _timings(value)
         if key == "bytes":
             return "<bytes>"
+        if key == "stored" and isinstance(value, Mapping):  # by memory: a hash of its directory
+            return {"<memory>": [self.plain(one) for one in value.values()]}
         if key in ("change", "reason") and isinstance(value, str) and _CHANGE.fullmatch(value):
             return self._named(value)
         if isinstance(value, BaseMessage):

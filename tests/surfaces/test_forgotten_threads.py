@@ -5,10 +5,15 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.func import entrypoint
+from langgraph.graph import START, MessagesState, StateGraph, add_messages
 
 from langmem_graph import Memory, MemoryMiddleware
 from langmem_graph.errors import StorageError
+from langmem_graph.graphs import create_write_node
 from langmem_graph.memory import UserMemory
 from langmem_graph.testing import ScriptedChatModel
 from tests.conftest import said
@@ -24,6 +29,27 @@ def _nodes(memory: Memory) -> Any:
 def _agent(memory: Memory) -> Any:
     middleware = [MemoryMiddleware(memory)]
     return create_agent(ScriptedChatModel(), middleware=middleware, checkpointer=InMemorySaver())
+
+
+def _agent_in_a_graph(memory: Memory) -> Any:
+    """The agent's own state begins anew with every turn."""
+    builder = StateGraph(MessagesState)
+    agent = create_agent(ScriptedChatModel(), middleware=[MemoryMiddleware(memory)])
+    builder.add_node("agent", agent).add_edge(START, "agent")
+    return builder.compile(checkpointer=InMemorySaver())
+
+
+def _functional(memory: Memory) -> Any:
+    write = create_write_node(memory)
+
+    @entrypoint(checkpointer=InMemorySaver())
+    def graph(asked: Any, *, previous: Any = None, config: RunnableConfig) -> Any:
+        new = [HumanMessage(asked["messages"]), AIMessage("ok")]
+        talk = add_messages(previous or [], new)  # type: ignore[arg-type]
+        write.invoke({"messages": talk}, config)
+        return entrypoint.final(value={"messages": talk}, save=talk)
+
+    return graph
 
 
 def _stored(user: UserMemory) -> list[str]:
@@ -57,6 +83,59 @@ def test_it_stays_forgotten(
     assert SECRET not in _stored(user)
     assert "Hello again." in _stored(user)
     assert SECRET not in user.recall("serial number").context
+
+
+@pytest.mark.parametrize("make", [_agent_in_a_graph, _functional])
+def test_an_erased_thread_stays_erased_where_no_state_tells_what_was_stored(
+    memory: Memory, make: Callable[[Memory], Any]
+) -> None:
+    graph, user = make(memory), memory.user("ana")
+    for text in (SECRET, "And tea."):
+        graph.invoke({"messages": text}, config(thread="t"))
+    user.erase()
+    graph.invoke({"messages": "Hello again."}, config(thread="t"))
+    assert [one for one in _stored(user) if "ok" not in one] == ["Hello again."]
+    assert len(_stored(user)) == 2
+
+
+@pytest.mark.parametrize("make", [_nodes, _agent])
+@pytest.mark.parametrize("turns", [0, 12])
+def test_an_answer_removed_from_an_erased_thread_brings_nothing_back(
+    memory: Memory, make: Callable[[Memory], Any], turns: int
+) -> None:
+    graph, user = make(memory), memory.user("ana")
+    earlier = [(role, f"{n}") for n in range(turns) for role in ("user", "assistant")]
+    graph.invoke({"messages": [*earlier, ("user", SECRET)]}, config(thread="t"))
+    end = graph.invoke({"messages": "And tea."}, config(thread="t"))
+    user.erase()
+    graph.update_state(config(thread="t"), {"messages": [RemoveMessage(end["messages"][-1].id)]})
+    graph.invoke({"messages": "Hello again."}, config(thread="t"))
+    assert _stored(user)[0] == "Hello again."
+
+
+@pytest.mark.parametrize("erase", [False, True])
+def test_a_message_that_cannot_be_stored_is_tried_again_and_brings_nothing_back(
+    reopen: Callable[..., Memory], erase: bool
+) -> None:
+    refused = ["refused"]
+
+    def redact(text: str) -> str:
+        if text in refused:
+            raise ConnectionError("the server is out")
+        return text
+
+    memory = reopen(redact=redact)
+    graph, user = _nodes(memory), memory.user("ana")
+    said = (SECRET, "refused", "And tea.")
+    for text in said:
+        graph.invoke({"messages": text}, config(thread="t"))
+    assert {SECRET, "And tea."} == set(_stored(user)) - {"ok"}
+    if erase:
+        user.erase()
+    refused.clear()
+    graph.invoke({"messages": "Hello again."}, config(thread="t"))
+    told = ["refused", "Hello again."]  # and what was never stored was not erased
+    assert set(_stored(user)) - {"ok"} == set(told if erase else [*said, *told])
 
 
 def test_a_turn_that_was_not_stored_is_stored_with_the_next(

@@ -147,6 +147,17 @@ def test_summarising_loses_no_message_and_the_summary_is_nobodys_words(
     assert any("jazz" in str(m.content) for m in model.requests[-1])
 
 
+def test_summarising_after_it_loses_nothing_of_a_long_conversation(memory: Memory) -> None:
+    summariser = ScriptedChatModel(script=["They talked."])
+    shorten = SummarizationMiddleware(summariser, trigger=("messages", 6), keep=("messages", 2))
+    model = ScriptedChatModel(script=["Done."])
+    bot: Any = create_agent(model, middleware=[MemoryMiddleware(memory), shorten])
+    talk = [(role, f"{role} {n}") for n in range(5) for role in ("user", "assistant")]
+    bot.invoke({"messages": [*talk, ("user", "And now?")]}, config())
+    kept = [m["content"] for m in memory.user("ana").export()]
+    assert kept == [*(text for _, text in talk), "And now?", "Done."]
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_after_an_interrupt_memory_is_recalled_again(memory: Memory, way: str) -> None:
     memory.user("ana").add(said("I moved to Oslo."), session_id="old")

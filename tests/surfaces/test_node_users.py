@@ -297,17 +297,6 @@ async def test_two_users_at_once_do_not_mix(memory: Memory) -> None:
             assert ("acme-corp" in str(message.content)) <= (owner == "acme-corp")
 
 
-@pytest.mark.parametrize("owner", ["junk", ["ana"], {"user": "ana"}, {"user": "ana", "since": {}}])
-def test_a_client_that_sends_an_odd_owner_is_served(memory: Memory, owner: Any) -> None:
-    builder = StateGraph(MemoryState)
-    builder.add_node("write", create_write_node(memory))
-    builder.add_edge(START, "write")
-    asked = {"messages": [HumanMessage("I like tea.")], "memory_owner": owner}
-    done = builder.compile().invoke(asked, config())
-    assert done["memory_owner"]["nodes"]["user"] == "ana"
-    assert [one["content"] for one in memory.user("ana").export()] == ["I like tea."]
-
-
 class TeamMemory(MemoryMiddleware):
     """A second one in an agent needs a name of its own."""
 

@@ -8,9 +8,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from langgraph.store.base import GetOp, Item
 
 from langmem_graph.storage import record_writes
 from langmem_graph.store.chroma_store import ChromaStore
+from langmem_graph.store.items import Reading
 from tests.support.store_items import EAGER, NUTS, keys
 
 HOUR = 60.0
@@ -160,3 +162,20 @@ def test_nothing_sweeps_without_a_configuration(store: ChromaStore) -> None:
     store.put(("n",), "k", NUTS, ttl=-1)
     assert keys(store.search(("n",), refresh_ttl=False)) == ["k"]
     assert store.sweep_ttl() == 1
+
+
+def test_an_item_put_for_good_while_it_is_read_stays(
+    lasting: ChromaStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lasting.put(("n",), "key", NUTS)
+    read = Reading.get
+
+    def put_meanwhile(self: Reading, op: GetOp) -> Item | None:
+        found = read(self, op)
+        lasting.put(("n",), "key", NUTS, ttl=None)
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Reading, "get", put_meanwhile)
+        lasting.get(("n",), "key")
+    assert (lasting.sweep_ttl(), keys(lasting.search(("n",)))) == (0, ["key"])
