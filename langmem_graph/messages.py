@@ -17,7 +17,7 @@ from pydantic_core import to_jsonable_python
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.ids_and_times import MAX_ID_BYTES, agent_key, is_unicode, to_utc
 from langmem_graph.metadata import checked_metadata
-from langmem_graph.redaction import Redact, redacted_message
+from langmem_graph.reading import Redact, redacted_message
 from langmem_graph.reports import RejectedMessage
 from langmem_graph.schemas import ORIGIN_OF_ROLE, Message, Origin, Role
 

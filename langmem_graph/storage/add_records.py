@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from langmem_graph.errors import InvalidInputError, ReadOnlyError
 from langmem_graph.ids_and_times import MAX_ID_BYTES, is_unicode, to_utc
-from langmem_graph.redaction import redacted_record
+from langmem_graph.reading import redacted_record
 from langmem_graph.reports import RecordsReport, RejectedRecord
 from langmem_graph.schedule.times import checked_event, time_key
 from langmem_graph.schemas import Record

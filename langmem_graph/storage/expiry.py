@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, delete, exists, select, update
 
 from langmem_graph.errors import LangMemGraphError, for_log
 from langmem_graph.reports import ExpiryReport
-from langmem_graph.room_keys import shared_name
+from langmem_graph.rooms import shared_name
 from langmem_graph.settings import KeepDays
 from langmem_graph.storage import call_log, record_queries, record_writes
 from langmem_graph.storage.change_log import Numbers, expire_changes

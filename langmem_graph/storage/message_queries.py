@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Row, Select, func, select
 
 from langmem_graph.filters import Filter
+from langmem_graph.ids_and_times import end_of
 from langmem_graph.schemas import Message
-from langmem_graph.shown_ids import end_of
 from langmem_graph.storage.sqlite_database import rows_where_in
 from langmem_graph.storage.tables_and_migrations import (
     ACTIVE,

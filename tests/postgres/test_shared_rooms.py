@@ -9,7 +9,7 @@ import pytest
 
 from langmem_graph.cli.upkeep import _move
 from langmem_graph.memory import Memory
-from langmem_graph.room_keys import shared_key
+from langmem_graph.rooms import shared_key
 from langmem_graph.storage.postgres_database import room_of
 from tests.conftest import said
 from tests.support import shared_rooms
