@@ -17,7 +17,7 @@ from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel, Field, PrivateAttr
 
-from langmem_graph.embeddings.embedder import HashEmbeddings
+from langmem_graph.embeddings.hash_embeddings import HashEmbeddings
 
 __all__ = ["HashEmbeddings", "ScriptedChatModel", "alias_of", "each_turn", "recite"]
 _USAGE = UsageMetadata(input_tokens=10, output_tokens=5, total_tokens=15)

@@ -60,7 +60,7 @@ MODULES = {
     "grounding/test_tool_call_grounding grounding/test_current_sources",
     "grounding/evidence_sources.py": "grounding/test_current_sources "
     "grounding/test_nothing_invented grounding/test_filled_calls",
-    "grounding/tool_schema.py:read_arguments,converted,_is_time,problem,errors,_in_steps": "grounding/"
+    "grounding/tool_schema.py:read_arguments,converted,_is_time,problem,errors": "grounding/"
     "test_type_conversion",
     "store/writer.py": "surfaces/store/test_group_commit surfaces/store/test_store_faults",
     "messages.py:_with_handoffs,_hands_over,_origin": "surfaces/test_agent_frameworks "

@@ -1,23 +1,19 @@
-"""Wraps any LangChain embedder: its name, checked unit vectors, pieces of long texts.
+"""Wraps any LangChain embedder: its name, checked unit vectors, and pieces of long texts."""
 
-`HashEmbeddings` is the embedder of tests.
-"""
-
-import hashlib
-import itertools
 import logging
-import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from time import monotonic
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from langchain_core.embeddings import Embeddings
 from numpy.typing import NDArray
 
 from langmem_graph.errors import EmbeddingError, InvalidInputError, ModelFileError
 from langmem_graph.threads import start_thread
+
+if TYPE_CHECKING:
+    from langchain_core.embeddings import Embeddings
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -31,7 +27,7 @@ NAME_FIELDS = ("model_name", "model", "model_id", "repo_id", "deployment")
 class Embedder:
     """Wraps LangChain `Embeddings`; its vectors are finite, of unit length and of one size."""
 
-    def __init__(self, embeddings: Embeddings) -> None:
+    def __init__(self, embeddings: "Embeddings") -> None:
         self.embeddings = embeddings
         self.name = _name(embeddings)
         self.seconds = 20.0  # the time limit of one call
@@ -116,7 +112,7 @@ class Embedder:
         return unit
 
 
-def _name(embeddings: Embeddings) -> str:
+def _name(embeddings: "Embeddings") -> str:
     """The class and model of an embedder, which are recorded with its vectors."""
     named = (getattr(embeddings, field, None) for field in NAME_FIELDS)
     model = next((value for value in named if value and isinstance(value, str)), "")
@@ -147,6 +143,8 @@ def load_embedder(embeddings: "Embeddings | str | None") -> Embedder:
         from langmem_graph.embeddings.minilm import MiniLMEmbeddings
 
         return Embedder(MiniLMEmbeddings())
+    from langchain_core.embeddings import Embeddings
+
     given = embeddings_by_name(embeddings) if isinstance(embeddings, str) else embeddings
     if not isinstance(given, Embeddings):
         raise InvalidInputError(
@@ -155,9 +153,11 @@ def load_embedder(embeddings: "Embeddings | str | None") -> Embedder:
     return Embedder(given)
 
 
-def embeddings_by_name(name: str) -> Embeddings:
+def embeddings_by_name(name: str) -> "Embeddings":
     """The embedder that `init_embeddings` makes from this name, or, for `"hash"`, the test one."""
     if name == "hash":
+        from langmem_graph.embeddings.hash_embeddings import HashEmbeddings
+
         return HashEmbeddings()
     from langchain.embeddings import init_embeddings
 
@@ -168,42 +168,3 @@ def embeddings_by_name(name: str) -> Embeddings:
             f"No embedder {name!r}: {type(error).__name__}: {error} Give 'provider:model', e.g. "
             "'openai:text-embedding-3-small', or a LangChain Embeddings object."
         ) from error
-
-
-class HashEmbeddings(Embeddings):
-    """A deterministic embedder: a hashed bag of words and word pairs, for tests.
-
-    Texts that share words are similar; meaning does not count. `Memory(path, embeddings="hash")`
-    uses it.
-
-    Args:
-        size: numbers per vector.
-
-    Examples:
-        >>> from langmem_graph.testing import HashEmbeddings
-        >>> embedder = HashEmbeddings(size=64)
-        >>> len(embedder.embed_query("an aisle seat"))
-        64
-        >>> embedder.embed_query("An aisle seat!") == embedder.embed_query("an aisle seat")
-        True
-    """
-
-    def __init__(self, size: int = 128) -> None:
-        self.size = size
-        self.model_name = f"hash-{size}"
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One unit vector per text."""
-        return [self.embed_query(text) for text in texts]
-
-    def embed_query(self, text: str) -> list[float]:
-        """The unit vector of one text."""
-        words = re.findall(r"\w+", text.lower()) or [""]
-        vector = np.zeros(self.size)
-        for feature in [*words, *map(" ".join, itertools.pairwise(words))]:
-            digest = int.from_bytes(hashlib.blake2b(feature.encode(), digest_size=8).digest())
-            vector[digest % self.size] += 1 if digest >> 63 else -1
-        length = float(np.linalg.norm(vector))
-        if length == 0:  # opposite words cancelled out
-            vector[0] = length = 1.0
-        return [float(number) for number in vector / length]
