@@ -43,6 +43,7 @@ _TIME_KEYS = frozenset(
     "messagedate msgtime".split()
 )
 _CALLS = "[calls"
+_WANTED = "messages must be a list of LangChain messages or of dicts with 'role' and 'content'"
 UNNAMED = "unnamed-"  # begins the ids that nodes and middleware give to messages without one
 HANDOFF = frozenset(("__handoff_destination", "__is_handoff_back"))
 """Mark messages of langgraph-supervisor, and tools of it and of langgraph-swarm, as hand-offs."""
@@ -79,7 +80,8 @@ def parse_messages(
     accepted: list[Message] = []
     rejected: list[RejectedMessage] = []
     lost: Counter[str] = Counter()
-    for position, raw in enumerate(_as_sequence(messages)):
+    is_one = isinstance(messages, Mapping) or _is_langchain(messages)
+    for position, raw in enumerate(as_list(messages, is_one=is_one, wanted=_WANTED)):
         fields: Mapping[str, Any] = {}
         try:
             fields = _fields(raw)
@@ -129,15 +131,13 @@ def text_of(raw: object) -> str:
     return _written_out(_fields(raw), Counter())
 
 
-def _as_sequence(messages: object) -> Sequence[object]:
-    if isinstance(messages, Mapping) or _is_langchain(messages):
-        return [messages]
-    if isinstance(messages, str | bytes) or not isinstance(messages, Iterable):
-        raise InvalidInputError(
-            "messages must be a list of LangChain messages or of dicts with 'role' and 'content', "
-            f"not {type(messages).__name__}."
-        )
-    return list(messages)
+def as_list(given: object, *, is_one: bool, wanted: str) -> list[object]:
+    """What was given, as a list: one alone, or several; the error says what is `wanted`."""
+    if is_one:
+        return [given]
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise InvalidInputError(f"{wanted}, not {type(given).__name__}.")
+    return list(given)
 
 
 def _is_langchain(raw: object) -> bool:

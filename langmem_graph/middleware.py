@@ -207,7 +207,8 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         if checked is None:
             return refused(tool["name"], request.tool_call["id"])
         with self._while_interrupted(key, checked):
-            answer = await handler(_with_arguments(request, checked.arguments))
+            filled = {**request.tool_call, "args": checked.arguments}
+            answer = await handler(request.override(tool_call=filled))
             return with_notes(answer, checked.notes)
 
     def _checked(self, request: ToolCallRequest, grounded: GroundedCall | None) -> Checked:
@@ -282,10 +283,6 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             earlier = {"recall": recalled}
         written = combined(earlier.get("write"), written)
         return {"memory_report": {**earlier, "write": written}}
-
-
-def _with_arguments(request: ToolCallRequest, arguments: dict[str, Any]) -> ToolCallRequest:
-    return request.override(tool_call={**request.tool_call, "args": arguments})
 
 
 def _thread(config: RunnableConfig) -> str:

@@ -10,15 +10,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from langmem_graph.cli import printing
-from langmem_graph.cli.printing import (
-    console,
-    label_line,
-    note,
-    plain,
-    print_json,
-    printable,
-    short,
-)
+from langmem_graph.cli.printing import label_line, note, plain, print_json, printable, short
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.memory import UserMemory
 from langmem_graph.reasoning.proof import ProofGoal, named_facts, proof_tree
@@ -171,7 +163,7 @@ def show_proof(question: str, found: Recall) -> None:
         tree.add(Text.assemble(("at the same time ", "red"), printable(overlap)))
     if reasoning.unresolved:
         tree.add(Text.assemble(("open ", "yellow"), printable(", ".join(reasoning.unresolved))))
-    console.print(tree)
+    printing.console.print(tree)
     report = found.report
     spent = f"{report.input_tokens:,} + {report.output_tokens:,} tokens"
     note(f"{report.llm_calls} model calls, {spent}, {report.milliseconds['total']:,.0f} ms")

@@ -181,7 +181,7 @@ def _let_carry(connection: Connection, kept: Sequence[int]) -> None:
     ).all():
         said = connection.scalars(select(messages.c.text).where(messages.c.n.in_(cited[n])))
         texts = [own, *said]
-        left = [one for one in values if all(_stands(word, texts) for word in _words(one))]
+        left = [one for one in values if all(any(w in text for text in texts) for w in _words(one))]
         if left != values:
             record_writes.set_columns(connection, n, {"verbatim": left})
 
@@ -201,7 +201,3 @@ def _texts(value: Any) -> list[str]:
     return (
         [text for one in several for text in _texts(one)] if isinstance(several, Iterable) else []
     )
-
-
-def _stands(word: str, texts: Sequence[str]) -> bool:
-    return any(word in text for text in texts)

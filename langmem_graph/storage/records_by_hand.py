@@ -101,7 +101,7 @@ def correct(
 ) -> Record:
     """Store what should have been recorded instead of a record; see `UserMemory.correct`."""
     words = _words(services, text, "correct")
-    found = _record(services, user_id, [record_id])
+    found = services.read(user_id, lambda connection: get_records(connection, [record_id]), [])
     if not found:
         raise InvalidInputError(f"There is no record {record_id!r}.")
     old = found[0]
@@ -135,10 +135,6 @@ def _made_of(connection: Connection, message_id: str) -> Record:
     cited = select(func.max(record_sources.c.record)).where(record_sources.c.message == number)
     n = connection.execute(cited).scalar_one()
     return record_queries.records_by_number(connection, [n])[n]
-
-
-def _record(services: Services, user_id: str, ids: list[str]) -> list[Record]:
-    return services.read(user_id, lambda connection: get_records(connection, ids), [])
 
 
 def _words(services: Services, text: object, what: str) -> str:
