@@ -101,7 +101,7 @@ def correct(
 ) -> Record:
     """Store what should have been recorded instead of a record; see `UserMemory.correct`."""
     words = _words(services, text, "correct")
-    found = services.read(user_id, lambda connection: get_records(connection, [record_id]), [])
+    found = services.read(user_id, lambda c: get_records(c, [record_id]), list[Record]())
     if not found:
         raise InvalidInputError(f"There is no record {record_id!r}.")
     old = found[0]
