@@ -25,8 +25,8 @@ from typing import Any
 
 from benchmarks import chatter, common
 from benchmarks.chatter import CheapEmbeddings
+from langmem_graph.inspector.app import serve
 from langmem_graph.inspector.rendering import link
-from langmem_graph.inspector.serve import serve
 from langmem_graph.memory import Memory, UserMemory
 
 CHROMIUM = Path("/usr/bin/chromium")

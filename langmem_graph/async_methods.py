@@ -18,8 +18,7 @@ from langmem_graph.errors import (
     for_log,
 )
 from langmem_graph.filters import Where, parsed
-from langmem_graph.room_access import RoomAccess
-from langmem_graph.room_keys import described, shared_key
+from langmem_graph.rooms import RoomAccess, described, shared_key
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.threads import in_thread, in_thread_of, uninterrupted
 

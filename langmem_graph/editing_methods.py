@@ -16,13 +16,11 @@ from langmem_graph.storage import (
     call_log,
     deletion,
     expiry,
-    hiding,
+    inspection_queries,
     record_changes,
-    record_history,
     record_queries,
     records_by_hand,
     undo_changes,
-    usage,
 )
 from langmem_graph.storage.records_by_hand import Writer, WrittenBy
 from langmem_graph.tracing import traced
@@ -150,7 +148,7 @@ class EditingMethods(UserMethods):
             InvalidInputError: no such record, or one that was taken back.
         """
         self._check_writable("hide")
-        return hiding.hide(self._services, self.id, record)
+        return records_by_hand.hide(self._services, self.id, record)
 
     ahide = twin(hide)
 
@@ -165,7 +163,7 @@ class EditingMethods(UserMethods):
             InvalidInputError: no such record, or one that was taken back.
         """
         self._check_writable("unhide")
-        return hiding.unhide(self._services, self.id, record)
+        return records_by_hand.unhide(self._services, self.id, record)
 
     aunhide = twin(unhide)
 
@@ -174,7 +172,7 @@ class EditingMethods(UserMethods):
 
         With `where`, those of records that pass the filter, without words that do not.
         """
-        return self._read_within(where, lambda c: record_history.history(c, record_id))
+        return self._read_within(where, lambda c: inspection_queries.history(c, record_id))
 
     ahistory = twin(history)
 
@@ -184,7 +182,7 @@ class EditingMethods(UserMethods):
         Without what was undone or forgotten; empty for an unknown record. With `where`, without
         words and ids that do not pass the filter.
         """
-        return self._read_within(where, lambda c: record_history.changes(c, record_id))
+        return self._read_within(where, lambda c: inspection_queries.changes(c, record_id))
 
     achanges = twin(changes)
 
@@ -263,7 +261,7 @@ class EditingMethods(UserMethods):
             InvalidInputError: no time.
         """
         start = None if since is None else to_utc(since)
-        return self._services.read(self.id, lambda c: usage.usage(c, start), Usage())
+        return self._services.read(self.id, lambda c: call_log.usage(c, start), Usage())
 
     ausage = twin(usage)
 

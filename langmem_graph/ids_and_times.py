@@ -1,6 +1,11 @@
-"""Users, sessions, agents, messages and times as callers name them: checked, and in one form."""
+"""Users, sessions, agents, messages and times as callers name them: checked, and in one form.
+
+Models are shown the end alone of the UUID that LangGraph gives every message: the whole takes about
+20 tokens, beside a sentence that often has fewer.
+"""
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
 
@@ -8,6 +13,10 @@ from langmem_graph.errors import InvalidInputError, MissingUserError
 from langmem_graph.metadata import check_value
 
 MAX_ID_BYTES = 2_000  # in UTF-8; an index of PostgreSQL takes no entry of more than 2,704
+_UUID = re.compile(r"[\w-]*[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:-\d+)?(?:~\d+)?", re.I)
+_END = 10
+"""Characters, at least 32 bits of them by chance: no two of a user's messages share them."""
+_SHOWN = re.compile(rf"#[\w~-]{{{_END}}}")
 _UNIQUE_CHARS = 16
 
 
@@ -97,3 +106,13 @@ def to_utc(value: object) -> datetime:
         raise InvalidInputError(
             f"Not a time: {value!r}. Give a datetime, ISO 8601 text or seconds since 1970."
         ) from error
+
+
+def shown_id(message_id: str) -> str:
+    """The id, or `#` and the end of it."""
+    return f"#{message_id[-_END:]}" if _UUID.fullmatch(message_id) else message_id
+
+
+def end_of(shown: str) -> str | None:
+    """How the id ends that was shown like this; None where it was shown whole."""
+    return shown[1:] if _SHOWN.fullmatch(shown) else None

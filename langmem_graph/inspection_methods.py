@@ -21,15 +21,9 @@ from langmem_graph.reports import (
     UserSummary,
 )
 from langmem_graph.retrieval.schedule_lookup import MOST_OCCURRENCES, agenda
-from langmem_graph.room_keys import shared_name
+from langmem_graph.rooms import shared_name
 from langmem_graph.schemas import Message, Record
-from langmem_graph.storage import (
-    deletion,
-    inspection_queries,
-    record_queries,
-    topic_file_rows,
-    usage,
-)
+from langmem_graph.storage import deletion, inspection_queries, record_queries, rounds
 from langmem_graph.threads import in_thread_of
 
 _log = logging.getLogger(__name__)
@@ -41,7 +35,7 @@ class InspectionMethods(UserMethods):
 
     def files(self) -> list[str]:
         """The names of the profile, the index and the topic tracks, as `read_file` takes them."""
-        return self._read(lambda connection: list(topic_file_rows.all_files(connection)))
+        return self._read(lambda connection: list(rounds.all_files(connection)))
 
     afiles = twin(files)
 
@@ -51,7 +45,7 @@ class InspectionMethods(UserMethods):
         Raises:
             InvalidInputError: a name that `files` does not list.
         """
-        return topic_file_rows.read_file(self._services, self.id, name)
+        return rounds.read_file(self._services, self.id, name)
 
     aread_file = twin(read_file)
 
@@ -63,7 +57,8 @@ class InspectionMethods(UserMethods):
         name = shared_name(self.id)
         of_whom: dict[str, Any] = {"user_id": name or self.id, "is_shared": name is not None}
         nothing = UserSummary(**of_whom, oldest_due=None, **none)
-        return self._services.read(self.id, lambda c: usage.summary(c, self.id), nothing)
+        query = inspection_queries.summary
+        return self._services.read(self.id, lambda c: query(c, self.id), nothing)
 
     aoverview = twin(overview)
 

@@ -11,13 +11,11 @@ from langmem_graph.async_methods import Closing, no_attribute, twin
 from langmem_graph.embeddings.embedder import load_embedder
 from langmem_graph.errors import InvalidInputError, ReadOnlyError, check_function
 from langmem_graph.ids_and_times import to_utc, user_key
-from langmem_graph.reading import Readings, check_reading
-from langmem_graph.redaction import Redact
+from langmem_graph.reading import Readings, Redact, check_reading
 from langmem_graph.reports import ExpiryReport, Usage, UserSummary
-from langmem_graph.room_access import Authorize, RoomAccess
-from langmem_graph.room_keys import room_names
+from langmem_graph.rooms import Authorize, RoomAccess, room_names
 from langmem_graph.settings import KeepDays, Settings
-from langmem_graph.storage import expiry, usage
+from langmem_graph.storage import call_log, expiry, inspection_queries
 from langmem_graph.storage.memory_services import Services, is_database, open_rooms
 from langmem_graph.tracing import observe_due
 from langmem_graph.user_memory import Id, UserMemory
@@ -159,7 +157,7 @@ class Memory(Closing):
         counts every message, and only `to_embed` is work that is due.
         """
         read = self._services.directory.read_each
-        return [*read(usage.summary), *read(usage.summary, shared=True)]
+        return [*read(inspection_queries.summary), *read(inspection_queries.summary, shared=True)]
 
     ausers = twin(users)
 
@@ -167,8 +165,8 @@ class Memory(Closing):
         """What the model calls for all users and in shared rooms cost, by day and purpose."""
         start = None if since is None else to_utc(since)
         both, read = (False, True), self._services.directory.read_each
-        found = [read(lambda c, _: usage.usage(c, start), shared=one) for one in both]
-        return usage.sum_of(chain.from_iterable(found))
+        found = [read(lambda c, _: call_log.usage(c, start), shared=one) for one in both]
+        return call_log.sum_of(chain.from_iterable(found))
 
     ausage = twin(usage)
 

@@ -17,7 +17,7 @@ from pydantic_core import to_jsonable_python
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.ids_and_times import MAX_ID_BYTES, agent_key, is_unicode, to_utc
 from langmem_graph.metadata import checked_metadata
-from langmem_graph.redaction import Redact, redacted_message
+from langmem_graph.reading import Redact, redacted_message
 from langmem_graph.reports import RejectedMessage
 from langmem_graph.schemas import ORIGIN_OF_ROLE, Message, Origin, Role
 
@@ -43,6 +43,7 @@ _TIME_KEYS = frozenset(
     "messagedate msgtime".split()
 )
 _CALLS = "[calls"
+_WANTED = "messages must be a list of LangChain messages or of dicts with 'role' and 'content'"
 UNNAMED = "unnamed-"  # begins the ids that nodes and middleware give to messages without one
 HANDOFF = frozenset(("__handoff_destination", "__is_handoff_back"))
 """Mark messages of langgraph-supervisor, and tools of it and of langgraph-swarm, as hand-offs."""
@@ -79,7 +80,8 @@ def parse_messages(
     accepted: list[Message] = []
     rejected: list[RejectedMessage] = []
     without_text: list[Counter[str]] = []
-    for position, raw in enumerate(_as_sequence(messages)):
+    is_one = isinstance(messages, Mapping) or _is_langchain(messages)
+    for position, raw in enumerate(as_list(messages, is_one=is_one, wanted=_WANTED)):
         fields: Mapping[str, Any] = {}
         lost = Counter[str]()
         without_text.append(lost)
@@ -131,15 +133,13 @@ def text_of(raw: object) -> str:
     return _written_out(_fields(raw), Counter())
 
 
-def _as_sequence(messages: object) -> Sequence[object]:
-    if isinstance(messages, Mapping) or _is_langchain(messages):
-        return [messages]
-    if isinstance(messages, str | bytes) or not isinstance(messages, Iterable):
-        raise InvalidInputError(
-            "messages must be a list of LangChain messages or of dicts with 'role' and 'content', "
-            f"not {type(messages).__name__}."
-        )
-    return list(messages)
+def as_list(given: object, *, is_one: bool, wanted: str) -> list[object]:
+    """What was given, as a list: one alone, or several; the error says what is `wanted`."""
+    if is_one:
+        return [given]
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise InvalidInputError(f"{wanted}, not {type(given).__name__}.")
+    return list(given)
 
 
 def _is_langchain(raw: object) -> bool:

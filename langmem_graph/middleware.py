@@ -9,7 +9,7 @@ from typing import Annotated, Any, Generic, NotRequired, TypeVar, cast
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
 from langchain.agents.middleware.types import OmitFromInput, PrivateStateAttr, ToolCallRequest
-from langchain_core.messages import AnyMessage, BaseMessage
+from langchain_core.messages import AnyMessage, BaseMessage, ToolCall
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
@@ -208,7 +208,8 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         if checked is None:
             return refused(tool["name"], request.tool_call["id"])
         with self._while_interrupted(key, checked):
-            answer = await handler(_with_arguments(request, checked.arguments))
+            filled: ToolCall = {**request.tool_call, "args": checked.arguments}
+            answer = await handler(request.override(tool_call=filled))
             return with_notes(answer, checked.notes)
 
     def _checked(self, request: ToolCallRequest, grounded: GroundedCall | None) -> Checked:
@@ -284,10 +285,6 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             earlier = {"recall": recalled}
         written = combined(earlier.get("write"), written)
         return {"memory_report": {**earlier, "write": written}}
-
-
-def _with_arguments(request: ToolCallRequest, arguments: dict[str, Any]) -> ToolCallRequest:
-    return request.override(tool_call={**request.tool_call, "args": arguments})
 
 
 def _thread(config: RunnableConfig) -> str:

@@ -9,8 +9,7 @@ from typing import Any, Self, cast
 
 from langmem_graph.causal.scorers import CausalScorer, create_causal_scorer
 from langmem_graph.errors import LangMemGraphError, for_log
-from langmem_graph.extraction.background_worker import BackgroundWorker
-from langmem_graph.extraction.flush import ExtractionRunner, ProgressReporter
+from langmem_graph.extraction.flush import BackgroundWorker, ExtractionRunner, ProgressReporter
 from langmem_graph.grounding.graph import GroundingRunner, grounding_request
 from langmem_graph.ids_and_times import to_utc
 from langmem_graph.llm.chat_models import as_chat_model

@@ -1,15 +1,31 @@
 """All settings, in groups, each with its default, its unit and the origin of its number."""
 
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from zoneinfo import ZoneInfo
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from langmem_graph.options import Options
+from langmem_graph.errors import InvalidInputError, explain
 
 EVENT_MINUTES = 60
 RankingMethod = Literal["hybrid", "rrf", "dense", "words"]
 """`hybrid`: fitted linear score. `rrf`: weight-free fusion. `dense`, `words`: one signal alone."""
+
+
+class Options(BaseModel):
+    """Base of what an application sets; the errors show the class's example, if it has one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    example: ClassVar[str] = ""
+
+    if not TYPE_CHECKING:  # type checkers know the fields
+
+        def __init__(self, **given: Any) -> None:
+            try:
+                super().__init__(**given)
+            except ValidationError as error:
+                shown = f". As in {self.example}" if self.example else ""
+                raise InvalidInputError(f"{type(self).__name__}: {explain(error)}{shown}") from None
 
 
 class _Group(Options):

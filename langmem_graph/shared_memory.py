@@ -8,8 +8,7 @@ from langmem_graph.async_methods import twin
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.pipelines import Pipelines
 from langmem_graph.reports import ForgetReport
-from langmem_graph.room_access import Action, RoomAccess
-from langmem_graph.room_keys import author_name, room_name, shared_key
+from langmem_graph.rooms import Action, RoomAccess, author_name, room_name, shared_key
 from langmem_graph.storage import deletion
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.threads import in_thread

@@ -20,9 +20,9 @@ from langmem_graph.storage import (
     add_messages,
     add_records,
     deletion,
-    doctor_and_rebuild,
+    inspection_queries,
     message_queries,
-    record_history,
+    upkeep,
 )
 from langmem_graph.tracing import traced
 
@@ -172,7 +172,7 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
         With `where`, records that do not pass the filter are left out too.
         """
         named = message_ids(ids)
-        return self._read_along(where, lambda c: record_history.get_records(c, named))
+        return self._read_along(where, lambda c: inspection_queries.get_records(c, named))
 
     aget_records = twin(get_records)
 
@@ -184,7 +184,7 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
         With `where`, messages that do not pass the filter are left out too.
         """
         named = message_ids(ids)
-        return self._read_along(where, lambda c: record_history.get_conversation(c, named))
+        return self._read_along(where, lambda c: inspection_queries.get_conversation(c, named))
 
     aget_conversation = twin(get_conversation)
 
@@ -199,7 +199,7 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
 
         With `where`, those that pass the filter.
         """
-        return self._read_within(where, record_history.export_messages)
+        return self._read_within(where, inspection_queries.export_messages)
 
     aexport = twin(export)
 
@@ -215,7 +215,7 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
             where: a filter that all messages must pass which carry a record.
         """
         then = to_utc(as_of) if as_of is not None else None
-        rows = partial(record_history.export_records, as_of=then, history=history)
+        rows = partial(inspection_queries.export_records, as_of=then, history=history)
         return self._read_within(where, rows)
 
     aexport_records = twin(export_records)
@@ -245,7 +245,7 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
 
     def doctor(self, *, sample: int = 200) -> Health:
         """Compare the ledger with the index, looking up `sample` vectors in Chroma (0: all)."""
-        return doctor_and_rebuild.examine(self._services, self.id, sample)
+        return upkeep.examine(self._services, self.id, sample)
 
     adoctor = twin(doctor)
 
@@ -253,6 +253,6 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
     def rebuild(self, *, reembed: bool = False) -> Health:
         """Rebuild the index from the ledger's vectors; `reembed` also embeds every text anew."""
         self._check_writable("rebuild")
-        return doctor_and_rebuild.rebuild(self._services, self.id, reembed)
+        return upkeep.rebuild(self._services, self.id, reembed)
 
     arebuild = twin(rebuild)

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from langmem_graph import Memory, Settings
-from langmem_graph.cli.demo import USER, conversation_file
-from langmem_graph.inspector.serve import server
+from langmem_graph.cli.import_and_read import USER, conversation_file
+from langmem_graph.inspector.app import server
 from langmem_graph.testing import ScriptedChatModel, alias_of
 
 BROWSER = "/usr/bin/chromium"

@@ -22,7 +22,7 @@ from benchmarks.report.figures import (
     mean_of_means,
     measured_of,
 )
-from langmem_graph.navigation.navigation_items import Navigation, QuestionItem
+from langmem_graph.navigation.actions import Navigation, QuestionItem
 from langmem_graph.navigation.reward import navigation_metrics
 
 MEASURES = {

@@ -12,7 +12,6 @@ from typing import Annotated, Any, cast
 import typer
 
 from langmem_graph import __version__
-from langmem_graph.cli import demo as demo_command
 from langmem_graph.cli import printing
 from langmem_graph.cli import show as show_command
 from langmem_graph.cli.import_and_read import (
@@ -21,6 +20,7 @@ from langmem_graph.cli.import_and_read import (
     import_file,
     load_reader,
     read_backlog,
+    run_demo,
 )
 from langmem_graph.cli.options import (
     DEFAULT_MEMORY,
@@ -73,7 +73,7 @@ def demo(
     embeddings: EmbeddingsOption = None,
 ) -> None:
     """Replay a conversation of several sessions, then look things up in it."""
-    demo_command.run(directory, embeddings)
+    run_demo(directory, embeddings)
 
 
 @app.command()
@@ -173,7 +173,6 @@ def explain(
     as_json: JsonOption = False,
 ) -> None:
     """Reason about a question over memory and draw the proof. Works beside a running app."""
-    from langmem_graph.cli import explain as explaining
     from langmem_graph.llm import chat_models
 
     chosen = chat_models.load_chat_model(model, base_url)
@@ -186,10 +185,10 @@ def explain(
             )
             typer.echo(memory.user(user, shared=rooms).recall(question).context or "Nothing.")
             return
-        on_event = None if as_json else explaining.watch
+        on_event = None if as_json else show_command.watch_reasoning
         own = memory.user(user, shared=rooms)
         recalled = own.recall(question, mode="reason", on_event=on_event)
-    print_json(recalled) if as_json else explaining.show(question, recalled)
+    print_json(recalled) if as_json else show_command.show_proof(question, recalled)
 
 
 @app.command()

@@ -1,10 +1,12 @@
 """What `langmem-graph import` and `flush` do: add a file's sessions, and let a model read them.
 
 Both show how far they are. Reading begins with a forecast and a question, and can be stopped.
+`demo` imports conversations of half a year and searches them.
 """
 
 import signal
 import sys
+import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -13,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from rich.markup import escape
 
 from langmem_graph.cli import printing
-from langmem_graph.cli.printing import progress_bar
+from langmem_graph.cli.printing import console, note, progress_bar, show_hits
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.importers import read_conversations, read_records
 from langmem_graph.memory import Memory, UserMemory
@@ -31,6 +34,21 @@ INTERRUPTED = 130
 NO_MODEL = (
     "No language model to read with: set LANGMEM_GRAPH_MODEL or OPENAI_API_KEY, or name a model "
     "with --model or a server with --base-url."
+)
+USER = "mira"
+QUESTIONS = (
+    "What seat should I book?",
+    "Which nuts am I allergic to?",
+    "What did the vet say in February?",
+    "When does the Nordlys pilot go live?",
+    "E-7719",
+    "日本酒が好きな友達",
+)
+SHOPPING = "I want to buy a sago palm. Does the puppy chew plants?"
+_HERE = Path(__file__).parent
+_PLACES = (
+    _HERE / "demo_conversation.jsonl",  # in the wheel
+    _HERE.parents[1] / "examples" / "demo_conversation.jsonl",  # in a checkout
 )
 
 
@@ -196,4 +214,47 @@ def _line(progress: FlushProgress) -> str:
         f"{progress.read:,} read, {progress.pending:,} wait: {progress.calls:,} calls, "
         f"{progress.input_tokens:,} + {progress.output_tokens:,} tokens, {progress.stored:,} "
         f"records new, {progress.updated:,} updated, {progress.seconds:,.0f} s"
+    )
+
+
+def conversation_file() -> Path:
+    """The file with the conversations of the demo."""
+    return next(place for place in _PLACES if place.exists())
+
+
+def run_demo(directory: Path | None, embeddings: str | None) -> None:
+    """Import, search, and print the context that a model would be given."""
+    with (
+        tempfile.TemporaryDirectory(prefix="langmem-graph-demo-") as scratch,
+        Memory(directory or scratch, embeddings=embeddings) as memory,
+    ):
+        mira = memory.user(USER)
+        totals = import_file(mira, conversation_file())
+        console.rule("[bold]1. a conversation goes in")
+        console.print(
+            f"{totals['stored']} messages of {totals['sessions']} sessions, February to August, "
+            "kept word for word. No model was called, nothing left this machine."
+        )
+        console.rule("[bold]2. look-ups come back with date, score and source")
+        for question in QUESTIONS:
+            show_hits(question, mira.search_conversation(question, k=3))
+        _show_context(mira)
+    console.rule("[bold]next: your own history")
+    commands = (
+        "langmem-graph import conversations.json --user me\n"
+        'langmem-graph search "that restaurant in Lisbon" --user me'
+    )
+    console.print(commands, markup=False, highlight=False)
+
+
+def _show_context(mira: UserMemory) -> None:
+    console.rule("[bold]3. what a model is shown before it answers")
+    answer = mira.recall(SHOPPING, k=8, max_tokens=500)
+    console.print(f"[cyan]{escape(SHOPPING)}[/]")
+    console.print(answer.context, markup=False, highlight=False)
+    report = answer.report
+    note(
+        f"{report.quoted} quotes, {report.context_tokens} tokens"
+        f"{'' if report.tokens_exact else ' (estimated)'}, {report.llm_calls} model calls, "
+        f"{report.milliseconds['total']:.0f} ms"
     )

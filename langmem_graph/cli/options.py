@@ -12,7 +12,7 @@ import typer
 
 from langmem_graph.errors import InvalidInputError, MemoryLockedError, StorageError
 from langmem_graph.memory import Memory
-from langmem_graph.room_keys import room_names, shared_key, shared_name
+from langmem_graph.rooms import room_names, shared_key, shared_name
 
 UserOption = Annotated[
     str, typer.Option("--user", "-u", envvar="LANGMEM_GRAPH_USER", help="Whose memory.")

@@ -37,7 +37,7 @@ def inspect(
 ) -> None:
     """Look into a memory in the browser, on this machine. Works beside a running app."""
     try:
-        from langmem_graph.inspector.serve import serve
+        from langmem_graph.inspector.app import serve
     except ImportError as error:
         text = "The inspector needs an extra: pip install 'langmem-graph[inspect]'."
         raise InvalidInputError(text) from error

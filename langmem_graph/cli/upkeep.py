@@ -134,7 +134,7 @@ def move(
 
 
 def _move(old: Memory, new: Memory, users: list[str] | None) -> None:
-    from langmem_graph.storage.move_rooms import move_user
+    from langmem_graph.storage.upkeep import move_user
 
     services = old._services, new._services
     rooms = services[0].directory

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from langmem_graph.extraction.state import Batch, Counts, Dependencies, ExtractionState, usage_of
 from langmem_graph.llm.structured_calls import RunUsage
 from langmem_graph.runtime import StepRun
-from langmem_graph.storage import pending_messages, tables_and_migrations, usage
+from langmem_graph.storage import call_log, pending_messages, tables_and_migrations
 from langmem_graph.storage.pending_messages import Unread
 from langmem_graph.storage.user_room import Room
 
@@ -45,7 +45,7 @@ async def claim(deps: Dependencies, state: ExtractionState, run: StepRun) -> Ext
 
     def work(room: Room) -> ExtractionState:
         with room.database.write_transaction() as connection:
-            if budget is not None and usage.tokens_today(connection) >= budget:
+            if budget is not None and call_log.tokens_today(connection) >= budget:
                 paused = RunUsage(problems=[_PAUSED.format(budget)])
                 return {"batch": None, "usage": paused, "failed": "claim"}
             generation = pending_messages.generation(connection)

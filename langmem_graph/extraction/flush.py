@@ -1,4 +1,4 @@
-"""Runs the extraction graph for one user until nothing is due (NapMem 5.2).
+"""Runs the extraction graph for one user until nothing is due (NapMem 5.2); also in the background.
 
 All who run it, `create_write_graph` too, add up their batches in `Totals`, from which the
 `FlushReport` is made.
@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from dataclasses import replace
+from datetime import UTC, date, datetime
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,8 +26,8 @@ from langmem_graph.extraction.state import (
 from langmem_graph.ids_and_times import folder_name
 from langmem_graph.llm.structured_calls import RunUsage, model_runner
 from langmem_graph.reports import FlushProgress, FlushReport, OnProgress
-from langmem_graph.runtime import configured_user, own_config
-from langmem_graph.storage import pending_messages
+from langmem_graph.runtime import LoopThread, configured_user, own_config
+from langmem_graph.storage import expiry, pending_messages
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.threads import in_thread
 
@@ -34,11 +35,13 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langgraph.graph.state import CompiledStateGraph
 
+
 _log = logging.getLogger(__name__)
 _NOT_READ = (
     "not everything of user %s (hash of the id) could be read: %s. What was wrong with each call "
     "is in user.calls() and on the inspector's page of calls"
 )
+SECONDS_OF_DAY = 86_400
 MAX_BATCHES = 10_000  # of one flush: a fault must not loop for ever
 
 
@@ -200,3 +203,99 @@ def give_back_claim(services: Services, user_id: str, begun: ExtractionState) ->
             pending_messages.free_claims_of(connection, begun["claimed_by"])
     except LangMemGraphError as error:
         _log.warning("a claim could not be given back: %s", for_log(error))
+
+
+class BackgroundWorker:
+    """Flushes a user's due batches soon after new messages, in at most one task per user.
+
+    All its state belongs to the memory's event loop: only `notify` may be called from outside.
+    It waits `debounce` seconds for more turns.
+    """
+
+    def __init__(
+        self, loop: LoopThread, services: Services, runner: ExtractionRunner, debounce: float
+    ) -> None:
+        self._loop = loop
+        self._services = services
+        self._runner = runner
+        self._debounce = debounce
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._notified: set[str] = set()  # with new messages since their task began its flush
+        self._urgent: set[str] = set()  # for whom the debounce is cut short
+        self._expired: dict[str, date] = {}  # when limits were last applied to a user's memory
+
+    def notify(self, user_id: str) -> None:
+        """Tell the worker that the ledger holds new messages of this user."""
+        self._loop.submit(self._schedule(user_id))
+
+    async def drained(self, user_id: str, seconds: float | None) -> bool:
+        """Flush what is due now; False when the time (seconds) was not enough."""
+        self._urgent.add(user_id)
+        await self._schedule(user_id)
+        _, unfinished = await asyncio.wait([self._tasks[user_id]], timeout=seconds)
+        return not unfinished
+
+    def leave(self, user_id: str) -> None:
+        """Drop what is scheduled for this user; new messages schedule it again."""
+        task = self._tasks.pop(user_id, None)
+        if task is not None:
+            task.cancel()
+        self._notified.discard(user_id)
+        self._urgent.discard(user_id)
+
+    async def _schedule(self, user_id: str) -> None:
+        running = self._tasks.get(user_id)
+        if running is None or running.done():
+            self._tasks[user_id] = asyncio.create_task(self._work(user_id))
+        else:
+            self._notified.add(user_id)
+
+    async def _work(self, user_id: str) -> None:
+        """Wait for more turns, then flush; again as long as turns have come in meanwhile."""
+        while True:
+            await self._pause(user_id)
+            self._notified.discard(user_id)
+            await self._expire(user_id)
+            try:
+                await self._runner.flush(user_id, force=False)
+            except Exception as error:  # noqa: BLE001  # nobody awaits the task; the batch stays due
+                _log.warning("background writing failed: %s", for_log(error))
+            if user_id not in self._notified:
+                self._urgent.discard(user_id)
+                return
+
+    async def _expire(self, user_id: str) -> None:
+        """Delete what is older than it is to be kept, unless that was done today."""
+        today = datetime.now(UTC).date()
+        if self._expired.get(user_id) == today:
+            return
+        self._expired[user_id] = today
+        try:
+            await in_thread(expiry.expire, self._services, user_id)
+        except Exception as error:  # noqa: BLE001  # it must not keep messages from being read
+            _log.warning("what is too old could not be deleted: %s", for_log(error))
+
+    async def expire_daily(self) -> None:
+        """Do so for all users and shared rooms, and again every day."""
+        while True:
+            self._expired.clear()
+            try:
+                keys = await in_thread(expiry.every_room, self._services)
+            except Exception as error:  # noqa: BLE001  # tomorrow it is tried again
+                _log.warning("whose memory is too old could not be read: %s", for_log(error))
+                keys = []
+            for key in keys:
+                await self._expire(key)
+            await asyncio.sleep(SECONDS_OF_DAY)
+
+    async def _pause(self, user_id: str) -> None:
+        """Wait for the debounce, in small steps, so that `drained` need not wait for all of it."""
+        step = 0.02
+        for _ in range(int(self._debounce / step)):
+            if user_id in self._urgent:
+                return
+            await asyncio.sleep(step)
+
+    def users(self) -> list[str]:
+        """The users whose messages this process has extracted, or is about to."""
+        return list(self._tasks)

@@ -16,7 +16,7 @@ from langmem_graph.retrieval.quoted_context import as_data
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.times import event_in
 from langmem_graph.schemas import Record
-from langmem_graph.storage import graph_neighbours, record_queries, round_checkpoints
+from langmem_graph.storage import graph_neighbours, record_queries, rounds
 from langmem_graph.storage.graph_neighbours import CAUSAL
 from langmem_graph.storage.record_writes import add_link
 from langmem_graph.storage.user_room import Room
@@ -57,15 +57,15 @@ async def causal(deps: Dependencies, state: ExtractionState, run: StepRun) -> Ex
 def _candidates(room: Room) -> _Candidates | None:
     """The records to ask about; None where too few have changed."""
     with room.database.read_transaction() as connection:
-        seen = round_checkpoints.causes_seen(connection)
-        changed = [one.n for one in round_checkpoints.changed_since(connection, seen)]
+        seen = rounds.causes_seen(connection)
+        changed = [one.n for one in rounds.changed_since(connection, seen)]
         if len(changed) < MIN_CHANGED:
             return None
         holding = sorted(record_queries.current(connection, changed))
         newest = holding[-CHANGED_RECORDS:]
         others = graph_neighbours.cluster_members(connection, newest, CLUSTER_RECORDS)
         found = record_queries.records_by_number(connection, [*newest, *others])
-        last = round_checkpoints.last_entry(connection)
+        last = rounds.last_entry(connection)
     numbers = {record.record_id: n for n, record in found.items()}
     shown = [found[n] for n in [*newest, *others] if n in found]
     return _Candidates(sorted(shown, key=_start_of), numbers, last)
@@ -135,4 +135,4 @@ def _write(room: Room, kept: list[tuple[tuple[int, int], float]], scorer: str) -
 
 def _note(room: Room, last: int) -> None:
     with room.database.write_transaction() as connection:
-        round_checkpoints.note_causes(connection, last)
+        rounds.note_causes(connection, last)

@@ -8,9 +8,9 @@ from sqlalchemy import Connection
 
 from langmem_graph.extraction.claim_due_batch import open_session
 from langmem_graph.extraction.state import Dependencies, ExtractionState
-from langmem_graph.room_keys import shared_name
+from langmem_graph.rooms import shared_name
 from langmem_graph.runtime import StepRun
-from langmem_graph.storage import round_checkpoints, topic_file_rows
+from langmem_graph.storage import rounds
 from langmem_graph.storage.user_room import Room
 
 MIN_CHANGED = 3  # fewer changed records wait for the next round; own figure, as is the following
@@ -26,8 +26,8 @@ async def plan_round(deps: Dependencies, state: ExtractionState, run: StepRun) -
     def work(room: Room) -> ExtractionState:
         with room.database.read_transaction() as connection:
             # a killed process may have written a track after the profile
-            written = topic_file_rows.tracks_written(connection)
-            owed = written != round_checkpoints.profile_seen(connection).tracks
+            written = rounds.tracks_written(connection)
+            owed = written != rounds.profile_seen(connection).tracks
             owed = owed and shared_name(run.user) is None  # nobody's profile is in a shared room
             return {"round_due": is_round_due(connection, force=force), "profile_owed": owed}
 
@@ -36,12 +36,12 @@ async def plan_round(deps: Dependencies, state: ExtractionState, run: StepRun) -
 
 def is_round_due(connection: Connection, *, force: bool) -> bool:
     """Whether enough records wait, and the session that they are of has ended (always: `force`)."""
-    seen = round_checkpoints.topics_seen(connection)
-    changed = [one.n for one in round_checkpoints.changed_since(connection, seen)]
-    waiting = {*changed, *round_checkpoints.refused_records(connection)}
+    seen = rounds.topics_seen(connection)
+    changed = [one.n for one in rounds.changed_since(connection, seen)]
+    waiting = {*changed, *rounds.refused_records(connection)}
     if force or len(waiting) > MAX_WAITING or len(waiting) < MIN_CHANGED:
         return len(waiting) >= MIN_CHANGED
     going_on = open_session(connection)
-    sessions = round_checkpoints.sessions_of(connection, waiting)
+    sessions = rounds.sessions_of(connection, waiting)
     ended = [n for n in waiting if going_on is None or sessions.get(n) != going_on]
     return len(ended) >= MIN_CHANGED

@@ -17,8 +17,7 @@ from langmem_graph.storage import (
     pending_messages,
     record_changes,
     record_queries,
-    round_checkpoints,
-    topic_file_rows,
+    rounds,
     vector_rows,
 )
 from langmem_graph.storage.tables_and_migrations import RECORDS
@@ -78,7 +77,7 @@ class TopicsRound:
 
 def stored_files(connection: Connection) -> StoredFiles:
     """Read the tracks and the profile; a record that was taken back is no evidence any more."""
-    held = topic_file_rows.all_files(connection)
+    held = rounds.all_files(connection)
     stored = [parse(file.body) for name, file in held.items() if name != INDEX]
     tracks = [file for file in stored if isinstance(file, TopicFile)]
     cited = [record for track in tracks for record in track.evidence]
@@ -103,9 +102,9 @@ def stored_files(connection: Connection) -> StoredFiles:
 def read_round(room: Room) -> TopicsRound:
     """Read what the next round starts from, in one transaction."""
     with room.database.read_transaction() as connection:
-        files, seen = stored_files(connection), round_checkpoints.topics_seen(connection)
-        changed = round_checkpoints.changed_since(connection, seen)
-        refused = round_checkpoints.refused_records(connection)
+        files, seen = stored_files(connection), rounds.topics_seen(connection)
+        changed = rounds.changed_since(connection, seen)
+        refused = rounds.refused_records(connection)
         taken = changed[:MAX_WAITING]
         numbers = list(dict.fromkeys([*(one.n for one in taken), *refused]))[:MAX_WAITING]
         records = record_queries.records_by_number(connection, numbers)
@@ -137,8 +136,8 @@ def may_be_stored(
     """False where something was forgotten, or another run has stored files, since `seen`."""
     return (
         pending_messages.generation(connection) == state["generation"]
-        and round_checkpoints.topics_seen(connection) == seen
-        and topic_file_rows.versions(connection) == files.versions
+        and rounds.topics_seen(connection) == seen
+        and rounds.versions(connection) == files.versions
     )
 
 

@@ -21,12 +21,12 @@ from langmem_graph.extraction.topic_round import (
 from langmem_graph.llm.answer_schemas import ProfileText
 from langmem_graph.llm.structured_calls import load_prompt
 from langmem_graph.retrieval.quoted_context import as_data, indented
-from langmem_graph.room_keys import shared_name
+from langmem_graph.rooms import shared_name
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.times import zone_of
 from langmem_graph.schemas import Record
-from langmem_graph.storage import record_queries, round_checkpoints, topic_file_rows
-from langmem_graph.storage.round_checkpoints import ProfileSeen
+from langmem_graph.storage import record_queries, rounds
+from langmem_graph.storage.rounds import ProfileSeen
 from langmem_graph.storage.user_room import Room
 from langmem_graph.topics.track_and_profile_files import (
     INDEX,
@@ -80,10 +80,10 @@ async def profile(deps: Dependencies, state: ExtractionState, run: StepRun) -> E
 def _read_round(room: Room) -> ProfileRound | None:
     """Read what the profile is written from, in one transaction; None where nothing has changed."""
     with room.database.read_transaction() as connection:
-        before = round_checkpoints.profile_seen(connection)
-        written = topic_file_rows.tracks_written(connection)
-        changed = [one.n for one in round_checkpoints.changed_since(connection, before.entry)]
-        many = len(changed) >= MIN_CHANGED and round_checkpoints.lasting(connection, changed)
+        before = rounds.profile_seen(connection)
+        written = rounds.tracks_written(connection)
+        changed = [one.n for one in rounds.changed_since(connection, before.entry)]
+        many = len(changed) >= MIN_CHANGED and rounds.lasting(connection, changed)
         if written == before.tracks and not many:
             return None
         files = stored_files(connection)
@@ -92,15 +92,15 @@ def _read_round(room: Room) -> ProfileRound | None:
             files=files,
             changed=[n for n, track in files.tracks.items() if file_name(track) in rewritten],
             lasting=_lasting(connection),
-            topics_seen=round_checkpoints.topics_seen(connection),
+            topics_seen=rounds.topics_seen(connection),
             before=before,
-            now=ProfileSeen(round_checkpoints.last_entry(connection), written),
+            now=ProfileSeen(rounds.last_entry(connection), written),
         )
 
 
 def _lasting(connection: Connection) -> list[Record]:
     """The newest lasting records that hold now and are settled, oldest first."""
-    every = round_checkpoints.lasting(connection, record_queries.all_numbers(connection, None))
+    every = rounds.lasting(connection, record_queries.all_numbers(connection, None))
     holding = record_queries.current(connection, every)
     newest = [n for n in every if n in holding][-MAX_LASTING:]
     records = record_queries.records_by_number(connection, newest)
@@ -162,7 +162,7 @@ def _finish(
         seen = begun.now
         if written is not None:
             index = render_index(list(begun.files.tracks.values()), written)
-            topic_file_rows.write_files(connection, {PROFILE: render(written), INDEX: index})
+            rounds.write_files(connection, {PROFILE: render(written), INDEX: index})
         elif (failures := begun.before.failures + 1) < MAX_FAILURES:
             seen = replace(begun.before, failures=failures)
-        round_checkpoints.note_profile(connection, seen)
+        rounds.note_profile(connection, seen)

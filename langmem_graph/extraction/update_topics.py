@@ -20,7 +20,7 @@ from langmem_graph.extraction.topic_round import (
 from langmem_graph.llm.answer_schemas import TopicRound
 from langmem_graph.llm.structured_calls import RunUsage, load_prompt
 from langmem_graph.runtime import StepRun
-from langmem_graph.storage import round_checkpoints, topic_file_rows
+from langmem_graph.storage import rounds
 from langmem_graph.storage.user_room import Room
 from langmem_graph.topics.track_and_profile_files import (
     INDEX,
@@ -108,7 +108,7 @@ def _finish(
             return []
         others = {n: times for n, times in begun.refused.items() if n not in begun.taken}
         again = {n: times for n, times in _refusals(begun, edited).items() if times < MAX_REFUSALS}
-        round_checkpoints.note_topics(connection, begun.last, others | again)
+        rounds.note_topics(connection, begun.last, others | again)
         return _write(connection, begun, edited.tracks)
 
 
@@ -132,8 +132,8 @@ def _write(connection: Connection, begun: TopicsRound, tracks: dict[str, TopicFi
     gone = begun.files.names - {file_name(track) for track in tracks.values()}
     if not changed and not gone:
         return []
-    topic_file_rows.drop_files(connection, sorted(gone))
+    rounds.drop_files(connection, sorted(gone))
     bodies = {file_name(track): render(track) for track in changed}
     index = render_index(list(tracks.values()), begun.files.profile)
-    topic_file_rows.write_files(connection, bodies | {INDEX: index})
+    rounds.write_files(connection, bodies | {INDEX: index})
     return [track.name for track in changed]

@@ -19,8 +19,8 @@ from langmem_graph.llm.structured_calls import model_runner
 from langmem_graph.reasoning import goal_loop
 from langmem_graph.reasoning.state import JSON, GoalDependencies, GoalQuestion
 from langmem_graph.results import Fact, Relation
+from langmem_graph.retrieval.example_search import spelling
 from langmem_graph.retrieval.facts import LONGEST
-from langmem_graph.retrieval.memory_search import spelling
 from langmem_graph.runtime import StepRun
 from langmem_graph.settings import Settings
 from langmem_graph.threads import in_thread

@@ -42,7 +42,7 @@ from langmem_graph.pipelines import Pipelines
 from langmem_graph.reports import AddReport, FlushReport
 from langmem_graph.results import GroundedCall, Recall, RecallMode
 from langmem_graph.retrieval.search_common import check_choice
-from langmem_graph.room_keys import room_names, shared_key
+from langmem_graph.rooms import room_names, shared_key
 from langmem_graph.runtime import either, emitter
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.tables_and_migrations import VECTORS_DELETED, get_meta

@@ -8,8 +8,16 @@ from typing import Any
 
 from langmem_graph.grounding.evidence_sources import Evidence, current_sources
 from langmem_graph.grounding.state import SENT, Dependencies, FilledValue, GroundingState
-from langmem_graph.grounding.tool_schema import Slot, object_in, slot_name, slots_of, value_at
-from langmem_graph.grounding.type_conversion import errors, problem, read_arguments
+from langmem_graph.grounding.tool_schema import (
+    Slot,
+    errors,
+    object_in,
+    problem,
+    read_arguments,
+    slot_name,
+    slots_of,
+    value_at,
+)
 from langmem_graph.results import GroundedCall, Grounding, MissingSlot, Offered
 from langmem_graph.runtime import Event, StepRun
 from langmem_graph.threads import in_thread

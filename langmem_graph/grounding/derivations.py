@@ -11,7 +11,7 @@ from decimal import Decimal
 from itertools import product
 from typing import Any
 
-from langmem_graph.grounding.type_conversion import PLAIN_NUMBER
+from langmem_graph.grounding.tool_schema import PLAIN_NUMBER
 from langmem_graph.schedule.named_moments import (
     days_in,
     months_in,
@@ -21,12 +21,10 @@ from langmem_graph.schedule.named_moments import (
 )
 from langmem_graph.schedule.time_phrases import split_days
 from langmem_graph.schedule.times import zone_of
-from langmem_graph.values.clock_words import clocks_in, in_english
 from langmem_graph.values.content_words import content
-from langmem_graph.values.countries import is_money, minor_units, place_derivation
+from langmem_graph.values.countries import is_money, is_same_number, minor_units, place_derivation
 from langmem_graph.values.matching import is_token, says
-from langmem_graph.values.numbers import Amount, amounts, measure_of
-from langmem_graph.values.phone_numbers import is_same_number
+from langmem_graph.values.numbers import Amount, amounts, clocks_in, in_english, measure_of
 
 _DAY = timedelta(days=1)
 _ISO_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*")

@@ -13,7 +13,7 @@ from langmem_graph.messages import is_bare_call
 from langmem_graph.results import Fact
 from langmem_graph.retrieval.quoted_context import of_room
 from langmem_graph.retrieval.search_common import SearchNotes
-from langmem_graph.room_keys import left_out, shared_name
+from langmem_graph.rooms import left_out, shared_name
 from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Label, Message, Origin, Record
 from langmem_graph.storage import record_queries

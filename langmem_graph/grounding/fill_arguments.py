@@ -8,8 +8,7 @@ from datetime import datetime
 
 from langmem_graph.grounding.evidence_sources import REQUEST, Source
 from langmem_graph.grounding.state import Dependencies, GroundingState
-from langmem_graph.grounding.tool_schema import slots_of
-from langmem_graph.grounding.type_conversion import read_arguments
+from langmem_graph.grounding.tool_schema import read_arguments, slots_of
 from langmem_graph.llm.answer_schemas import ToolFill
 from langmem_graph.llm.structured_calls import load_prompt
 from langmem_graph.retrieval.quoted_context import (

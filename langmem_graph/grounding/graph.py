@@ -23,7 +23,7 @@ from langmem_graph.grounding.verify_values import verify
 from langmem_graph.llm.structured_calls import RunUsage, model_runner
 from langmem_graph.llm.tool_specs import tool_spec
 from langmem_graph.results import GroundedCall
-from langmem_graph.retrieval.memory_search import MemorySearch
+from langmem_graph.retrieval.example_search import MemorySearch
 from langmem_graph.retrieval.search_common import check_choice
 from langmem_graph.runtime import (
     OBJECTS,

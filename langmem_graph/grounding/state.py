@@ -11,7 +11,7 @@ from langmem_graph.llm.answer_schemas import ToolFill
 from langmem_graph.llm.structured_calls import ModelRunner, RunUsage
 from langmem_graph.llm.tool_specs import ToolSpec
 from langmem_graph.results import GroundedCall
-from langmem_graph.retrieval.memory_search import Search
+from langmem_graph.retrieval.example_search import Search
 from langmem_graph.runtime import StateForm
 from langmem_graph.schemas import Origin
 from langmem_graph.storage.memory_services import Services

@@ -19,8 +19,15 @@ from langmem_graph.grounding.derivations import (
 )
 from langmem_graph.grounding.evidence_sources import REQUEST, Citation, Evidence
 from langmem_graph.grounding.state import Dependencies, FilledValue, GroundingState, Policy
-from langmem_graph.grounding.tool_schema import Leaf, Slot, in_words, leaves
-from langmem_graph.grounding.type_conversion import converted, problem, read_arguments
+from langmem_graph.grounding.tool_schema import (
+    Leaf,
+    Slot,
+    converted,
+    in_words,
+    leaves,
+    problem,
+    read_arguments,
+)
 from langmem_graph.llm.answer_schemas import ToolFill
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.times import zone_of

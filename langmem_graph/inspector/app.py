@@ -1,12 +1,18 @@
-"""`create_inspector`: the pages of a memory as an ASGI application."""
+"""`create_inspector`: the pages of a memory as an ASGI application.
+
+`serve` serves it on this machine alone, behind a token that is new each time.
+"""
 
 import hmac
+import secrets
+import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
@@ -29,14 +35,18 @@ from langmem_graph.errors import (
     NothingStoredError,
     ReadOnlyError,
 )
-from langmem_graph.inspector import changes, pages
+from langmem_graph.inspector import pages
 from langmem_graph.inspector.guard import LOOPBACK, Guard
 from langmem_graph.inspector.rendering import link, render
-from langmem_graph.inspector.visit import NotFoundError, Visit
+from langmem_graph.inspector.visit import NotFoundError, Visit, carry_out
 from langmem_graph.memory import Memory
+
+if TYPE_CHECKING:
+    import uvicorn
 
 LONGEST_FORM = 200_000  # bytes
 _STATIC = Path(__file__).parent / "static"
+HOST = "127.0.0.1"
 
 
 @dataclass(frozen=True)
@@ -145,12 +155,45 @@ async def _reason(site: _Site, request: Request) -> Response:
 
 
 async def _change(site: _Site, request: Request) -> Response:
-    def carry_out(visit: Visit) -> Response:
-        page, query = changes.carry_out(visit)
+    def changed(visit: Visit) -> Response:
+        page, query = carry_out(visit)
         return RedirectResponse(link(page, **query), 303)
 
-    return await _answered(site, request, carry_out)
+    return await _answered(site, request, changed)
 
 
 async def _unknown_page(request: Request, _: Exception) -> Response:
     return PlainTextResponse("The inspector has no such page.", 404)
+
+
+def server(memory: Memory, token: str, *, allow_changes: bool = False) -> "uvicorn.Server":
+    """A server that writes no access log: the first address that is asked for holds the token."""
+    import uvicorn
+
+    app = create_inspector(memory, allow_changes=allow_changes, token=token)
+    config = uvicorn.Config(
+        app,
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=2,
+    )
+    return uvicorn.Server(config)
+
+
+def serve(
+    memory: Memory, *, port: int, allow_changes: bool, announce: Callable[[str], object]
+) -> None:
+    """Serve until interrupted.
+
+    Args:
+        memory: what is shown.
+        port: 0 takes a free one.
+        allow_changes: offer to correct, undo, forget and confirm.
+        announce: called with the address to open, which holds the token, once it is served.
+    """
+    token = secrets.token_urlsafe(24)
+    with closing(socket.create_server((HOST, port))) as listening:
+        announce(f"http://{HOST}:{listening.getsockname()[1]}/?token={token}")
+        server(memory, token, allow_changes=allow_changes).run(sockets=[listening])

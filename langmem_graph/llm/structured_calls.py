@@ -31,7 +31,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel, ValidationError
 
 from langmem_graph.errors import explain
-from langmem_graph.llm.replies import LONGEST_ANSWER, Reply, read_reply, text_of
+from langmem_graph.llm.forgiving_answers import LONGEST_ANSWER, Reply, read_reply, text_of
 from langmem_graph.reports import CallNote
 from langmem_graph.settings import Settings
 from langmem_graph.threads import in_thread

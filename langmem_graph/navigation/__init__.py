@@ -4,8 +4,7 @@ A policy answers questions about a user by reading the layers of their memory wi
 within a tool budget. How to use it, and how to train a policy: docs/navigation.md.
 """
 
-from langmem_graph.navigation.actions import navigation_tools
-from langmem_graph.navigation.navigation_items import Navigation, QuestionItem, ToolUse
+from langmem_graph.navigation.actions import Navigation, QuestionItem, ToolUse, navigation_tools
 from langmem_graph.navigation.reward import (
     Judge,
     Rubric,

@@ -1,4 +1,4 @@
-"""Parses the actions of a policy, and calls the five reading tools for one user.
+"""The input and result of a rollout; parses a policy's actions, and calls the five reading tools.
 
 An action is a text (the answer), an assistant message in OpenAI's format, `{"answer": …}`,
 `{"name": …, "arguments": …}` for one call, or `{"tool_calls": […]}` with either kind of call. What
@@ -10,16 +10,95 @@ import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from langmem_graph.errors import InvalidInputError, StorageError, explain, for_log
 from langmem_graph.filters import Where
 from langmem_graph.memory import UserMemory
-from langmem_graph.navigation.navigation_items import ToolUse
 from langmem_graph.tools.tool_answers import MAX_HITS, READING, Call, MemoryTool
 from langmem_graph.topics import track_and_profile_files
+
+Layer = Literal["messages", "records", "topics", "profile"]
+"""The layers of memory, from exact to broad."""
+Finish = Literal["answered", "over_budget", "no_answer", "token_limit", "model_error", "unfinished"]
+"""`over_budget`: tools were called after the last turn. `no_answer`: the last text was unusable.
+`token_limit`: the model was not called again. `model_error`: a call of the model failed.
+`unfinished`: the rollout is running or was abandoned."""
+Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
+
+
+class NavigationModel(BaseModel):
+    """Base of the models of this package: frozen, without unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class QuestionItem(NavigationModel):
+    """A question about one user, with its gold answers and evidence."""
+
+    user_id: Text
+    question: Text
+    id: str = ""
+    answers: list[str] = Field(default_factory=list)
+    """Gold answers; each of them is correct."""
+    evidence: list[str] = Field(default_factory=list)
+    """Ids of the messages, and if known the records, that contain the answer."""
+    needs_memory: bool = True
+    """False where the question can be answered without this user's memory."""
+
+
+class ToolUse(NavigationModel):
+    """One call of a memory tool, and the ids that its result showed."""
+
+    name: str
+    arguments: dict[str, Any]
+    turn: int
+    layer: Layer | None = None
+    """None where the call failed."""
+    message_ids: list[str] = Field(default_factory=list)
+    """Messages that were quoted, and messages named as a record's source."""
+    record_ids: list[str] = Field(default_factory=list)
+    error: str | None = None
+
+
+class Navigation(NavigationModel):
+    """The result of one rollout: the question, the tool calls and the answer."""
+
+    user_id: str
+    question: str
+    answer: str = ""
+    reason: str = ""
+    well_formed: bool = False
+    """The answer was the required JSON object."""
+    finish: Finish = "unfinished"
+    tool_calls: list[ToolUse] = Field(default_factory=list)
+    turns: int = 0
+    """The policy's messages that were not an answer."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    tokens_exact: bool = True
+    """False where the server counts no tokens and they were estimated."""
+    milliseconds: float = 0.0
+    problems: list[str] = Field(default_factory=list)
+    messages: list[dict[str, Any]] = Field(default_factory=list)
+    """The whole conversation in OpenAI's format."""
+
+    @property
+    def shown(self) -> frozenset[str]:
+        """Ids of all messages and records that were shown."""
+        calls = self.tool_calls
+        return frozenset(shown for use in calls for shown in (*use.message_ids, *use.record_ids))
+
+
+def read_item(given: QuestionItem | Mapping[str, Any]) -> QuestionItem:
+    """The item, or an `InvalidInputError` that names what is wrong with it."""
+    try:
+        return QuestionItem.model_validate(given)
+    except ValidationError as error:
+        raise InvalidInputError(f"Not a question item: {explain(error)}.") from error
+
 
 _log = logging.getLogger(__name__)
 _BY_NAME = {tool.name: tool for tool in READING}

@@ -12,13 +12,13 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 
 from langmem_graph.errors import InvalidInputError, explain
-from langmem_graph.navigation.actions import navigation_tools
-from langmem_graph.navigation.navigation_items import (
+from langmem_graph.navigation.actions import (
     Finish,
     Navigation,
     NavigationModel,
     QuestionItem,
     ToolUse,
+    navigation_tools,
     read_item,
 )
 

@@ -15,15 +15,9 @@ from langmem_graph.filters import Where, parsed
 from langmem_graph.llm.structured_calls import load_prompt
 from langmem_graph.memory import Memory, UserMemory
 from langmem_graph.navigation import actions
-from langmem_graph.navigation.navigation_items import (
-    Finish,
-    Navigation,
-    QuestionItem,
-    ToolUse,
-    read_item,
-)
+from langmem_graph.navigation.actions import Finish, Navigation, QuestionItem, ToolUse, read_item
 from langmem_graph.navigation.reward import Rubric
-from langmem_graph.room_keys import room_names
+from langmem_graph.rooms import room_names
 from langmem_graph.runtime import run_apart
 from langmem_graph.threads import in_thread
 from langmem_graph.tokens import token_counter

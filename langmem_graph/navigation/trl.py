@@ -10,21 +10,19 @@ from langmem_graph.memory import Memory, UserMemory
 from langmem_graph.navigation.actions import (
     LONGEST_TEXT,
     FinalAnswer,
-    read_action,
-    read_answer,
-    tool_call,
-    use_tool,
-)
-from langmem_graph.navigation.navigation_items import (
     Finish,
     Navigation,
     QuestionItem,
     ToolUse,
+    read_action,
+    read_answer,
     read_item,
+    tool_call,
+    use_tool,
 )
 from langmem_graph.navigation.reward import Rubric
 from langmem_graph.navigation.rollouts import check_budget, initial_messages
-from langmem_graph.room_keys import room_names
+from langmem_graph.rooms import room_names
 from langmem_graph.tools.tool_answers import MAX_TURNS, READING
 
 Message = dict[str, Any]

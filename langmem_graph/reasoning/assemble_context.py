@@ -34,7 +34,7 @@ from langmem_graph.retrieval.vague_turns import (
     read_profile,
     read_vague_turn_context,
 )
-from langmem_graph.room_keys import shared_name
+from langmem_graph.rooms import shared_name
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.model_written_times import read_day
 from langmem_graph.schedule.times import between

@@ -35,7 +35,7 @@ from langmem_graph.reasoning.state import (
     ReasoningState,
 )
 from langmem_graph.results import Recall
-from langmem_graph.retrieval.memory_search import MemorySearch
+from langmem_graph.retrieval.example_search import MemorySearch
 from langmem_graph.retrieval.search_common import RecallRequest
 from langmem_graph.retrieval.vague_turns import intent_of
 from langmem_graph.runtime import (

@@ -1,30 +1,44 @@
 """Search by example sentences, by their vectors alone, and along the edges between records.
 
 The sentences are statements such as the user may have made, and are embedded as statements.
+`MemorySearch` has the searches that steps of graphs make in the memory of a run's user.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from itertools import chain
+from typing import TYPE_CHECKING
 
+from rapidfuzz import fuzz
 from sqlalchemy import Connection
 
 from langmem_graph.embeddings.embedder import Vectors
-from langmem_graph.results import Fact
+from langmem_graph.errors import EmbeddingError
+from langmem_graph.results import Fact, Relation
 from langmem_graph.retrieval.facts import (
     fact_of_message,
     fact_of_record,
     facts_by_number,
+    find_facts,
     hits_by_number,
 )
 from langmem_graph.retrieval.joined_search import each_room
 from langmem_graph.retrieval.ranking import Vector
 from langmem_graph.retrieval.record_search import near_records
-from langmem_graph.retrieval.search_common import UserSearch, best_cosines
-from langmem_graph.room_keys import shared_name
+from langmem_graph.retrieval.search_common import SearchNotes, UserSearch, best_cosines
+from langmem_graph.rooms import shared_name
 from langmem_graph.storage import record_queries, vector_rows
 from langmem_graph.storage.graph_neighbours import CAUSAL, SEMANTIC, neighbours
+from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.tables_and_migrations import MESSAGES, RECORDS
+from langmem_graph.storage.user_room import Room
+from langmem_graph.threads import in_thread
+
+if TYPE_CHECKING:
+    from langmem_graph.runtime import StepRun
+Search = Callable[[str, int, Relation, "StepRun"], Awaitable[list[Fact]]]
+"""Searches a memory: query, number of facts, relation, run."""
 
 
 def nearest_to_examples(
@@ -128,3 +142,47 @@ def _linked(
     ranked = {n: (False, best.get(n, -1.0)) for n in similar} | {n: (True, w) for n, w in causal}
     facts = facts_by_number(connection, ranked)
     return [(*ranked[n], fact) for n, fact in facts.items()]
+
+
+class MemorySearch:
+    """Finds facts in the memory of a run's user; none where the user has no memory yet."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def search(self, query: str, k: int, relation: Relation, run: "StepRun") -> list[Fact]:
+        """The best facts for a query; of what fails the run is told."""
+        services, notes = self._services, SearchNotes(warnings=run.warnings)
+
+        def find(rooms: list[Room]) -> list[Fact]:
+            search = UserSearch.over(services, rooms, notes) if rooms else None
+            return find_facts(search, query, k, relation) if search else []
+
+        return await services.in_rooms(run.user, find, notes.warnings)
+
+    async def near(self, sentences: Sequence[str], k: int, run: "StepRun") -> list[list[Fact]]:
+        """For each sentence the `k` nearest facts; none where the embedder fails."""
+        services, notes = self._services, SearchNotes(warnings=run.warnings)
+
+        def find(rooms: list[Room]) -> list[list[Fact]]:
+            with suppress(EmbeddingError):  # words still find
+                search = UserSearch.over(services, rooms, notes) if rooms else None
+                return list(nearest_to_examples(search, sentences, k).values()) if search else []
+            return []
+
+        return await services.in_rooms(run.user, find, notes.warnings) if sentences else []
+
+    async def likeness(self, text: str, others: Sequence[str], run: "StepRun") -> float:
+        """The greatest cosine of a text with the others; by spelling where the embedder fails."""
+        if not others:
+            return 0.0
+        try:
+            vectors = await in_thread(self._services.embedder.embed, [text, *others])
+        except EmbeddingError:
+            return spelling(text, others)
+        return float((vectors[1:] @ vectors[0]).max())
+
+
+def spelling(text: str, others: Sequence[str]) -> float:
+    """The greatest similarity of a text with the others by spelling, whatever the word order."""
+    return max((fuzz.token_sort_ratio(text, other) / 100 for other in others), default=0.0)

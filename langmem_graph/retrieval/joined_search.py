@@ -27,7 +27,7 @@ from langmem_graph.retrieval.ranking import (
 )
 from langmem_graph.retrieval.record_search import RankedRecords, found_records, hits_of_records
 from langmem_graph.retrieval.search_common import Sought, UserSearch
-from langmem_graph.room_keys import left_out, shared_name
+from langmem_graph.rooms import left_out, shared_name
 from langmem_graph.schemas import MessageHit, RecordHit
 from langmem_graph.storage import vector_rows
 from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS

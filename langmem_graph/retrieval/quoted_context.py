@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
 
+from langmem_graph.ids_and_times import shown_id
 from langmem_graph.results import Fact
 from langmem_graph.schedule.times import with_weekday
 from langmem_graph.schemas import ChangeRelation, Label, Labelled, Message, MessageHit
-from langmem_graph.shown_ids import shown_id
 from langmem_graph.tokens import TokenCounter, estimate
 from langmem_graph.trust import Allowance, note_of
 

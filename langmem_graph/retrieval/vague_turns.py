@@ -23,7 +23,7 @@ from langmem_graph.retrieval.schedule_lookup import planned_items
 from langmem_graph.schedule.times import EventTime, zone_of
 from langmem_graph.schemas import Record
 from langmem_graph.settings import Settings
-from langmem_graph.storage import record_queries, topic_file_rows
+from langmem_graph.storage import record_queries, rounds
 from langmem_graph.topics.track_and_profile_files import PROFILE, ProfileFile, parse
 
 Intent = Literal["lookup", "act", "vague", "chat"]
@@ -118,7 +118,7 @@ def read_profile(connection: Connection, settings: Settings) -> str:
     """The profile's text; empty where there is none, or where its edited file is not valid."""
     if not settings.reasoning.use_profile:
         return ""
-    stored = topic_file_rows.all_files(connection).get(PROFILE)
+    stored = rounds.all_files(connection).get(PROFILE)
     try:
         file = parse(stored.body) if stored and stored.body else None
     except InvalidInputError as error:  # the context is still useful without the profile

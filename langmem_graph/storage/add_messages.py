@@ -19,10 +19,10 @@ from langmem_graph.ids_and_times import agent_key, is_unique, new_session_key
 from langmem_graph.messages import UNNAMED, is_bare_call, parse_messages
 from langmem_graph.metadata import checked_metadata
 from langmem_graph.reports import AddReport, RenamedMessage
-from langmem_graph.room_keys import shared_name
+from langmem_graph.rooms import shared_name
 from langmem_graph.schemas import Message
 from langmem_graph.storage import message_queries, pending_messages, where_conditions
-from langmem_graph.storage.deleted_ids import deleted_among
+from langmem_graph.storage.deletion import deleted_among
 from langmem_graph.storage.full_text import BEFORE, MESSAGE_WORDS, words_of
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.record_writes import now

@@ -13,7 +13,8 @@ from sqlalchemy import Connection
 
 from langmem_graph.errors import InvalidInputError, ReadOnlyError
 from langmem_graph.ids_and_times import MAX_ID_BYTES, is_unicode, to_utc
-from langmem_graph.redaction import redacted_record
+from langmem_graph.messages import as_list
+from langmem_graph.reading import redacted_record
 from langmem_graph.reports import RecordsReport, RejectedRecord
 from langmem_graph.schedule.times import checked_event, time_key
 from langmem_graph.schemas import Record
@@ -26,6 +27,7 @@ from langmem_graph.storage.tables_and_migrations import RECORDS
 _RECORD_ID = re.compile("[!-~]{1,100}")
 """Ids of this form can be cited in topic tracks."""
 FOREIGN_WORDS = "words of a tool or an import end nothing of the user's"
+_WANTED = "records must be a list of dicts with 'text' and 'source_message_ids'"
 _DERIVED = frozenset(
     "labels superseded_by created_at updated_at metadata origin room author".split()
 )
@@ -44,7 +46,8 @@ def add_records(services: Services, user_id: str, given: object, made_by: str) -
     start = perf_counter()
     if services.read_only:
         raise ReadOnlyError("add_records needs a memory opened for writing, not read_only=True.")
-    rows = [redacted_record(row, services.redact) for row in _as_list(given)]
+    several = as_list(given, is_one=isinstance(given, Mapping | Record), wanted=_WANTED)
+    rows = [redacted_record(row, services.redact) for row in several]
     report, change = RecordsReport(), Change.new(made_by)
     max_chars = services.settings.storage.max_record_chars
     with services.room(user_id) as room:
@@ -53,17 +56,6 @@ def add_records(services: Services, user_id: str, given: object, made_by: str) -
             made = _store_all(connection, rows, max_chars, change, report)
         report.warnings.extend(services.embed_new(room, RECORDS, made).warnings)
     return report.model_copy(update={"milliseconds": (perf_counter() - start) * 1_000})
-
-
-def _as_list(given: object) -> list[object]:
-    if isinstance(given, Mapping | Record):
-        return [given]
-    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        raise InvalidInputError(
-            "records must be a list of dicts with 'text' and 'source_message_ids', "
-            f"not {type(given).__name__}."
-        )
-    return list(given)
 
 
 def _store_all(

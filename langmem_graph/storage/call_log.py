@@ -1,15 +1,15 @@
-"""The log of model calls: what each was for, what it cost, and which proposals were refused.
+"""The log of model calls: what each was for, what they cost, and which proposals were refused.
 
 It is bounded, and a call is forgotten with any of the messages that it read.
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, date, datetime, time
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
-from langmem_graph.reports import CallNote, ModelCall
+from langmem_graph.reports import CallNote, ModelCall, Usage, UsageLine
 from langmem_graph.storage.record_queries import aware
 from langmem_graph.storage.record_writes import naive
 from langmem_graph.storage.sqlite_database import rows_where_in
@@ -17,6 +17,8 @@ from langmem_graph.storage.tables_and_migrations import call_messages, calls, me
 
 MAX_CALLS = 10_000
 """How many calls of a user are kept; the oldest are deleted first."""
+_DAY = func.date(calls.c.at)
+_TOKENS = calls.c.input_tokens + calls.c.output_tokens
 
 
 def write_calls(connection: Connection, notes: Sequence[CallNote], items: Iterable[int]) -> None:
@@ -93,3 +95,42 @@ def forget_words(connection: Connection, items: Collection[int] | None) -> None:
     if items is not None:
         concerned = calls.c.n.in_(read.where(call_messages.c.message.in_(items)))
     connection.execute(update(calls).where(concerned).values(problem=None, refused=[]))
+
+
+def usage(connection: Connection, since: datetime | None = None) -> Usage:
+    """What the model calls that the ledger's log keeps have cost, by day (UTC) and purpose."""
+    c = calls.c
+    costs = (c.input_tokens, c.output_tokens, c.milliseconds)
+    query = select(_DAY, c.purpose, func.count(), *map(func.sum, costs))
+    if since is not None:
+        query = query.where(c.at >= naive(since))
+    rows = connection.execute(query.group_by(_DAY, c.purpose).order_by(_DAY, c.purpose))
+    return Usage(lines=[_line(*row) for row in rows])
+
+
+def sum_of(several: Iterable[Usage]) -> Usage:
+    """The costs of several users together."""
+    sums: dict[tuple[date, str], UsageLine] = {}
+    for line in (line for one in several for line in one.lines):
+        key = (line.day, line.purpose)
+        sums[key] = sums[key] + line if key in sums else line
+    return Usage(lines=[sums[key] for key in sorted(sums)])
+
+
+def _line(
+    day: str | date, purpose: str, count: int, tokens_in: int, tokens_out: int, ms: float
+) -> UsageLine:
+    return UsageLine(
+        day=date.fromisoformat(str(day)),  # SQLite gives text
+        purpose=purpose,
+        calls=count,
+        input_tokens=tokens_in,
+        output_tokens=tokens_out,
+        seconds=ms / 1_000,
+    )
+
+
+def tokens_today(connection: Connection) -> int:
+    """The tokens of this day's model calls (UTC)."""
+    midnight = datetime.combine(datetime.now(UTC).date(), time())
+    return connection.scalar(select(func.sum(_TOKENS)).where(calls.c.at >= midnight)) or 0

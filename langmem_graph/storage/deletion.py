@@ -2,25 +2,32 @@
 
 A record that a forgotten message carries is deleted as a whole, since its text may repeat what the
 message said. What was done to other records is taken back in `change_log.py`.
+
+Of deleted messages a hash of their ids is kept: a thread sends them again with every turn. It is
+kept by the application's checkpointer, where `forget` and `expire` do not reach.
 """
 
+import re
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 
 from sqlalchemy import Connection, delete, func, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.errors import InvalidInputError, LangMemGraphError
-from langmem_graph.ids_and_times import session_key
+from langmem_graph.ids_and_times import is_unique, session_key
+from langmem_graph.messages import UNNAMED
 from langmem_graph.reports import EraseReport, ForgetPreview, ForgetReport
-from langmem_graph.room_keys import shared_name
+from langmem_graph.rooms import shared_name
 from langmem_graph.storage import call_log, pending_messages, record_queries, vector_rows
 from langmem_graph.storage.change_log import Numbers, forget_changes
-from langmem_graph.storage.deleted_ids import note_deleted
 from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS, words_of
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.storage.round_checkpoints import FILE_KEYS
+from langmem_graph.storage.rounds import FILE_KEYS
+from langmem_graph.storage.sqlite_database import portions, rows_where_in
 from langmem_graph.storage.superseded_labels import labelled_records
 from langmem_graph.storage.tables_and_migrations import (
+    DELETED_ID,
     MESSAGES,
     READ_ROLES,
     RECORDS,
@@ -41,6 +48,11 @@ from langmem_graph.storage.tables_and_migrations import (
 from langmem_graph.storage.tables_and_migrations import records as records_table
 from langmem_graph.storage.user_room import note_deletion
 from langmem_graph.storage.where_conditions import having
+
+_OF_CONTENT = re.compile(rf"m-[0-9a-f]{{32}}|{UNNAMED}.*", re.DOTALL)
+"""Ids that memory gave: the first kind is a hash of the text, of which nothing is to be left."""
+_COPY = re.compile(r"~\d+$")
+"""Ends the id of a message that was stored beside another one with the id that it came with."""
 
 
 def forget(services: Services, user_id: str, **named: str | None) -> ForgetReport:
@@ -230,3 +242,25 @@ def _rooms_with_words_of(services: Services, author: str) -> dict[str, int]:
 
     found = services.directory.read_each(count, shared=True)
     return {room: messages for room, messages in found if messages}
+
+
+def note_deleted(connection: Connection, named: Iterable[tuple[str, str]]) -> None:
+    """Note that messages of these sessions and ids are deleted, in the transaction that does so."""
+    ids = {one for one in named if not _OF_CONTENT.fullmatch(one[1])}
+    ids |= {(session, _COPY.sub("", name)) for session, name in ids if not is_unique(name)}
+    rows = [{"key": key, "value": ""} for key in {_key(*one) for one in ids}]
+    for some in portions(rows):
+        connection.execute(upsert(meta).on_conflict_do_nothing(), list(some))
+
+
+def deleted_among(connection: Connection, session: str, ids: Iterable[str]) -> set[str]:
+    """Those of these ids whose messages were deleted."""
+    keys = {_key(session, name): name for name in ids}
+    return {
+        keys[row.key] for row in rows_where_in(connection, select(meta.c.key), meta.c.key, keys)
+    }
+
+
+def _key(session: str, message_id: str) -> str:
+    named = message_id if is_unique(message_id) else f"{session}\0{message_id}"
+    return f"{DELETED_ID}{sha256(named.encode()).hexdigest()[:32]}"

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, delete, exists, select, update
 
 from langmem_graph.errors import LangMemGraphError, for_log
 from langmem_graph.reports import ExpiryReport
-from langmem_graph.room_keys import shared_name
+from langmem_graph.rooms import shared_name
 from langmem_graph.settings import KeepDays
 from langmem_graph.storage import call_log, record_queries, record_writes
 from langmem_graph.storage.change_log import Numbers, expire_changes
@@ -181,7 +181,7 @@ def _let_carry(connection: Connection, kept: Sequence[int]) -> None:
     ).all():
         said = connection.scalars(select(messages.c.text).where(messages.c.n.in_(cited[n])))
         texts = [own, *said]
-        left = [one for one in values if all(_stands(word, texts) for word in _words(one))]
+        left = [one for one in values if all(any(w in text for text in texts) for w in _words(one))]
         if left != values:
             record_writes.set_columns(connection, n, {"verbatim": left})
 
@@ -201,7 +201,3 @@ def _texts(value: Any) -> list[str]:
     return (
         [text for one in several for text in _texts(one)] if isinstance(several, Iterable) else []
     )
-
-
-def _stands(word: str, texts: Sequence[str]) -> bool:
-    return any(word in text for text in texts)

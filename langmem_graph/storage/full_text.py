@@ -158,7 +158,7 @@ class WordTable:
                 for term, share in zip(terms, shares, strict=True)
             ]
             query = _summed(single) if len(single) > 1 else single[0]
-        best = _best_first(query).limit(limit)
+        best = query.order_by(sa.desc("score"), sa.column("rowid")).limit(limit)
         return [(n, bm25) for n, bm25 in connection.execute(best).all()]
 
     @cached_property
@@ -249,10 +249,6 @@ def _told_of(connection: sa.Connection, among: sa.Select[Any] | Passes | None) -
 def _plain(connection: sa.Connection) -> Any:
     """A cursor of the driver: a SELECT through SQLAlchemy takes longer."""
     return connection.connection.cursor()
-
-
-def _best_first(scores: sa.Select[Any]) -> sa.Select[Any]:
-    return scores.order_by(sa.desc("score"), sa.column("rowid"))
 
 
 def _summed(scores: Sequence[sa.Select[Any]]) -> sa.Select[Any]:

@@ -1,17 +1,30 @@
-"""What somebody who looks into a memory asks of a ledger: pages, and what came of what."""
+"""What somebody who looks into a memory asks of a ledger.
+
+Messages and records as the public API returns them, a record's history, pages, what came of what,
+and how much there is.
+"""
 
 from collections import defaultdict
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Column, Connection, Table, func, select
 
 from langmem_graph.ids_and_times import session_key
-from langmem_graph.reports import Comparison, Edge, MessageUse, Neighbourhood
-from langmem_graph.schemas import Message, Record
-from langmem_graph.storage import record_changes, record_queries
+from langmem_graph.reports import (
+    Comparison,
+    Edge,
+    HistoryEntry,
+    MessageUse,
+    Neighbourhood,
+    UserSummary,
+)
+from langmem_graph.rooms import shared_name
+from langmem_graph.schemas import ORIGIN_OF_ROLE, Message, Record, RecordChange
+from langmem_graph.storage import message_queries, pending_messages, record_changes, record_queries
 from langmem_graph.storage.graph_neighbours import CAUSAL, SEMANTIC
+from langmem_graph.storage.record_queries import aware
 from langmem_graph.storage.record_writes import naive
 from langmem_graph.storage.sqlite_database import rows_where_in
 from langmem_graph.storage.superseded_labels import labelled_messages, labelled_records
@@ -20,14 +33,120 @@ from langmem_graph.storage.tables_and_migrations import (
     RECORDS,
     links,
     messages,
+    outbox,
     record_sources,
     records,
     sessions,
     unread,
 )
-from langmem_graph.storage.where_conditions import passing, within
+from langmem_graph.storage.tables_and_migrations import history as log
+from langmem_graph.storage.where_conditions import filter_of, passing, within
+
+
+def get_conversation(connection: Connection, ids: Sequence[str]) -> list[Message]:
+    """The messages with these ids and their labels, in the order asked.
+
+    Ids may also be as models were shown them.
+    """
+    ids = message_queries.whole_ids(connection, ids)
+    rows = record_queries.message_numbers(connection, ids)
+    found = labelled_messages(connection, [n for n, _, _ in rows.values()])
+    by_id = {message.id: message for message in found.values()}
+    return [by_id[message_id] for message_id in dict.fromkeys(ids) if message_id in by_id]
+
+
+def export_messages(connection: Connection) -> list[dict[str, Any]]:
+    """All messages as JSON rows, in the form that an import reads."""
+    return list(map(message_row, message_queries.all_messages(connection)))
+
+
+def get_records(connection: Connection, ids: Sequence[str]) -> list[Record]:
+    """Whole records with their labels in the order asked; unknown ids are left out."""
+    numbers = record_queries.numbers_of(connection, ids)
+    stored = labelled_records(connection, numbers.values())
+    return [stored[numbers[name]] for name in dict.fromkeys(ids) if name in numbers]
+
+
+def export_records(
+    connection: Connection, as_of: datetime | None, *, history: bool = False
+) -> list[dict[str, Any]]:
+    """Rows of the records that hold now, or at a time, or (with `history`) ever; oldest first.
+
+    What does not hold has a row's `labels`; what held at a time is shown as it was then.
+    """
+    if as_of is not None:
+        numbers = record_queries.numbers_true_at(connection, naive(as_of) or as_of)
+    else:
+        numbers = record_queries.all_numbers(connection, None)
+    if as_of is None and not history:
+        numbers = list(record_queries.current(connection, numbers))
+    read = record_queries.records_by_number if as_of else labelled_records
+    stored = read(connection, numbers)
+    told = record_changes.changes_of(connection, numbers) if history else {}
+    return [record_row(stored[number], told.get(number, [])) for number in sorted(stored)]
+
+
+def changes(connection: Connection, record_id: str) -> list[RecordChange]:
+    """What messages did to a record and what still counts, oldest first."""
+    numbers = record_queries.numbers_of(connection, [record_id]).values()
+    made = record_changes.changes_of(connection, numbers).values()
+    return [change for of_record in made for change in of_record]
+
+
+def history(connection: Connection, record_id: str) -> list[HistoryEntry]:
+    """Every change of a record, and of those that it superseded or refined, oldest first."""
+    named = record_queries.numbers_of(connection, [record_id]).values()
+    items = passing(connection, RECORDS, _in_one_line(connection, named))
+    filtered = filter_of(connection) is not None
+    query = select(log, records.c.record_id).join(records, records.c.n == log.c.record)
+    rows = sorted(rows_where_in(connection, query, log.c.record, items), key=lambda row: row.n)
+    words = record_changes.words_of(connection, items)
+    entries = []
+    for row in rows:
+        told = words.get((row.change, row.record), {}) if row.before is not None else {}
+        unsaid = {"reason": None} if filtered and not told else {}  # it quotes the message
+        fields = {**row._mapping, "at": aware(row.at), **told, **unsaid}
+        entries.append(HistoryEntry.model_validate(fields))
+    return entries
+
+
+def _in_one_line(connection: Connection, items: Iterable[int]) -> set[int]:
+    """These records and all that `supersedes` or `refines` links connect with them."""
+    line = fresh = set(items)
+    kinds = links.c.kind.in_(record_changes.LINKS)
+    while fresh:
+        near = (links.c.source.in_(fresh) | links.c.target.in_(fresh)) & kinds
+        rows = connection.execute(select(links.c.source, links.c.target).where(near))
+        fresh = {end for row in rows for end in row} - line
+        line = line | fresh
+    return line
+
+
+def message_row(message: Message) -> dict[str, Any]:
+    """A message as the row that `add` and `langmem-graph import` take."""
+    fields = message.model_dump(mode="json", exclude={"labels"}, exclude_defaults=True)
+    if message.origin == ORIGIN_OF_ROLE[message.role]:
+        fields.pop("origin", None)
+    else:
+        fields["origin"] = message.origin
+    return {"id": fields.pop("id"), "content": fields.pop("text"), **fields}
+
+
+def record_row(record: Record, changes: Sequence[RecordChange] = ()) -> dict[str, Any]:
+    """A record, and what messages did to it, as the row that `add_records` takes."""
+    derived = {"superseded_by", "created_at", "updated_at", "metadata", "origin", "room", "author"}
+    fields = record.model_dump(mode="json", exclude=derived, exclude_defaults=True)
+    row = {"text": fields.pop("text"), "source_message_ids": fields.pop("message_ids"), **fields}
+    if changes:
+        hidden = {"record_id", "by_text", "change"}
+        dumped = [one.model_dump(mode="json", exclude=hidden, exclude_none=True) for one in changes]
+        row["changes"] = dumped
+    return row
+
 
 MOST_COMPARED = 500  # records of each kind that a comparison lists
+_DUE = select(unread.c.message).union(select(outbox.c.item).where(outbox.c.layer == MESSAGES))
+_OLDEST_DUE = select(func.min(messages.c.added_at)).where(messages.c.n.in_(_DUE))
 
 
 def session_page(connection: Connection, session: str, start: int, limit: int) -> list[Message]:
@@ -133,3 +252,20 @@ def _missing(
     until = connection.scalar(select(func.max(n)).where(stored <= late)) or 0
     left = connection.scalar(select(func.count()).where(n > before, n <= until)) or 0
     return max(0, until - before - left)
+
+
+def summary(connection: Connection, key: str) -> UserSummary:
+    """How much the room with this key holds, a user's or a shared one, and what of it is due."""
+    held = message_queries.counts(connection)
+    oldest = connection.scalar(_OLDEST_DUE)
+    return UserSummary(
+        user_id=shared_name(key) or key,
+        is_shared=shared_name(key) is not None,
+        messages=held.messages,
+        sessions=held.sessions,
+        records=held.records,
+        vectors=held.vectors,
+        to_embed=held.waiting.get("embed", 0),
+        to_read=pending_messages.count_unread(connection),
+        oldest_due=None if oldest is None else oldest.replace(tzinfo=UTC),
+    )

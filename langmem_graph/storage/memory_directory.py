@@ -27,7 +27,7 @@ from langmem_graph.errors import (
 )
 from langmem_graph.ids_and_times import folder_name
 from langmem_graph.reports import EraseReport
-from langmem_graph.room_keys import described, shared_key, shared_name
+from langmem_graph.rooms import described, shared_key, shared_name
 from langmem_graph.settings import Settings
 from langmem_graph.storage import message_queries
 from langmem_graph.storage.chroma_index import check_chroma, connect

@@ -23,10 +23,9 @@ from langmem_graph.errors import (
     for_log,
 )
 from langmem_graph.filters import Filter, both
-from langmem_graph.reading import Readings
-from langmem_graph.redaction import Redact
+from langmem_graph.reading import Readings, Redact
 from langmem_graph.reports import CallNote
-from langmem_graph.room_keys import described, nothing_in, shared_name
+from langmem_graph.rooms import described, nothing_in, shared_name
 from langmem_graph.settings import KeepDays, Settings
 from langmem_graph.storage import call_log, pending_messages
 from langmem_graph.storage.memory_directory import MemoryDirectory

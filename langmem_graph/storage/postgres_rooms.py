@@ -25,7 +25,7 @@ from langmem_graph.errors import (
     for_log,
 )
 from langmem_graph.reports import EraseReport
-from langmem_graph.room_keys import described, shared_name
+from langmem_graph.rooms import described, shared_name
 from langmem_graph.settings import Settings
 from langmem_graph.storage import chroma_index, message_queries, outbox_rows
 from langmem_graph.storage.chroma_index import VectorIndex

@@ -1,7 +1,8 @@
-"""What people write into memory by hand: sentences to remember, and corrections of records.
+"""What people do to memory by hand: sentences to remember, corrections, and hiding of records.
 
 What a model writes by a tool comes here, too: as the assistant's words, which end nothing of the
-user's unless a message of the user's bears them out.
+user's unless a message of the user's bears them out. A hidden record is kept with its history, and
+nobody is shown what it states.
 """
 
 import hashlib
@@ -14,16 +15,19 @@ from sqlalchemy import Connection, func, select
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.metadata import Value, checked_metadata
-from langmem_graph.redaction import redacted_text
+from langmem_graph.reading import redacted_text
 from langmem_graph.schemas import Record
 from langmem_graph.storage import add_messages, add_records, record_queries, record_writes
 from langmem_graph.storage.add_records import UnusableRecordError
+from langmem_graph.storage.change_log import HIDE, effective_entries, settle
+from langmem_graph.storage.deletion import drop_files
+from langmem_graph.storage.inspection_queries import get_records
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.pending_messages import BY_HAND as BY_HAND_SESSION
 from langmem_graph.storage.record_changes import NewChange
 from langmem_graph.storage.record_changes import write as write_change
-from langmem_graph.storage.record_history import get_records
-from langmem_graph.storage.record_writes import HIDDEN, Change
+from langmem_graph.storage.record_writes import BY_HAND, DISCARDED, HIDDEN, Change
+from langmem_graph.storage.superseded_labels import labelled_records
 from langmem_graph.storage.tables_and_migrations import ACTIVE, RECORDS, record_sources, records
 
 _KEPT = ("kind", "facet", "project", "subject", "attribute", "priority", "event_time", "valid_from")
@@ -97,7 +101,7 @@ def correct(
 ) -> Record:
     """Store what should have been recorded instead of a record; see `UserMemory.correct`."""
     words = _words(services, text, "correct")
-    found = _record(services, user_id, [record_id])
+    found = services.read(user_id, lambda c: get_records(c, [record_id]), list[Record]())
     if not found:
         raise InvalidInputError(f"There is no record {record_id!r}.")
     old = found[0]
@@ -131,10 +135,6 @@ def _made_of(connection: Connection, message_id: str) -> Record:
     cited = select(func.max(record_sources.c.record)).where(record_sources.c.message == number)
     n = connection.execute(cited).scalar_one()
     return record_queries.records_by_number(connection, [n])[n]
-
-
-def _record(services: Services, user_id: str, ids: list[str]) -> list[Record]:
-    return services.read(user_id, lambda connection: get_records(connection, ids), [])
 
 
 def _words(services: Services, text: object, what: str) -> str:
@@ -225,3 +225,43 @@ def _store_correction(
     said, quote = new.sources[0], writer.quote if len(new.sources) > 1 else ""
     write_change(connection, NewChange(old, "corrects", said, quote, by_record=n), change)
     return n
+
+
+def hide(services: Services, user_id: str, record: str) -> Record:
+    """Hide a record, and drop topic tracks and the profile, which may tell it."""
+    return _switch(services, user_id, record, hidden=True)
+
+
+def unhide(services: Services, user_id: str, record: str) -> Record:
+    """Show a record again: as it was, or ended, where something has ended it meanwhile."""
+    return _switch(services, user_id, record, hidden=False)
+
+
+def _switch(services: Services, user_id: str, record: str, *, hidden: bool) -> Record:
+    with services.known_room(user_id) as room:
+        if room is None:
+            raise InvalidInputError(f"There is no record {record!r}.")
+        with room.database.write_transaction() as connection:
+            n = record_queries.numbers_of(connection, [record]).get(record)
+            if n is None:
+                raise InvalidInputError(f"There is no record {record!r}.")
+            status = connection.scalar(select(records.c.status).where(records.c.n == n))
+            if status == DISCARDED:
+                raise InvalidInputError(f"The record {record!r} was taken back; nobody sees it.")
+            if hidden != (status == HIDDEN):
+                _hide(connection, n) if hidden else _show(connection, n)
+            return labelled_records(connection, [n])[n]
+
+
+def _hide(connection: Connection, n: int) -> None:
+    drop_files(connection)
+    record_writes.change_record(connection, n, HIDE, Change.new(BY_HAND), {"status": HIDDEN})
+
+
+def _show(connection: Connection, n: int) -> None:
+    entries = [one for one in effective_entries(connection, n) if one.op == HIDE]
+    former = entries[-1].before["status"] if entries else ACTIVE  # added as hidden
+    change = Change.new(BY_HAND)
+    record_writes.change_record(connection, n, "unhide", change, {"status": former})
+    if former == ACTIVE:
+        settle(connection, [n], change, by_links=True)

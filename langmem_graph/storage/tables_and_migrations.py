@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.errors import SchemaTooNewError
-from langmem_graph.room_keys import shared_key, shared_name
+from langmem_graph.rooms import shared_key, shared_name
 from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS, words_of
 
 ACTIVE = "active"

@@ -93,7 +93,7 @@ def passing(connection: Connection, layer: str, items: Iterable[int]) -> set[int
     """Those of these messages or records that pass the filter; all of them without one."""
     if filter_of(connection) is None:
         return set(items)
-    n = _table(layer).c.n
+    n = (messages if layer == MESSAGES else records).c.n
     query = sa.select(n).where(*within(connection, layer, n))
     return {row.n for row in rows_where_in(connection, query, n, items)}
 
@@ -127,10 +127,6 @@ def at_most(connection: Connection, meant: sa.Select[Any], most: int) -> bool:
     """Whether a query selects no more than so many."""
     some = sa.select(sa.func.count()).select_from(meant.limit(most + 1).subquery())
     return (connection.scalar(some) or 0) <= most
-
-
-def _table(layer: str) -> sa.Table:
-    return messages if layer == MESSAGES else records
 
 
 def _matching(where: Filter, of: Any, *, each: bool) -> sa.ColumnElement[bool]:

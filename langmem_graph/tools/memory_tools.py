@@ -34,7 +34,7 @@ from langmem_graph.graphs.user_identity import UserId, session_of, user_of
 from langmem_graph.memory import Memory
 from langmem_graph.metadata import Value, checked_metadata
 from langmem_graph.retrieval.search_common import check_choice
-from langmem_graph.room_keys import room_names
+from langmem_graph.rooms import room_names
 from langmem_graph.storage.records_by_hand import WrittenBy
 from langmem_graph.threads import in_thread
 from langmem_graph.tools.tool_answers import (

@@ -126,7 +126,7 @@ def test_memory_that_fails_leaves_the_request(
     def fail(*_: Any, **__: Any) -> None:
         raise OSError("disk")
 
-    monkeypatch.setattr("langmem_graph.retrieval.memory_search.find_facts", fail)
+    monkeypatch.setattr("langmem_graph.retrieval.example_search.find_facts", fail)
     call = memory.user("ana").ground(BookFlight, "A flight to Rome, please")
     assert call.arguments["destination"] == "Rome"
     assert call.grounding["destination"].message_ids == []

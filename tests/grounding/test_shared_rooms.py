@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from langmem_graph.graphs import create_grounding_graph
 from langmem_graph.memory import Memory
-from langmem_graph.room_keys import shared_name
+from langmem_graph.rooms import shared_name
 from tests.conftest import let_go, said
 from tests.support.flights import alias, answer
 from tests.support.models import AnswersBySchema

@@ -10,8 +10,16 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel
 
 from langmem_graph.grounding.derivations import Quoted
-from langmem_graph.grounding.tool_schema import Slot, leaves, slot_name, slot_path, slots_of
-from langmem_graph.grounding.type_conversion import converted, problem, read_arguments
+from langmem_graph.grounding.tool_schema import (
+    Slot,
+    converted,
+    leaves,
+    problem,
+    read_arguments,
+    slot_name,
+    slot_path,
+    slots_of,
+)
 from langmem_graph.grounding.verify_values import _names
 from langmem_graph.llm.tool_specs import tool_spec
 from langmem_graph.values.matching import quoted_in

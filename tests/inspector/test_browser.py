@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from langmem_graph import Memory
+from langmem_graph.inspector.app import server
 from langmem_graph.inspector.rendering import link
-from langmem_graph.inspector.serve import server
 from tests.support.inspected import ANA, BERLIN, DAYS, HOSTILE, PORTO, filled, record_of
 from tests.support.loopback import loopback_alone
 

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from langmem_graph import Memory
 from langmem_graph.inspector import create_inspector
-from langmem_graph.inspector.serve import serve, server
+from langmem_graph.inspector.app import serve, server
 from tests.support.inspected import ANA, client
 from tests.support.loopback import loopback_alone
 

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from langmem_graph import Memory
 from langmem_graph.inspector.rendering import link
 from langmem_graph.inspector.visit import RoomName
-from langmem_graph.room_keys import shared_key
+from langmem_graph.rooms import shared_key
 from tests.conftest import let_go
 from tests.inspector.test_pages import links, words
 from tests.support.inspected import ANA, DENTIST, HOSTILE, client, scripted

@@ -15,7 +15,7 @@ from blockbuster import blockbuster_ctx
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.memory import Memory
-from langmem_graph.storage.topic_file_rows import write_files
+from langmem_graph.storage.rounds import write_files
 from tests.conftest import said
 
 pytest.importorskip("mcp", reason='the extra is not installed: pip install "langmem-graph[mcp]"')

@@ -14,8 +14,7 @@ from langchain_core.messages.tool import invalid_tool_call
 
 from langmem_graph.errors import ClosedMemoryError, InvalidInputError
 from langmem_graph.memory import Memory
-from langmem_graph.navigation.actions import MAX_CALLS
-from langmem_graph.navigation.navigation_items import Navigation
+from langmem_graph.navigation.actions import MAX_CALLS, Navigation
 from langmem_graph.navigation.rollouts import arun_navigator, run_navigator
 from langmem_graph.testing import ScriptedChatModel
 from tests.support.navigation import ANSWER, OF_ANA, fill

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.memory import Memory
-from langmem_graph.navigation.actions import navigation_tools, read_answer
-from langmem_graph.navigation.navigation_items import Navigation, ToolUse
+from langmem_graph.navigation.actions import Navigation, ToolUse, navigation_tools, read_answer
 from langmem_graph.navigation.reward import (
     Rubric,
     best_f1,

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from langmem_graph.cli.commands import app
 from langmem_graph.errors import StorageError
 from langmem_graph.memory import Memory
-from langmem_graph.storage import move_rooms
+from langmem_graph.storage import upkeep
 from tests.conftest import said
 
 USERS = ("ana", "bob")
@@ -76,7 +76,7 @@ def test_a_move_that_was_stopped_goes_on(
     tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = filled(tmp_path / "one")
-    copy, copied = move_rooms._copy, list[str]()
+    copy, copied = upkeep._copy, list[str]()
 
     def stopped(reading: Any, writing: Any, user_id: str) -> int:
         rows = copy(reading, writing, user_id)
@@ -86,7 +86,7 @@ def test_a_move_that_was_stopped_goes_on(
         return rows
 
     with monkeypatch.context() as patch:
-        patch.setattr(move_rooms, "_copy", stopped)
+        patch.setattr(upkeep, "_copy", stopped)
         result = CliRunner().invoke(app, ["move", str(tmp_path / "one"), database])
         assert isinstance(result.exception, StorageError)
     moved(str(tmp_path / "one"), database)
@@ -98,12 +98,12 @@ def test_rows_that_differ_are_not_kept(
     tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled(tmp_path / "one")
-    insert = move_rooms._insert
+    insert = upkeep._insert
 
     def forged(writing: Any, table: Any, rows: list[dict[str, Any]]) -> None:
         insert(writing, table, [row | {"text": "x"} if "text" in row else row for row in rows])
 
-    monkeypatch.setattr(move_rooms, "_insert", forged)
+    monkeypatch.setattr(upkeep, "_insert", forged)
     result = CliRunner().invoke(app, ["move", str(tmp_path / "one"), database])
     assert "differ after copying" in str(result.exception)
     with Memory(database, embeddings="hash") as memory:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from langmem_graph.cli.upkeep import _move
 from langmem_graph.memory import Memory
-from langmem_graph.room_keys import shared_key
+from langmem_graph.rooms import shared_key
 from langmem_graph.storage.postgres_database import room_of
 from tests.conftest import said
 from tests.support import shared_rooms

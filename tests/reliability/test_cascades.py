@@ -20,8 +20,8 @@ from langmem_graph.storage import (
     graph_neighbours,
     record_changes,
     record_writes,
+    rounds,
     tables_and_migrations,
-    topic_file_rows,
 )
 from langmem_graph.storage.call_log import write_calls
 from langmem_graph.storage.record_changes import NewChange
@@ -110,9 +110,7 @@ class World:
                           evidence=[f"r{n}" for n in self.sources], updated_at=stamp)  # fmt: skip
         profile = ProfileFile(text=words, topics=["all"], updated_at=stamp)
         with self._room() as room, room.database.write_transaction() as connection:
-            topic_file_rows.write_files(
-                connection, {file_name(f): render(f) for f in (track, profile)}
-            )
+            rounds.write_files(connection, {file_name(f): render(f) for f in (track, profile)})
             tables_and_migrations.set_meta(connection, "scene", words)
             held = graph_neighbours.all_clusters(connection)
             for n, _ in self.sources.items():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_graph import Memory
-from langmem_graph.shown_ids import end_of, shown_id
+from langmem_graph.ids_and_times import end_of, shown_id
 from langmem_graph.tools import create_memory_tools
 from tests.conftest import said
 

@@ -11,7 +11,7 @@ from langchain_core.messages import HumanMessage
 from langmem_graph.graphs.recall_graph import create_recall_graph
 from langmem_graph.memory import Memory
 from langmem_graph.retrieval.vague_turns import intent_of
-from langmem_graph.storage import topic_file_rows
+from langmem_graph.storage import rounds
 from langmem_graph.topics.track_and_profile_files import PROFILE, ProfileFile, render
 from tests.conftest import said
 from tests.support.models import AnswersBySchema
@@ -101,7 +101,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
         assert not report.rejected
         profile = ProfileFile(text="Ana runs two projects.", topics=[], updated_at=NOW)
         with held._services.room("ana") as room, room.database.write_transaction() as connection:
-            topic_file_rows.write_files(connection, {PROFILE: render(profile)})
+            rounds.write_files(connection, {PROFILE: render(profile)})
         yield held
 
 
@@ -221,7 +221,7 @@ def test_a_new_user_has_nothing_standing(memory: Memory) -> None:
 
 def test_a_spoiled_profile_costs_nothing_else(memory: Memory) -> None:
     with memory._services.room("ana") as room, room.database.write_transaction() as connection:
-        topic_file_rows.write_files(connection, {PROFILE: "no front matter"})
+        rounds.write_files(connection, {PROFILE: "no front matter"})
     found = memory.user("ana").recall(ASKED, at=NOW)
     assert "Profile:" not in found.context
     assert "Dentist" in found.context

@@ -16,7 +16,7 @@ import pytest
 from langmem_graph.errors import ForkedProcessError, InvalidInputError
 from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware
-from langmem_graph.room_access import RoomAccess
+from langmem_graph.rooms import RoomAccess
 from langmem_graph.storage import memory_directory
 from langmem_graph.storage.memory_directory import MemoryDirectory
 from langmem_graph.storage.sqlite_database import Database

@@ -12,14 +12,13 @@ import pytest
 from langchain.agents import create_agent
 from langgraph.graph import START, StateGraph
 
-from langmem_graph import room_access
+from langmem_graph import rooms
 from langmem_graph.errors import InvalidInputError, MissingUserError, RoomRefusedError
 from langmem_graph.graphs.nodes import MemoryState, create_recall_node
 from langmem_graph.ids_and_times import folder_name
 from langmem_graph.memory import Memory, UserMemory
 from langmem_graph.middleware import MemoryMiddleware
-from langmem_graph.room_access import RoomAccess
-from langmem_graph.room_keys import shared_key
+from langmem_graph.rooms import RoomAccess, shared_key
 from langmem_graph.settings import Settings
 from langmem_graph.shared_memory import _ACTION_OF, SharedMemory
 from langmem_graph.testing import ScriptedChatModel
@@ -84,7 +83,7 @@ def test_a_hanging_application_is_waited_for_once(opened: Callable[..., Memory])
 def test_questions_that_are_never_answered_do_not_pile_up(
     opened: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room_access, "MOST_ASKED", 2)
+    monkeypatch.setattr(rooms, "MOST_ASKED", 2)
     application = Application(random.Random(1))
     memory = opened(application, settings=Settings(authorize_seconds=0.1))
     keys = [("ana", room, "read") for room in shared_rooms.ROOMS]

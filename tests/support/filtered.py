@@ -8,7 +8,7 @@ from typing import Any
 
 from langmem_graph.memory import Memory, UserMemory
 from langmem_graph.settings import RankingMethod, RankingSettings, Settings
-from langmem_graph.storage import record_queries, record_writes, topic_file_rows
+from langmem_graph.storage import record_queries, record_writes, rounds
 from langmem_graph.storage.graph_neighbours import CAUSAL, SEMANTIC
 from langmem_graph.topics.track_and_profile_files import ProfileFile, render
 from tests.conftest import said
@@ -242,4 +242,4 @@ def _connect(memory: Memory, user_id: str, records: list[str]) -> None:
             for kind in (CAUSAL, SEMANTIC):
                 record_writes.add_link(connection, one, other, kind)
         files = {"profile.md": render(profile), "topics/x.md": "atlas and zeus"}
-        topic_file_rows.write_files(connection, files)
+        rounds.write_files(connection, files)

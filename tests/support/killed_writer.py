@@ -40,7 +40,7 @@ POINTS = """
     storage.pending_messages:mark_read
     extraction.commit_records:_commit
     storage.graph_neighbours:join
-    storage.topic_file_rows:write_files
+    storage.rounds:write_files
     extraction.update_topics:_write
     storage.deletion:forget_records
     storage.deletion:_drop_layer

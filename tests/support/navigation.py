@@ -1,8 +1,8 @@
 """Shared parts of the navigation tests: users with every layer, a question, and its answer."""
 
 from langmem_graph.memory import Memory
-from langmem_graph.navigation.navigation_items import QuestionItem
-from langmem_graph.storage.topic_file_rows import write_files
+from langmem_graph.navigation.actions import QuestionItem
+from langmem_graph.storage.rounds import write_files
 from langmem_graph.topics.track_and_profile_files import (
     INDEX,
     PROFILE,

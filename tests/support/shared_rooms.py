@@ -16,7 +16,7 @@ from langmem_graph.errors import RoomRefusedError
 from langmem_graph.graphs import create_grounding_graph, create_recall_graph
 from langmem_graph.memory import Memory, UserMemory
 from langmem_graph.navigation import NavigationEnv
-from langmem_graph.room_keys import shared_key
+from langmem_graph.rooms import shared_key
 from langmem_graph.settings import ReasoningSettings, Settings
 from langmem_graph.storage.graph_neighbours import CAUSAL
 from langmem_graph.storage.record_writes import add_link

@@ -16,7 +16,7 @@ import typer
 from typer.testing import CliRunner
 
 from langmem_graph.cli import commands, printing, serving
-from langmem_graph.cli.demo import QUESTIONS, conversation_file
+from langmem_graph.cli.import_and_read import QUESTIONS, conversation_file
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.memory import Memory
 from langmem_graph.testing import ScriptedChatModel
@@ -369,7 +369,7 @@ def test_inspect_opens_read_only_beside_a_writer(
         seen.append((memory._services.read_only, allow_changes, port))
         announce("http://127.0.0.1:1/?token=t")
 
-    monkeypatch.setattr("langmem_graph.inspector.serve.serve", serve)
+    monkeypatch.setattr("langmem_graph.inspector.app.serve", serve)
     place = tmp_path / "elsewhere"
     with Memory(place, embeddings="hash") as memory:
         memory.user("me").add([("user", "I have a cat.")], session_id="s")

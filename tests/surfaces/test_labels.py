@@ -11,7 +11,7 @@ from langgraph.prebuilt import ToolNode
 from rich.console import Console
 from typer.testing import CliRunner
 
-from langmem_graph.cli import commands, explain, printing
+from langmem_graph.cli import commands, printing, show
 from langmem_graph.memory import Memory
 from langmem_graph.results import Fact, Reasoning, Recall, RecallReport
 from langmem_graph.tools.memory_tools import create_memory_tools
@@ -145,6 +145,6 @@ def test_the_proof_of_explain(moved: Memory, capsys: pytest.CaptureFixture[str])
     found = Recall(
         context="", evidence=[], report=report, facts=[fact], reasoning=Reasoning(), trace=trace
     )
-    explain.show("bike?", found)
+    show.show_proof("bike?", found)
     shown = " ".join(capsys.readouterr().out.split())
     assert SOLD in shown

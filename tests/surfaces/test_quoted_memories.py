@@ -20,7 +20,7 @@ from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware
 from langmem_graph.retrieval.quoted_context import as_data, indented, plain_id, plain_json
 from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
-from langmem_graph.storage.topic_file_rows import write_files
+from langmem_graph.storage.rounds import write_files
 from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.tools.memory_tools import create_memory_tools
 from tests.conftest import said
