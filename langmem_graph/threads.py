@@ -10,7 +10,7 @@ import contextvars
 import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future, wait
+from concurrent.futures import CancelledError, Future
 from contextvars import ContextVar
 from functools import partial, wraps
 from math import inf
@@ -64,10 +64,15 @@ def result_of(future: "Future[T]", seconds: float | None = None) -> T:
     end its wait, and an interrupt from the keyboard would come only when the work is done.
     """
     until = inf if seconds is None else monotonic() + seconds
-    while not wait([future], max(0.0, min(WAKE_SECONDS, until - monotonic()))).done:
-        if monotonic() >= until:
-            break
-    return future.result(0)
+    while True:
+        try:
+            # Not `wait([future])`: an interrupt within it may leave the future's lock taken.
+            return future.result(max(0.0, min(WAKE_SECONDS, until - monotonic())))
+        except TimeoutError:  # of this wait, or of the work
+            if future.done():
+                return future.result(0)
+            if monotonic() >= until:
+                raise
 
 
 def without_exits(error: BaseException) -> Exception:

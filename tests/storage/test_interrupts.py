@@ -62,6 +62,11 @@ def user(tmp_path: Path) -> Iterator[UserMemory]:
     with Memory(tmp_path / "m", embeddings="hash", settings=SETTINGS) as memory:
         yield memory.user("a")
     gc.enable()
+    others = [one for one in threading.enumerate() if one is not threading.current_thread()]
+    for one in others:
+        if not one.daemon:
+            one.join(5)  # the process would wait for it without a limit
+            assert not one.is_alive(), one
 
 
 def test_an_add_that_was_interrupted_anywhere_leaves_nothing_open(user: UserMemory) -> None:
