@@ -49,6 +49,10 @@ class HopAnswers:
         answer = self.question["answer_variables"]
         return {"facts": facts, "subgoals": subgoals, "answer": answer}
 
+    def FurtherItems(self, _: str) -> dict[str, Any]:  # noqa: N802
+        """Nothing further: it is asked where all evidence was named."""
+        return {"sure": True}
+
     def Unification(self, prompt: str) -> dict[str, Any]:  # noqa: N802
         """What the shown facts prove, chains within one round included."""
         shown, known = self._shown(prompt), dict(_known(prompt))

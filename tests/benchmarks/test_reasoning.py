@@ -43,6 +43,7 @@ def test_questions_of_several_hops_find_all_their_evidence(every: int) -> None:
     assert len(found) >= 30 // every
     assert {one.question["hops"] for one in found} == {2, 3}
     assert sum(one.complete for one in found) >= 0.95 * len(found)
+    assert sum(one.right for one in found) >= 0.95 * len(found)
     plain = sum(one.asked.plain_quotes(one.question["evidence"]) for one in found)
     assert plain < sum(one.complete for one in found)
     assert all(one.asked.recall.report.llm_calls <= 7 for one in found)
