@@ -45,7 +45,7 @@ from langmem_graph.retrieval.search_common import check_choice
 from langmem_graph.room_keys import room_names, shared_key
 from langmem_graph.runtime import either, emitter
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.storage.tables_and_migrations import VECTORS_DELETED, get_meta
+from langmem_graph.storage.tables_and_migrations import RECORDS_CHANGED, VECTORS_DELETED, get_meta
 from langmem_graph.user_memory import UserMemory
 
 _log = logging.getLogger(__name__)
@@ -174,6 +174,8 @@ class TurnMemory:
     async def deletions(self, config: RunnableConfig, blocking: bool) -> object:
         """What differs after a deletion in a room that is recalled from, or once one is refused.
 
+        It differs, too, once a record was ended, hidden or taken back.
+
         None where they cannot be read: recall then reports why.
         """
         read = self.memory.user(self.user(config), shared=self.shared)._read_along  # same package
@@ -248,7 +250,7 @@ class TurnMemory:
 
 
 def _deletions(connection: Connection) -> list[str | None]:
-    return [get_meta(connection, key) for key in ("ledger_id", VECTORS_DELETED)]
+    return [get_meta(connection, k) for k in ("ledger_id", VECTORS_DELETED, RECORDS_CHANGED)]
 
 
 def _note_recall(report: Report, recalled: Recall) -> str:
