@@ -26,7 +26,6 @@ from langmem_graph.graphs.conversation_messages import (
 from langmem_graph.graphs.user_identity import (
     THREAD_OWNERS,
     Owners,
-    ThreadOwners,
     UserId,
     owned,
     owners_in,
@@ -45,7 +44,7 @@ from langmem_graph.retrieval.search_common import check_choice
 from langmem_graph.rooms import room_names, shared_key
 from langmem_graph.runtime import either, emitter
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.storage.tables_and_migrations import VECTORS_DELETED, get_meta
+from langmem_graph.storage.tables_and_migrations import RECORDS_CHANGED, VECTORS_DELETED, get_meta
 from langmem_graph.user_memory import UserMemory
 
 _log = logging.getLogger(__name__)
@@ -130,15 +129,17 @@ class TurnMemory:
     ) -> tuple[list[BaseMessage], Owners, Sequence[BaseMessage]]:
         """The conversation, whose it is now, and their part of it."""
         messages, before = messages_in(state, key), value_in(state, "memory_owner")
-        threads, thread = self._known_threads(config)
-        known = threads.of(thread, messages) | owners_in(before)
+        known = THREAD_OWNERS.of(self._thread_name(config), messages) | owners_in(before)
         owners, own = owned(messages, self.user(config), known, self._surface)
-        threads.note(thread, owners)
+        self._note(owners, config)
         return messages, owners, own
 
-    def _known_threads(self, config: RunnableConfig) -> tuple[ThreadOwners, str]:
-        threads = THREAD_OWNERS.setdefault(self.memory, ThreadOwners())
-        return threads, str((config.get("configurable") or {}).get("thread_id") or "")
+    def _note(self, owners: Owners, config: RunnableConfig) -> None:
+        if (config.get("configurable") or {}).get("thread_id"):
+            THREAD_OWNERS.note(self._thread_name(config), owners)
+
+    def _thread_name(self, config: RunnableConfig) -> str:
+        return f"{self._memory_name} {(config.get('configurable') or {}).get('thread_id')}"
 
     @property
     def _surface(self) -> str:
@@ -174,6 +175,8 @@ class TurnMemory:
     async def deletions(self, config: RunnableConfig, blocking: bool) -> object:
         """What differs after a deletion in a room that is recalled from, or once one is refused.
 
+        It differs, too, once a record was ended, hidden or taken back.
+
         None where they cannot be read: recall then reports why.
         """
         read = self.memory.user(self.user(config), shared=self.shared)._read_along  # same package
@@ -202,8 +205,7 @@ class TurnMemory:
                 refused = _note_write(report, added)
                 owner = stored_now(messages, owner, self._memory_name, refused)
                 owners = {**owners, self._surface: owner}
-                threads, thread = self._known_threads(config)
-                threads.note(thread, owners)
+                self._note(owners, config)
                 if self.extraction == "inline":
                     _note_flush(report, await either(blocking, memory.flush, memory.aflush)())
                 elif self.extraction == "background":
@@ -248,7 +250,7 @@ class TurnMemory:
 
 
 def _deletions(connection: Connection) -> list[str | None]:
-    return [get_meta(connection, key) for key in ("ledger_id", VECTORS_DELETED)]
+    return [get_meta(connection, k) for k in ("ledger_id", VECTORS_DELETED, RECORDS_CHANGED)]
 
 
 def _note_recall(report: Report, recalled: Recall) -> str:

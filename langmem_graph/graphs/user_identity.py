@@ -10,7 +10,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
@@ -20,7 +19,6 @@ from langgraph_sdk.auth.types import StudioUser
 from langmem_graph.errors import InvalidInputError, MissingUserError
 from langmem_graph.graphs.conversation_messages import question_span, value_in
 from langmem_graph.ids_and_times import session_key, user_key
-from langmem_graph.memory import Memory
 from langmem_graph.messages import text_of
 
 REMOVABLE = 20
@@ -226,10 +224,13 @@ class ThreadOwners:
         known = [owner.get(end) for owner in owners.values() for end in ("last", "since")]
         return owners if any(one.id and one.id in known for one in messages) else {}
 
+    def clear(self) -> None:
+        """Forget all, as a new process has."""
+        with self._lock:
+            self._owners.clear()
+
     def note(self, thread: str, owners: Owners) -> None:
-        """Remember what `owned` returns, where the run names its thread."""
-        if not thread:
-            return
+        """Remember what `owned` returns."""
         with self._lock:
             self._owners[thread] = owners
             self._owners.move_to_end(thread)
@@ -237,8 +238,8 @@ class ThreadOwners:
                 self._owners.popitem(last=False)
 
 
-THREAD_OWNERS = WeakKeyDictionary[Memory, ThreadOwners]()
-"""Of each memory."""
+THREAD_OWNERS = ThreadOwners()
+"""Of the threads of all memories, each by its memory and its name."""
 
 
 def _place(messages: Sequence[BaseMessage], name: object, otherwise: int) -> int:

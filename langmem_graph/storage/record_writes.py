@@ -19,6 +19,7 @@ from langmem_graph.storage.tables_and_migrations import (
     EMBED,
     INDEX,
     RECORDS,
+    RECORDS_CHANGED,
     attributes,
     get_meta,
     history,
@@ -179,6 +180,7 @@ def set_columns(connection: Connection, n: int, values: Columns) -> None:
     connection.execute(update(records).where(records.c.n == n).values(**stamped))
     _note_to_come(connection, values.get("valid_to"))
     if "status" in values:
+        set_meta(connection, RECORDS_CHANGED, uuid.uuid4().hex)
         _index_again(connection, n)
 
 

@@ -273,6 +273,8 @@ TRACES_LEFT = "traces_left"
 """The key of `meta` that says that forgotten words are still to be removed from the files."""
 VECTORS_DELETED = "vectors_deleted"
 """The key of `meta` whose value is another one after each deletion of vectors."""
+RECORDS_CHANGED = "records_changed"
+"""The key of `meta` whose value is another one after a record was ended, hidden or taken back."""
 MESSAGES, RECORDS = "messages", "records"
 """The layers, as they are named in `vectors`, `outbox` and the names of Chroma's collections."""
 LAYERS = (MESSAGES, RECORDS)

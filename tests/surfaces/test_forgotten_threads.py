@@ -7,9 +7,11 @@ import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.func import entrypoint
 from langgraph.graph import START, MessagesState, StateGraph, add_messages
+from langgraph.types import Command, interrupt
 
 from langmem_graph import Memory, MemoryMiddleware
 from langmem_graph.errors import StorageError
@@ -20,6 +22,14 @@ from tests.conftest import said
 from tests.support.graphs import WAYS, chatbot, config, run
 
 SECRET = "My serial number is ZZ-1."
+WRONG = "Ana eats nuts all day."
+CALL = {"name": "ask", "args": {}, "id": "c1"}
+
+
+@tool
+def ask() -> str:
+    """Ask the user."""
+    return str(interrupt("Go on?"))
 
 
 def _nodes(memory: Memory) -> Any:
@@ -163,3 +173,25 @@ def test_what_was_given_before_and_is_gone_is_named_and_not_stored(memory: Memor
     user.erase()
     assert user.add(talk, session_id="s", given_before=["m1", "m2"]).forgotten == ["m1", "m2"]
     assert memory.users() == [], "and no memory of an erased user is made"
+
+
+@pytest.mark.parametrize("way", ["hide", "correct"])
+def test_a_record_taken_away_during_an_interrupt_is_not_shown_after_it(
+    reopen: Callable[..., Memory], way: str
+) -> None:
+    plan = {"intent": "lookup", "sure": False}
+    memory = reopen(model=ScriptedChatModel(answers={"GoalPlan": plan}))
+    user = memory.user("ana")
+    user.add(said("I eat nuts now and then.", id="m1"), session_id="old")
+    user.add_records([{"text": WRONG, "source_message_ids": ["m1"], "record_id": "r1"}])
+    model = ScriptedChatModel(script=[AIMessage("", tool_calls=[CALL]), "Done."])
+    middleware = [MemoryMiddleware(memory, mode="auto")]
+    agent: Any = create_agent(model, [ask], middleware=middleware, checkpointer=InMemorySaver())
+    agent.invoke({"messages": "Which nuts does Ana eat?"}, config())
+    assert WRONG in model.requests[-1][0].text
+    if way == "hide":
+        user.hide("r1")
+    else:
+        user.correct("r1", "Ana eats no nuts.")
+    agent.invoke(Command(resume="yes"), config())
+    assert WRONG not in model.requests[-1][0].text

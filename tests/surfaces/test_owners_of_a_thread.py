@@ -139,3 +139,18 @@ def test_equal_ids_in_two_conversations_at_once_share_no_context(memory: Memory)
         True,
         True,
     ]
+
+
+def test_a_memory_opened_for_each_request_keeps_two_users_of_a_thread_apart(tmp_path: Path) -> None:
+    saver = InMemorySaver()
+    for user, text in (("ana", "My PIN is 4711."), ("bob", "Hello."), ("ana", "And me?")):
+        with Memory(tmp_path, embeddings="hash") as memory:
+            agent = create_agent(ScriptedChatModel(), middleware=[MemoryMiddleware(memory)])
+            builder = StateGraph(MessagesState)
+            builder.add_node("agent", agent).add_edge(START, "agent")
+            graph = builder.compile(checkpointer=saver)
+            graph.invoke({"messages": text}, config(user))
+            if user == "bob":
+                assert _kept(memory, "bob") == ["Hello.", "ok"]
+            kept = _kept(memory, "ana")
+    assert kept == ["My PIN is 4711.", "ok", "And me?", "ok"]
