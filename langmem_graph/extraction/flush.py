@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field
 
 from langmem_graph.causal.scorers import CausalScorer
 from langmem_graph.errors import InvalidInputError, LangMemGraphError, NothingStoredError, for_log
+from langmem_graph.extraction import claim_due_batch
 from langmem_graph.extraction.state import (
     Counts,
     Dependencies,
@@ -223,6 +224,9 @@ class BackgroundWorker:
         self._notified: set[str] = set()  # with new messages since their task began its flush
         self._urgent: set[str] = set()  # for whom the debounce is cut short
         self._expired: dict[str, date] = {}  # when limits were last applied to a user's memory
+        self._looks: dict[
+            str, asyncio.TimerHandle
+        ] = {}  # at sessions that go on, once they are idle
 
     def notify(self, user_id: str) -> None:
         """Tell the worker that the ledger holds new messages of this user."""
@@ -231,12 +235,13 @@ class BackgroundWorker:
     async def drained(self, user_id: str, seconds: float | None) -> bool:
         """Flush what is due now; False when the time (seconds) was not enough."""
         self._urgent.add(user_id)
-        await self._schedule(user_id)
+        self._begin(user_id)
         _, unfinished = await asyncio.wait([self._tasks[user_id]], timeout=seconds)
         return not unfinished
 
     def leave(self, user_id: str) -> None:
         """Drop what is scheduled for this user; new messages schedule it again."""
+        self._look_again(user_id, 0)
         task = self._tasks.pop(user_id, None)
         if task is not None:
             task.cancel()
@@ -244,6 +249,9 @@ class BackgroundWorker:
         self._urgent.discard(user_id)
 
     async def _schedule(self, user_id: str) -> None:
+        self._begin(user_id)
+
+    def _begin(self, user_id: str) -> None:
         running = self._tasks.get(user_id)
         if running is None or running.done():
             self._tasks[user_id] = asyncio.create_task(self._work(user_id))
@@ -256,13 +264,24 @@ class BackgroundWorker:
             await self._pause(user_id)
             self._notified.discard(user_id)
             await self._expire(user_id)
+            pending = 1
             try:
-                await self._runner.flush(user_id, force=False)
+                pending = (await self._runner.flush(user_id, force=False)).pending
             except Exception as error:  # noqa: BLE001  # nobody awaits the task; the batch stays due
                 _log.warning("background writing failed: %s", for_log(error))
+            self._look_again(user_id, pending)
             if user_id not in self._notified:
                 self._urgent.discard(user_id)
                 return
+
+    def _look_again(self, user_id: str, pending: int) -> None:
+        """Flush again when a session that goes on has been idle for so long that it has ended."""
+        if (earlier := self._looks.pop(user_id, None)) is not None:
+            earlier.cancel()
+        if pending:
+            later = claim_due_batch.IDLE.total_seconds() + 1
+            loop = asyncio.get_running_loop()
+            self._looks[user_id] = loop.call_later(later, self._begin, user_id)
 
     async def _expire(self, user_id: str) -> None:
         """Delete what is older than it is to be kept, unless that was done today."""

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
 from langmem_graph.errors import ClosedMemoryError, InvalidInputError
+from langmem_graph.extraction import claim_due_batch
 from langmem_graph.graphs.nodes import create_write_node
 from langmem_graph.graphs.write_graph import create_write_graph
 from tests.support.models import AnswersBySchema
@@ -63,6 +65,22 @@ async def test_the_async_face_does_not_block(open_memory: Any) -> None:
         found = await ana.asearch_records("boat")
     assert report.stored == 1
     assert found
+
+
+def test_a_session_that_stops_is_read_once_it_is_idle(
+    open_memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claim_due_batch, "IDLE", timedelta(seconds=0.3))
+    memory = open_memory(AnswersBySchema(Extraction=echo), extraction__debounce_seconds=0.0)
+    ana = memory.user("ana")
+    ana.add(turn("I own a boat."), session_id="s")
+    ana.flush_soon()
+    assert ana.drain(5)
+    assert ana.search_records("boat") == []  # one turn of a session that goes on is not due
+    until = time.monotonic() + 20
+    while not ana.search_records("boat") and time.monotonic() < until:
+        time.sleep(0.05)
+    assert ana.search_records("boat")
 
 
 def test_closing_reads_what_waits_and_leaves_the_rest_due(open_memory: Any) -> None:
