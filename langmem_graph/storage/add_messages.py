@@ -1,8 +1,7 @@
 """Adding messages: they are stored in the ledger before anything else happens to them.
 
 A message with a known id and the same text and role is already stored; with another text or role it
-is stored beside the first one, as `id~2`. Of a whole conversation that is given again, what is
-already stored is recognized even under other ids.
+is stored beside the first one, as `id~2`.
 """
 
 from collections import Counter
@@ -11,21 +10,22 @@ from itertools import takewhile
 from time import perf_counter
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, insert, select
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.errors import ReadOnlyError
 from langmem_graph.ids_and_times import agent_key, is_unique, new_session_key
-from langmem_graph.messages import UNNAMED, is_bare_call, parse_messages
+from langmem_graph.messages import parse_messages
 from langmem_graph.metadata import checked_metadata
 from langmem_graph.reports import AddReport, RenamedMessage
 from langmem_graph.rooms import shared_name
 from langmem_graph.schemas import Message
-from langmem_graph.storage import message_queries, pending_messages, where_conditions
+from langmem_graph.storage import pending_messages, where_conditions
 from langmem_graph.storage.deletion import deleted_among
 from langmem_graph.storage.full_text import BEFORE, MESSAGE_WORDS, words_of
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.record_writes import now
+from langmem_graph.storage.sent_again import content_of, known_again
 from langmem_graph.storage.sqlite_database import rows_where_in
 from langmem_graph.storage.tables_and_migrations import (
     EMBED,
@@ -33,7 +33,6 @@ from langmem_graph.storage.tables_and_migrations import (
     READ_ROLES,
     SPOKEN,
     message_values,
-    note_deleted_vectors,
     outbox,
     sessions,
     unread,
@@ -160,85 +159,6 @@ def _not_yet_embedded(room: Room, rows: Mapping[int, str]) -> list[str]:
     return [message_id for n, message_id in rows.items() if n in waiting]
 
 
-def known_again(connection: Connection, conversation: Sequence[Message]) -> list[Message]:
-    """The messages of the conversation that are already stored under other ids.
-
-    Where some are stored under their own, only those that came without one can be. Otherwise the
-    beginning is compared with the end of the session, or, where that is new, with the latest one.
-    """
-    unnamed = any(message.id.startswith(UNNAMED) for message in conversation)
-    ids = [message.id for message in conversation if message.role != "system"]
-    found = message_queries.messages_by_id(connection, ids if unnamed else ids[:1])
-    session = conversation[0].session_id if conversation else None
-    stored = {one for one, m in found.items() if is_unique(one) or m.session_id == session}
-    if not conversation or (stored and not unnamed):
-        return []
-    depth = 4 * len(conversation)  # tool calls and results between the spoken messages count too
-    in_session = message_queries.latest_messages(connection, depth, conversation[0].session_id)
-    if stored:
-        last = max(n for n, message in enumerate(conversation) if message.id in stored)
-        return _unnamed_again(in_session, conversation, last)
-    return _repeated(in_session or _continued(connection, conversation, depth), conversation)
-
-
-def _unnamed_again(stored: list[Message], sent: Sequence[Message], last: int) -> list[Message]:
-    """The stored ones of those without an id, before and right after the last known id."""
-    said, places = set(map(_content, stored)), {m.id: n for n, m in enumerate(stored, 1)}
-    again = [message for message in sent[:last] if _content(message) in said]
-    again += _same_start(sent[last + 1 :], stored[places.get(sent[last].id, len(stored)) :])
-    return [message for message in again if message.id.startswith(UNNAMED)]
-
-
-def _continued(connection: Connection, sent: Sequence[Message], depth: int) -> list[Message]:
-    """The latest session, where all of it is sent again: it takes the name of the new one."""
-    latest = message_queries.latest_messages(connection, 1)
-    name = latest[0].session_id if latest else None
-    whole = message_queries.latest_messages(connection, depth, name)
-    again = _repeated(whole, sent)
-    if not again or len(whole) == depth or len(_spoken(again)) < len(_spoken(whole)):
-        return []
-    renamed = update(sessions).where(sessions.c.session_id == name)
-    connection.execute(renamed.values(session_id=sent[0].session_id))
-    note_deleted_vectors(connection)  # which filters its messages pass is not what was remembered
-    return whole
-
-
-def _repeated(stored: Sequence[Message], sent: Sequence[Message]) -> list[Message]:
-    """The longest beginning of `sent` whose words equal the end of what is stored."""
-    before, spoken = _spoken(stored), _spoken(sent)  # clients often leave tool calls out
-    earlier, now_sent = list(map(_content, before)), list(map(_content, spoken))
-    for size in range(min(len(before), len(spoken)), 0, -1):
-        if earlier[-size:] == now_sent[:size]:
-            after, end = stored.index(before[-1]) + 1, sent.index(spoken[size - 1]) + 1
-            if _is_resent(before[-size:], sent[end:], sent[0].session_id):
-                return [*sent[:end], *_same_start(sent[end:], stored[after:])]
-    return []
-
-
-def _same_start(sent: Sequence[Message], stored: Sequence[Message]) -> list[Message]:
-    """The first messages of `sent` that equal the first of what is stored."""
-    same = [_content(one) == _content(other) for one, other in zip(sent, stored, strict=False)]
-    return list(sent[: [*same, False].index(False)])
-
-
-def _is_resent(tail: list[Message], rest: Sequence[Message], session_id: str) -> bool:
-    """Whether the equal messages are the old ones sent again: others follow two or more.
-
-    Or a single user message of the session that was never answered; or an unanswered question is
-    repeated, after a failure, with at least two messages before it.
-    """
-    unanswered = tail[-1].role == "user"
-    if rest:
-        return len(tail) >= 2 or (unanswered and tail[-1].session_id == session_id)
-    return unanswered and len(tail) >= 3
-
-
-def _spoken(messages: Sequence[Message]) -> list[Message]:
-    """The messages of user and assistant, without tool results, bare tool calls and hand-offs."""
-    talk = [m for m in messages if m.role in READ_ROLES and m.origin != "plumbing"]
-    return [message for message in talk if not is_bare_call(message)]
-
-
 def append(
     connection: Connection, new: Sequence[Message], report: AddReport, *, sent_again: bool
 ) -> dict[int, str]:
@@ -279,7 +199,7 @@ def _unknown(
         if is_known:
             report.already_known.append(stored_id)
             continue
-        taken[stored_id] = _content(message)
+        taken[stored_id] = content_of(message)
         unknown.append((message, stored_id))
     return unknown
 
@@ -297,7 +217,7 @@ def _answered_before(
     )
     rows = connection.execute(after.where(first.message_id == before).order_by(m.n).limit(20))
     answers = takewhile(lambda row: row.role != "user", rows.all())
-    same = (row for row in answers if (row.text, row.role) == _content(message))
+    same = (row for row in answers if (row.text, row.role) == content_of(message))
     return next((row.message_id for row in same if row.message_id not in sent), None)
 
 
@@ -330,14 +250,14 @@ def _stored_id(
     is_free = message.id not in taken
     if is_free and (session is None or is_unique(message.id)):
         return message.id, False
-    if taken.get(message.id) == _content(message):
+    if taken.get(message.id) == content_of(message):
         return message.id, True
     m = messages_table.c  # `~`, as in `id~2`, is the last printable character before DEL
     copies = _NAMED.where(m.message_id.between(f"{message.id}~", f"{message.id}\x7f"))
     taken |= _contents(connection.execute(copies.order_by(m.n)), session)
     held = [name for name in taken if name.startswith(f"{message.id}~")]
     for name in held:
-        if taken[name] == _content(message):
+        if taken[name] == content_of(message):
             return name, True
     if is_free:
         return message.id, False
@@ -345,10 +265,6 @@ def _stored_id(
     while f"{message.id}~{number}" in taken:
         number += 1
     return f"{message.id}~{number}", False
-
-
-def _content(message: Message) -> tuple[str, str]:
-    return message.text, message.role
 
 
 def _contents(rows: Iterable[Row[Any]], session: str | None) -> _Contents:

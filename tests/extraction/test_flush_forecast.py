@@ -181,7 +181,7 @@ def test_10_000_messages_are_forecast_in_seconds(memory: Memory) -> None:
         for number in range(500):
             rows = session(number, 10, filler="and the garden needs water because it was hot. " * 5)
             new, *_ = parse_messages(rows, session_id=f"s{number}", at=None, max_chars=10_000)
-            add_messages.append(connection, new, AddReport())
+            add_messages.append(connection, new, AddReport(), sent_again=False)
     foreseen = ana.flush_forecast()
     assert (foreseen.messages, foreseen.turns, foreseen.sessions) == (10_000, 5_000, 500)
     assert 75 < foreseen.batches < 250
