@@ -27,6 +27,7 @@ from langmem_graph.graphs.user_identity import (
     THREAD_OWNERS,
     Owners,
     UserId,
+    newest_owners,
     owned,
     owners_in,
     session_of,
@@ -129,7 +130,8 @@ class TurnMemory:
     ) -> tuple[list[BaseMessage], Owners, Sequence[BaseMessage]]:
         """The conversation, whose it is now, and their part of it."""
         messages, before = messages_in(state, key), value_in(state, "memory_owner")
-        known = THREAD_OWNERS.of(self._thread_name(config), messages) | owners_in(before)
+        seen = THREAD_OWNERS.of(self._thread_name(config), messages)
+        known = newest_owners(messages, seen, owners_in(before))
         owners, own = owned(messages, self.user(config), known, self._surface)
         self._note(owners, config)
         return messages, owners, own

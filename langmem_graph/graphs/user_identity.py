@@ -147,6 +147,19 @@ def owned(
     return {**owners, surface: now}, messages[_place(messages, since, 0) :]
 
 
+def newest_owners(messages: Sequence[BaseMessage], *known: Owners) -> Owners:
+    """Of each surface what is known since the latest message; of equals the one given last.
+
+    A graph's state keeps what its own nodes knew of the surfaces of agents within it.
+    """
+    newest: Owners = {}
+    for name, owner in (one for owners in known for one in owners.items()):
+        place = _place(messages, owner.get("last"), -1)
+        if name not in newest or place >= _place(messages, newest[name].get("last"), -1):
+            newest[name] = owner
+    return newest
+
+
 def owners_in(given: object) -> Owners:
     """The owners in a graph's state, where a server's client may send anything."""
     known = given if isinstance(given, Mapping) else {}

@@ -154,3 +154,16 @@ def test_a_memory_opened_for_each_request_keeps_two_users_of_a_thread_apart(tmp_
                 assert _kept(memory, "bob") == ["Hello.", "ok"]
             kept = _kept(memory, "ana")
     assert kept == ["My PIN is 4711.", "ok", "And me?", "ok"]
+
+
+def test_an_agent_and_a_node_after_it_give_nobody_the_words_of_another(memory: Memory) -> None:
+    """The outer graph's state keeps what was known of the agent's surface a turn ago."""
+    builder = StateGraph(MessagesState)
+    agent = create_agent(ScriptedChatModel(), middleware=[MemoryMiddleware(memory)])
+    builder.add_node("agent", agent).add_node("write", create_write_node(memory))
+    builder.add_edge(START, "agent").add_edge("agent", "write")
+    graph = builder.compile(checkpointer=InMemorySaver())
+    for user, text in (("ana", "Tea."), ("bob", "My PIN is 4711."), ("ana", "Rice.")):
+        graph.invoke({"messages": text}, config(user))
+    assert _kept(memory, "ana") == ["Tea.", "ok", "Rice.", "ok"]
+    assert _kept(memory, "bob") == ["My PIN is 4711.", "ok"]
