@@ -16,6 +16,7 @@ from typing import Any, Self, TypeVar, cast
 from uuid import UUID
 
 import sqlalchemy as sa
+from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import PoolTimeout
 from sqlalchemy import Connection, Engine
 from sqlalchemy.dialects import registry
@@ -185,9 +186,14 @@ def room_of(user_id: str) -> UUID:
 
 
 def place_of(engine: Engine) -> str:
-    """The database without its password, for messages."""
+    """The database without user and password: for messages, and to tell databases apart."""
     url: URL = engine.url
-    return f"{url.host or url.query.get('host') or 'a pool'}/{url.database or ''}"
+    told = {"host": url.host or url.query.get("host"), "port": url.port, "dbname": url.database}
+    given = getattr(getattr(engine.dialect, "own_pool", None), "conninfo", None)
+    if isinstance(given, str):  # a pool's may also be a function
+        told = conninfo_to_dict(given)
+    port = f":{told['port']}" if told.get("port") else ""
+    return f"{told.get('host') or 'a pool'}{port}/{told.get('dbname') or ''}"
 
 
 @contextmanager

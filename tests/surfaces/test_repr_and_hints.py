@@ -2,6 +2,7 @@
 
 import io
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from rich.console import Console
 
 from langmem_graph.cli import import_and_read, printing
 from langmem_graph.memory import Memory
+from langmem_graph.settings import StorageSettings
+from langmem_graph.storage.postgres_database import connect, place_of
 from langmem_graph.storage.postgres_rooms import PostgresRooms
 from tests.conftest import said
 
@@ -31,6 +34,14 @@ def test_a_database_is_named_without_its_password() -> None:
     rooms = PostgresRooms.__new__(PostgresRooms)
     rooms._engine = sa.create_engine("postgresql+psycopg://app:s3cret@db/memory")
     assert rooms.place == "'postgresql://db/memory', engine='PostgreSQL'"
+
+
+@pytest.mark.parametrize("given", [
+    "postgresql://app:s3cret@db:6432/memory", "host=db port=6432 dbname=memory password=s3cret"
+])  # fmt: skip
+def test_the_database_of_a_pool_is_named_too(given: str) -> None:
+    engine = connect(SimpleNamespace(conninfo=given, getconn=print), StorageSettings())
+    assert place_of(engine) == "db:6432/memory"
 
 
 @pytest.mark.parametrize("name", ["add", "aadd", "recall", "flush", "search_records"])
