@@ -8,7 +8,7 @@ on settings that end with their transaction, so PgBouncer may share connections 
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
 from contextlib import contextmanager
 from functools import partial
@@ -188,7 +188,11 @@ def room_of(user_id: str) -> UUID:
 def place_of(engine: Engine) -> str:
     """The database without user and password: for messages, and to tell databases apart."""
     url: URL = engine.url
-    told = {"host": url.host or url.query.get("host"), "port": url.port, "dbname": url.database}
+    told: Mapping[str, Any] = {
+        "host": url.host or url.query.get("host"),
+        "port": url.port,
+        "dbname": url.database,
+    }
     given = getattr(getattr(engine.dialect, "own_pool", None), "conninfo", None)
     if isinstance(given, str):  # a pool's may also be a function
         told = conninfo_to_dict(given)
