@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langgraph.graph.state import CompiledStateGraph
 
-
 _log = logging.getLogger(__name__)
 _NOT_READ = (
     "not everything of user %s (hash of the id) could be read: %s. What was wrong with each call "
@@ -224,9 +223,7 @@ class BackgroundWorker:
         self._notified: set[str] = set()  # with new messages since their task began its flush
         self._urgent: set[str] = set()  # for whom the debounce is cut short
         self._expired: dict[str, date] = {}  # when limits were last applied to a user's memory
-        self._looks: dict[
-            str, asyncio.TimerHandle
-        ] = {}  # at sessions that go on, once they are idle
+        self._timers: dict[str, asyncio.TimerHandle] = {}  # of users with pending messages
 
     def notify(self, user_id: str) -> None:
         """Tell the worker that the ledger holds new messages of this user."""
@@ -276,12 +273,12 @@ class BackgroundWorker:
 
     def _look_again(self, user_id: str, pending: int) -> None:
         """Flush again when a session that goes on has been idle for so long that it has ended."""
-        if (earlier := self._looks.pop(user_id, None)) is not None:
+        if (earlier := self._timers.pop(user_id, None)) is not None:
             earlier.cancel()
         if pending:
             later = claim_due_batch.IDLE.total_seconds() + 1
             loop = asyncio.get_running_loop()
-            self._looks[user_id] = loop.call_later(later, self._begin, user_id)
+            self._timers[user_id] = loop.call_later(later, self._begin, user_id)
 
     async def _expire(self, user_id: str) -> None:
         """Delete what is older than it is to be kept, unless that was done today."""

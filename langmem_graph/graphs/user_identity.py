@@ -237,11 +237,6 @@ class ThreadOwners:
         known = [owner.get(end) for owner in owners.values() for end in ("last", "since")]
         return owners if any(one.id and one.id in known for one in messages) else {}
 
-    def clear(self) -> None:
-        """Forget all, as a new process has."""
-        with self._lock:
-            self._owners.clear()
-
     def note(self, thread: str, owners: Owners) -> None:
         """Remember what `owned` returns."""
         with self._lock:

@@ -131,7 +131,7 @@ class WordTable:
             counted = TermCounts(0, self.counts(connection, terms)) if counted is None else counted
             meant = self.number, terms, self.weights, limit, among, counted
             return postgres_words.search(connection, *meant)
-        with _told_of(connection, among):
+        with _function_passes(connection, among):
             return self._found(connection, terms, limit, among, counted)
 
     def _found(
@@ -229,7 +229,9 @@ def optimize_words(connection: sa.Connection) -> None:
 
 
 @contextmanager
-def _told_of(connection: sa.Connection, among: sa.Select[Any] | Passes | None) -> Iterator[None]:
+def _function_passes(
+    connection: sa.Connection, among: sa.Select[Any] | Passes | None
+) -> Iterator[None]:
     """While it runs, SQLite's function `passes` tells which numbers are meant.
 
     It is asked before a row's score is computed, so the fewer pass, the less a search takes.

@@ -13,7 +13,8 @@ from sqlalchemy.dialects import sqlite
 from langmem_graph.filters import Filter
 from langmem_graph.ids_and_times import end_of
 from langmem_graph.schemas import Message
-from langmem_graph.storage.sqlite_database import one_of_given, rows_where_in
+from langmem_graph.storage.number_lists import one_of_given
+from langmem_graph.storage.sqlite_database import rows_where_in
 from langmem_graph.storage.tables_and_migrations import (
     ACTIVE,
     MESSAGES,

@@ -12,7 +12,7 @@ from time import time
 import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from langmem_graph.storage.sqlite_database import one_of
+from langmem_graph.storage.number_lists import one_of
 from langmem_graph.storage.tables_and_migrations import (
     EMBED,
     INDEX,

@@ -1,11 +1,9 @@
 """Opens a ledger's SQLite file: connections, transactions, and queries with many values.
 
 Every ledger is opened with a write-ahead log (WAL), with explicit transactions and with
-`secure_delete`, which overwrites deleted content with zeros. Conditions on any number of numbers
-have the form that each engine answers fastest.
+`secure_delete`, which overwrites deleted content with zeros.
 """
 
-import json
 import os
 import sqlite3
 import uuid
@@ -19,76 +17,21 @@ from time import monotonic, sleep
 from typing import Any, Self, TypeVar, cast
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Engine, Row, create_engine, event
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy import Connection, Engine, Row, create_engine, event
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.pool import QueuePool
-from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.util import LRUCache
 
 from langmem_graph.errors import ClosedMemoryError, StorageError
 from langmem_graph.filters import Filter
 from langmem_graph.ids_and_times import is_unicode
 from langmem_graph.storage import tables_and_migrations
+from langmem_graph.storage.number_lists import NUMBERS, one_of, one_of_given
 
-NUMBERS = "numbers"
 T = TypeVar("T")
 _AT_ONCE = 5_000  # SQLite allows 32,766 variables in one statement
 _STATEMENTS: LRUCache[Any, Any] = LRUCache(1_000)
 """The compiled statements of all ledgers."""
-
-
-class _Numbers(sa.types.TypeDecorator[list[int]]):
-    """Any number of numbers as one variable: a JSON list for SQLite, an array for PostgreSQL."""
-
-    impl = sa.String
-    cache_ok = True
-
-    def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
-        kind: Any = ARRAY(sa.BigInteger()) if dialect.name == "postgresql" else sa.String()
-        return dialect.type_descriptor(kind)
-
-    def process_bind_param(self, value: list[int] | None, dialect: sa.Dialect) -> Any:
-        return value if dialect.name == "postgresql" else json.dumps(value)
-
-
-class _OneOf(FunctionElement[bool]):
-    inherit_cache = True
-    type = sa.Boolean()
-    forms = "{} IN (SELECT value FROM json_each({}))", "{} = ANY ({})"  # SQLite's, PostgreSQL's
-
-    def self_group(self, against: Any = None) -> Any:
-        """Itself: SQLAlchemy would write `… = 1` for SQLite, which then reads every row."""
-        return self
-
-
-class _OneSelected(_OneOf):
-    inherit_cache = True
-    forms = "{} IN {}", "{} = ANY (ARRAY{})"
-
-
-@compiles(_OneOf)
-def _in_list(element: Any, compiler: Any, **options: Any) -> str:
-    parts = (compiler.process(part, **options) for part in element.clauses)
-    form: str = element.forms[compiler.dialect.name == "postgresql"]
-    return form.format(*parts)
-
-
-def one_of(column: Any, numbers: Iterable[int] | sa.Select[Any]) -> ColumnElement[bool]:
-    """Whether a column is one of any number of numbers, given or selected.
-
-    Given ones are one variable: with one for each, a statement takes longer to prepare than to run.
-    PostgreSQL selects once, where it might do it for each row.
-    """
-    if isinstance(numbers, sa.Select):
-        return _OneSelected(column, numbers.scalar_subquery())
-    return _OneOf(column, sa.bindparam(None, list(numbers), _Numbers(), unique=True))
-
-
-def one_of_given(column: Any) -> ColumnElement[bool]:
-    """Whether a column is one of the numbers that are given as `NUMBERS` when it is asked."""
-    return _OneOf(column, sa.bindparam(NUMBERS, type_=_Numbers()))
 
 
 class Database:

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from langmem_graph.errors import EmbeddingError
+from langmem_graph.storage.number_lists import one_of
 from langmem_graph.storage.outbox_rows import entries_of
-from langmem_graph.storage.sqlite_database import one_of, rows_where_in
+from langmem_graph.storage.sqlite_database import rows_where_in
 from langmem_graph.storage.tables_and_migrations import (
     ACTIVE,
     EMBED,

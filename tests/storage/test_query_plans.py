@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from langmem_graph import Memory
-from langmem_graph.storage.sqlite_database import one_of
+from langmem_graph.storage.number_lists import one_of
 from langmem_graph.storage.tables_and_migrations import messages
 from tests.support import filtered
 

@@ -342,7 +342,7 @@ def test_a_new_middleware_gives_nobody_the_words_of_another(
         agent = create_agent(model, middleware=[middleware], checkpointer=saver)
         agent.invoke({"messages": text}, config(user))
         if not same_process:
-            THREAD_OWNERS.clear()
+            THREAD_OWNERS._owners.clear()
     assert [m["content"] for m in memory.user("bob").export()] == ["hello", "ok", "again", "ok"]
 
 
